@@ -1,0 +1,1 @@
+//! Queue and wake-ups: one folder per technology.

@@ -1,0 +1,1 @@
+//! One folder per LLM API: a pure request encoder and a pure stream decoder in each.

@@ -1,0 +1,18 @@
+//! The public vocabulary of agent runs: what travels between a client and a Runloom server.
+//!
+//! Not here: anything that does I/O, keeps state or takes decisions. A client, the server and the command line
+//! share these types and nothing else.
+//!
+//! Reading order: [`spec`] (what a client asks for) and [`tools`]; [`validate`] (bytes to a checked spec, or every
+//! violation at once); [`event`] (what the log holds and the stream shows) and [`outcome`] (how a run ends);
+//! [`resource`] (what GET answers); [`error`] (how a request is refused); [`limits`] (every number of the contract).
+
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod limits;
+pub mod outcome;
+pub mod resource;
+pub mod spec;
+pub mod tools;
+pub mod validate;

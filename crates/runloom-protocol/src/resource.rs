@@ -1,0 +1,1 @@
+//! What GET answers.

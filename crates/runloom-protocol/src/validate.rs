@@ -1,0 +1,1 @@
+//! From JSON to a checked request, or every violation at once.

@@ -1,0 +1,1 @@
+//! One folder per database: the event log, runs, sessions, mail and leases.
