@@ -1,0 +1,1 @@
+//! The queue port: which runs want a worker.
