@@ -138,13 +138,11 @@ impl RunState {
         self.plan.output.is_some() && synthetic && open && !self.forced
     }
 
-    /// Folds one committed batch: its events, then its notes.
-    pub fn apply(&mut self, batch: impl IntoIterator<Item = Record>) {
-        for record in batch {
-            match record {
-                Record::Event(event) => self.apply_event(event),
-                Record::Note(note) => self.apply_note(note),
-            }
+    /// Folds one record.
+    pub fn apply(&mut self, record: Record) {
+        match record {
+            Record::Event(event) => self.apply_event(event),
+            Record::Note(note) => self.apply_note(note),
         }
         self.close_tool_turn();
     }
