@@ -1,1 +1,2 @@
-//! The product: the pure run machine, the ports, the driver, the worker and the use cases.
+//! The product.
+pub mod ports;
