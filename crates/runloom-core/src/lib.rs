@@ -1,2 +1,4 @@
 //! The product.
 pub mod ports;
+pub mod schema;
+pub mod toolbox;
