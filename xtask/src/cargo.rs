@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::place;
 use crate::process;
-use crate::report::{self, Tally};
+use crate::report::{self, Closing, Tally};
 
 /// A first build of everything on a small machine takes long; beyond this something hangs.
 const BUILD_AT_MOST: Duration = Duration::from_secs(90 * 60);
@@ -27,7 +27,9 @@ pub(crate) fn cargo() -> anyhow::Result<Command> {
 
 /// `cargo fmt --check`.
 pub(crate) fn format() -> anyhow::Result<Tally> {
-    check(&["fmt", "--all", "--check"])
+    // rustfmt colours its differences even into a pipe unless it is told.
+    let colour = if report::colours() { "always" } else { "never" };
+    check(&["fmt", "--all", "--check", "--", "--color", colour])
 }
 
 /// `cargo clippy` with every warning an error.
@@ -56,29 +58,38 @@ pub(crate) fn deny() -> anyhow::Result<Tally> {
 /// The workspace's tests, by nextest when it is there, otherwise by cargo alone.
 pub(crate) fn tests() -> anyhow::Result<Tally> {
     if has_subcommand("nextest")? {
-        return counted(&[
-            "nextest",
-            "run",
-            "--workspace",
-            "--no-fail-fast",
-            "--no-tests=pass",
-            "--retries=0",
-        ]);
+        return counted(
+            Closing::Nextest,
+            &[
+                "nextest",
+                "run",
+                "--workspace",
+                "--no-fail-fast",
+                "--no-tests=pass",
+                "--retries=0",
+            ],
+        );
     }
     report::say("cargo-nextest is not installed: the tests run by cargo test");
-    counted(&[
-        "test",
-        "--workspace",
-        "--no-fail-fast",
-        "--lib",
-        "--bins",
-        "--tests",
-    ])
+    counted(
+        Closing::Libtest,
+        &[
+            "test",
+            "--workspace",
+            "--no-fail-fast",
+            "--lib",
+            "--bins",
+            "--tests",
+        ],
+    )
 }
 
 /// The documentation's examples, which nextest does not run.
 pub(crate) fn doctests() -> anyhow::Result<Tally> {
-    counted(&["test", "--workspace", "--doc", "--no-fail-fast"])
+    counted(
+        Closing::Libtest,
+        &["test", "--workspace", "--doc", "--no-fail-fast"],
+    )
 }
 
 /// The measurements of `bench/`.
@@ -90,7 +101,7 @@ pub(crate) fn bench() -> anyhow::Result<Tally> {
     }
     let mut command = Command::new(program);
     command.current_dir(place::repository()?);
-    Ok(process::run(&mut command, BUILD_AT_MOST)?.as_check())
+    process::run(&mut command, BUILD_AT_MOST).map(Tally::of_check)
 }
 
 /// Builds the server and says where it lies.
@@ -99,7 +110,7 @@ pub(crate) fn server_binary() -> anyhow::Result<std::path::PathBuf> {
         cargo()?.args(["build", "--package", "runloom", "--quiet"]),
         BUILD_AT_MOST,
     )?;
-    anyhow::ensure!(built.success, "the server does not build");
+    anyhow::ensure!(built, "the server does not build");
     let binary = place::target()?.join("debug").join("runloom");
     binary
         .metadata()
@@ -108,11 +119,12 @@ pub(crate) fn server_binary() -> anyhow::Result<std::path::PathBuf> {
 }
 
 fn check(arguments: &[&str]) -> anyhow::Result<Tally> {
-    Ok(process::run(cargo()?.args(arguments), BUILD_AT_MOST)?.as_check())
+    process::run(cargo()?.args(arguments), BUILD_AT_MOST).map(Tally::of_check)
 }
 
-fn counted(arguments: &[&str]) -> anyhow::Result<Tally> {
-    Ok(process::run(cargo()?.args(arguments), BUILD_AT_MOST)?.as_tests())
+fn counted(closing: Closing, arguments: &[&str]) -> anyhow::Result<Tally> {
+    let finished = process::run_tests(cargo()?.args(arguments), BUILD_AT_MOST, closing)?;
+    Ok(finished.as_tests())
 }
 
 fn has_subcommand(name: &str) -> anyhow::Result<bool> {

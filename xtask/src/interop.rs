@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::python::Environment;
-use crate::report::{self, Tally};
+use crate::report::{self, Closing, Tally};
 use crate::server::Server;
 use crate::{place, process};
 
@@ -51,17 +51,18 @@ pub(crate) fn vendors() -> anyhow::Result<Tally> {
     let mut sum = Tally::default();
     for check in checks {
         report::say(&format!("--- {}", check.display()));
-        let finished = process::run(
+        let finished = process::run_tests(
             python(&interpreter)?.arg(&check).current_dir(
                 check
                     .parent()
                     .context("a check without a folder around it")?,
             ),
             PROGRAM_AT_MOST,
+            Closing::Program,
         )?;
         let tally = finished.as_tests();
         sum += if tally == Tally::default() {
-            finished.as_check()
+            Tally::of_check(finished.success)
         } else {
             tally
         };
@@ -73,13 +74,14 @@ fn against_server(environment: &Environment) -> anyhow::Result<Tally> {
     let interpreter = environment.interpreter()?;
     let server = Server::start(environment.name)?;
     let program = place::repository()?.join("interop/python/run.py");
-    let finished = process::run(
+    let finished = process::run_tests(
         python(&interpreter)?
             .arg(&program)
             .env("MANTYX_BASE_URL", &server.url)
             .env("MANTYX_API_KEY", &server.api_key)
             .env("MANTYX_WORKSPACE_SLUG", &server.workspace),
         PROGRAM_AT_MOST,
+        Closing::Program,
     )?;
     if !finished.success {
         report::say(&format!("--- the server's log\n{}", server.end_of_log()));

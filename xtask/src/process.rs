@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::report::{self, Tally};
+use crate::report::{self, Closing, Tally};
 
 /// How many lines may wait to be printed before the program has to wait for the terminal.
 const LINES_IN_FLIGHT: usize = 256;
@@ -17,16 +17,11 @@ const LINES_IN_FLIGHT: usize = 256;
 pub(crate) struct Finished {
     /// It ended by itself, with exit code 0.
     pub(crate) success: bool,
-    /// The sum of the closing lines it printed.
+    /// The sum of the closing lines it printed, when any were looked for.
     pub(crate) counted: Tally,
 }
 
 impl Finished {
-    /// As one check, whatever it printed.
-    pub(crate) fn as_check(&self) -> Tally {
-        Tally::of_check(self.success)
-    }
-
     /// As the tests it counted. A program that failed without counting a failure (it did not
     /// compile, it crashed) is one failure.
     pub(crate) fn as_tests(&self) -> Tally {
@@ -38,8 +33,25 @@ impl Finished {
     }
 }
 
-/// Runs the program without standard input and shows its output.
-pub(crate) fn run(command: &mut Command, at_most: Duration) -> anyhow::Result<Finished> {
+/// Runs the program and shows its output; `true` when it ended well.
+pub(crate) fn run(command: &mut Command, at_most: Duration) -> anyhow::Result<bool> {
+    Ok(watch(command, at_most, None)?.success)
+}
+
+/// Runs the program, shows its output and counts what its closing lines say.
+pub(crate) fn run_tests(
+    command: &mut Command,
+    at_most: Duration,
+    closing: Closing,
+) -> anyhow::Result<Finished> {
+    watch(command, at_most, Some(closing))
+}
+
+fn watch(
+    command: &mut Command,
+    at_most: Duration,
+    closing: Option<Closing>,
+) -> anyhow::Result<Finished> {
     let name = command.get_program().to_string_lossy().into_owned();
     let deadline = Instant::now() + at_most;
     let mut child = command
@@ -60,7 +72,9 @@ pub(crate) fn run(command: &mut Command, at_most: Duration) -> anyhow::Result<Fi
         match printed.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
                 report::say(&line);
-                counted += report::closing_line(&line).unwrap_or_default();
+                counted += closing
+                    .and_then(|closing| closing.read(&line))
+                    .unwrap_or_default();
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
@@ -119,7 +133,8 @@ fn forward(stream: impl Read + Send + 'static, lines: SyncSender<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Finished, Tally};
+    use super::Finished;
+    use crate::report::Tally;
 
     #[test]
     fn a_program_that_fails_without_counting_is_one_failure() {

@@ -62,7 +62,7 @@ impl Environment {
                 .arg(folder),
             INSTALL_AT_MOST,
         )?;
-        anyhow::ensure!(made.success, "cannot make {}", folder.display());
+        anyhow::ensure!(made, "cannot make {}", folder.display());
         Ok(())
     }
 
@@ -76,11 +76,7 @@ impl Environment {
                 .env("PIP_NO_INPUT", "1"),
             INSTALL_AT_MOST,
         )?;
-        anyhow::ensure!(
-            installed.success,
-            "pip cannot install {}",
-            self.packages.join(" ")
-        );
+        anyhow::ensure!(installed, "pip cannot install {}", self.packages.join(" "));
         Ok(())
     }
 }
@@ -130,7 +126,7 @@ fn install_debian(packages: &[&str]) -> anyhow::Result<()> {
             command.args(packages);
         }
         let finished = process::run(&mut command, INSTALL_AT_MOST)?;
-        anyhow::ensure!(finished.success, "apt-get cannot install {names}");
+        anyhow::ensure!(finished, "apt-get cannot install {names}");
     }
     Ok(())
 }

@@ -92,42 +92,51 @@ pub(crate) fn colours() -> bool {
         && std::env::var_os("CI").is_none()
 }
 
-/// Reads the closing line of nextest, of libtest or of one of our own programs.
-///
-/// Lines that only look similar (a test's own output) count as nothing unless they have the
-/// exact shape, so that no test can inflate the sum by accident.
-pub(crate) fn closing_line(line: &str) -> Option<Tally> {
-    let line = without_colours(line);
-    let line = line.trim();
-    let counted = if let Some(rest) = line.strip_prefix("test result: ") {
-        rest.split_once(". ").map(|(_, counts)| counts)?
-    } else if line.starts_with("Summary [") {
-        line.split_once("run: ").map(|(_, counts)| counts)?
-    } else if line.split(' ').count() == 4 && line.ends_with(" failed") {
-        line
-    } else {
-        return None;
-    };
-    let mut tally = Tally::default();
-    let mut found = false;
-    for part in counted.split([',', ';']) {
-        let mut words = part.trim().splitn(2, ' ');
-        let Some(Ok(number)) = words.next().map(str::parse::<u64>) else {
-            continue;
+/// Whose closing lines are counted. A program is asked for its own kind only: a failing test that
+/// nextest shows brings libtest's closing line along, and must not be counted twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// `Summary [   0.1s] 3 tests run: 2 passed, 1 failed, 0 skipped`
+    Nextest,
+    /// `test result: ok. 3 passed; 0 failed; …`, once per test program
+    Libtest,
+    /// `3 passed, 0 failed`, and nothing else in the line
+    Program,
+}
+
+impl Closing {
+    /// What the line counts; `None` when it is not a closing line of this kind.
+    pub(crate) fn read(self, line: &str) -> Option<Tally> {
+        let line = without_colours(line);
+        let line = line.trim();
+        let counts = match self {
+            Self::Nextest => line.strip_prefix("Summary [")?.split_once(" run: ")?.1,
+            Self::Libtest => line.strip_prefix("test result: ")?.split_once(". ")?.1,
+            Self::Program if line.split(' ').count() == 4 => line,
+            Self::Program => return None,
         };
-        let what = words.next().unwrap_or_default();
-        if what.starts_with("passed") {
-            tally.passed += number;
-            found = true;
-        } else if ["failed", "timed out", "exec failed"]
-            .iter()
-            .any(|bad| what.starts_with(bad))
-        {
-            tally.failed += number;
-            found = true;
+        let mut tally = Tally::default();
+        let mut found = false;
+        for part in counts.split([',', ';']) {
+            let Some((number, what)) = part.trim().split_once(' ') else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u64>() else {
+                continue;
+            };
+            if what.starts_with("passed") {
+                tally.passed += number;
+                found = true;
+            } else if ["failed", "timed out", "exec failed"]
+                .iter()
+                .any(|bad| what.starts_with(bad))
+            {
+                tally.failed += number;
+                found = true;
+            }
         }
+        found.then_some(tally)
     }
-    found.then_some(tally)
 }
 
 /// The line without its escape sequences.
@@ -150,7 +159,7 @@ fn without_colours(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, closing_line};
+    use super::{Closing, Tally};
 
     fn tally(passed: u64, failed: u64) -> Option<Tally> {
         Some(Tally { passed, failed })
@@ -160,41 +169,50 @@ mod tests {
     fn closing_lines_of_all_three_kinds_are_read() {
         let cases = [
             (
+                Closing::Nextest,
                 "     Summary [   0.012s] 12 tests run: 12 passed, 3 skipped",
                 tally(12, 0),
             ),
             (
-                "     Summary [   9.1s] 7/9 tests run: 4 passed (1 slow), 2 failed, 1 timed out, 0 skipped",
+                Closing::Nextest,
+                "  Summary [ 9.1s] 7/9 tests run: 4 passed (1 slow), 2 failed, 1 timed out, 0 skipped",
                 tally(4, 3),
             ),
             (
-                "\u{1b}[32;1m     Summary\u{1b}[0m [   0.1s] \u{1b}[1m1\u{1b}[0m test run: \u{1b}[1m1\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, 0 skipped",
+                Closing::Nextest,
+                "\u{1b}[32;1m Summary\u{1b}[0m [ 0.1s] \u{1b}[1m1\u{1b}[0m test run: \u{1b}[1m1\u{1b}[0m passed",
                 tally(1, 0),
             ),
             (
-                "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
-                tally(5, 0),
-            ),
-            (
-                "test result: FAILED. 5 passed; 2 failed; 0 ignored",
+                Closing::Libtest,
+                "test result: FAILED. 5 passed; 2 failed; 0 ignored; finished in 0.00s",
                 tally(5, 2),
             ),
-            ("31 passed, 1 failed", tally(31, 1)),
+            (Closing::Program, "31 passed, 1 failed", tally(31, 1)),
         ];
-        for (line, expected) in cases {
-            assert_eq!(closing_line(line), expected, "{line}");
+        for (closing, line, expected) in cases {
+            assert_eq!(closing.read(line), expected, "{line}");
         }
     }
 
     #[test]
     fn other_lines_count_as_nothing() {
-        for line in [
+        let lines = [
             "",
             "it says: 3 passed, 4 failed today",
             "PASS [ 0.1s] runloom a_test_that_passed",
-            "12 things failed",
-        ] {
-            assert_eq!(closing_line(line), None, "{line}");
+            "a b c failed",
+        ];
+        for closing in [Closing::Nextest, Closing::Libtest, Closing::Program] {
+            for line in lines {
+                assert_eq!(closing.read(line), None, "{line}");
+            }
         }
+    }
+
+    #[test]
+    fn a_captured_test_under_nextest_is_not_counted_twice() {
+        let captured = "    test result: FAILED. 0 passed; 1 failed; 0 ignored";
+        assert_eq!(Closing::Nextest.read(captured), None);
     }
 }
