@@ -2,6 +2,11 @@
 //! every adapter, provider and route is registered. A rule here is told with its reason, so that a
 //! failure reads as advice.
 
+#![expect(
+    clippy::expect_used,
+    reason = "what cannot be read here is a broken checkout, and the test says so"
+)]
+
 mod dependencies;
 mod files;
 mod purity;
