@@ -101,7 +101,7 @@ pub(crate) fn run(suite: Suite, only: &[String]) -> anyhow::Result<bool> {
         report::heading(stage.name, stage.what);
         let begun = Instant::now();
         let tally = (stage.run)().unwrap_or_else(|error| {
-            report::complain(&format!("{}: {error:#}", stage.name));
+            report::say(&format!("{}: {error:#}", stage.name));
             Tally::of_check(false)
         });
         lines.push(Line {
