@@ -45,14 +45,14 @@ pub(crate) fn clippy() -> anyhow::Result<Tally> {
     ])
 }
 
-/// `cargo deny`, when it is installed: it is a tool for the reviewer's machine and needs nothing
-/// from the network with these arguments.
+/// `cargo deny`, when it is installed: a tool for the reviewer's machine, which the test command
+/// does without.
 pub(crate) fn deny() -> anyhow::Result<Tally> {
     if !has_subcommand("deny")? {
         report::say("not run: cargo-deny is not installed (cargo install cargo-deny)");
         return Ok(Tally::default());
     }
-    check(&["deny", "--offline", "check", "licenses", "bans", "sources"])
+    check(&["deny", "check", "licenses", "bans", "sources"])
 }
 
 /// The workspace's tests, by nextest when it is there, otherwise by cargo alone.

@@ -67,10 +67,10 @@ pub(crate) fn summary(lines: &[Line]) -> Tally {
     let mut sum = Tally::default();
     println!("\n=== summary");
     for line in lines {
-        let verdict = if line.tally.failed == 0 {
-            "ok"
-        } else {
-            "FAILED"
+        let verdict = match line.tally {
+            Tally { failed: 1.., .. } => "FAILED",
+            Tally { passed: 0, .. } => "none",
+            _ => "ok",
         };
         println!(
             "{verdict:<7} {:<16} {:<28} {:>7.1} s",
