@@ -13,7 +13,7 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::driver::{Doorbell, Driver, DriverSettings, Left, Start};
-use crate::hub::Hub;
+use crate::hub::{Hub, LiveRun};
 use crate::planner::{Planned, Planner, StoredRun};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{
@@ -113,7 +113,15 @@ impl Worker {
     }
 
     /// Drives a run that was created with this worker's lease.
-    pub fn begin(self: &Arc<Self>, place: Place, claim: Claim, planned: Planned, request: Vec<PromptMessage>) {
+    /// `live` keeps the run in the hub until its driver has it.
+    pub fn begin(
+        self: &Arc<Self>,
+        place: Place,
+        claim: Claim,
+        planned: Planned,
+        request: Vec<PromptMessage>,
+        live: Arc<LiveRun>,
+    ) {
         let run = claim.lease.run;
         let doorbell = self.doorbells.install(run);
         let worker = Arc::clone(self);
@@ -121,7 +129,7 @@ impl Worker {
             let span = info_span!("run", id = %claim.id);
             let start = Start { claim, plan: planned.plan, model: planned.model, request, doorbell };
             worker.drive(start).instrument(span).await;
-            drop(place);
+            drop((place, live));
         });
     }
 
