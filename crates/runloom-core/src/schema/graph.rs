@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
             .keys()
             .any(|keyword| keyword.starts_with("unevaluated"))
         {
-            self.nodes[id].passes = 4;
+            self.nodes[id].passes = 3;
         }
         Ok(())
     }
