@@ -14,7 +14,9 @@ impl Clock {
     /// Now.
     #[must_use]
     pub fn now(&self) -> Millis {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
         Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
@@ -34,5 +36,6 @@ impl Clock {
 /// RFC 3339 in UTC with milliseconds, as the protocol writes times.
 #[must_use]
 pub fn rfc3339(at: Millis) -> String {
-    jiff::Timestamp::from_millisecond(at.0).map_or_else(|_| String::new(), |time| format!("{time:.3}"))
+    jiff::Timestamp::from_millisecond(at.0)
+        .map_or_else(|_| String::new(), |time| format!("{time:.3}"))
 }

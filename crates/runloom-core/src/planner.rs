@@ -54,7 +54,12 @@ impl Planner {
     ///
     /// # Errors
     /// When the spec cannot be run: its model is unknown, or a schema is refused.
-    pub async fn plan(self: &Arc<Self>, id: RunId, stored: StoredRun, history: Vec<PromptMessage>) -> Result<Planned> {
+    pub async fn plan(
+        self: &Arc<Self>,
+        id: RunId,
+        stored: StoredRun,
+        history: Vec<PromptMessage>,
+    ) -> Result<Planned> {
         if stored.spec.tools.is_empty() && stored.spec.output_schema.is_none() {
             return self.plan_now(id, &stored, &history);
         }
@@ -88,19 +93,32 @@ impl Planner {
             tool_budgets: default_tool_budgets(None),
             budgets: runloom_protocol::spec::Budgets::default(),
         };
-        Planned { plan: Arc::new(plan), model: Arc::new(NoModel { reason }) }
+        Planned {
+            plan: Arc::new(plan),
+            model: Arc::new(NoModel { reason }),
+        }
     }
 
-    fn plan_now(&self, id: RunId, stored: &StoredRun, history: &[PromptMessage]) -> Result<Planned> {
+    fn plan_now(
+        &self,
+        id: RunId,
+        stored: &StoredRun,
+        history: &[PromptMessage],
+    ) -> Result<Planned> {
         let spec = &stored.spec;
-        let model = self.catalog.resolve(&stored.workspace, Some(&stored.model))?;
+        let model = self
+            .catalog
+            .resolve(&stored.workspace, Some(&stored.model))?;
         let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
         let output = match &spec.output_schema {
             None => None,
             Some(output) => {
                 let schema = Value::Object(output.schema.clone());
                 let validator = self.schemas.compile(&schema).map_err(|error| {
-                    Error::invalid(format!("outputSchema.schema{}", error.path), error.message.clone())
+                    Error::invalid(
+                        format!("outputSchema.schema{}", error.path),
+                        error.message.clone(),
+                    )
                 })?;
                 Some((Arc::new(output.clone()), validator))
             }
@@ -120,30 +138,47 @@ impl Planner {
             tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
             budgets: spec.budgets.clone(),
         };
-        Ok(Planned { plan: Arc::new(plan), model: Arc::clone(&model.model) })
+        Ok(Planned {
+            plan: Arc::new(plan),
+            model: Arc::clone(&model.model),
+        })
     }
 }
 
 /// The spec's prompt, then the request's system messages: providers differ in where they take them, so they stand together.
 fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
-    let said = messages.iter().filter(|message| message.role == Role::System).map(|message| message.content.as_str());
-    let parts: Vec<&str> = spec.system_prompt.as_deref().into_iter().chain(said).collect();
+    let said = messages
+        .iter()
+        .filter(|message| message.role == Role::System)
+        .map(|message| message.content.as_str());
+    let parts: Vec<&str> = spec
+        .system_prompt
+        .as_deref()
+        .into_iter()
+        .chain(said)
+        .collect();
     parts.join("\n\n")
 }
 
 fn opening(history: &[PromptMessage], messages: &[PromptMessage]) -> Vec<Message> {
     let neutral = |message: &PromptMessage| match message.role {
         Role::System => None,
-        Role::User => Some(Message::User { text: message.content.clone() }),
-        Role::Assistant => {
-            Some(Message::Assistant { text: message.content.clone(), calls: Vec::new(), state: None })
-        }
+        Role::User => Some(Message::User {
+            text: message.content.clone(),
+        }),
+        Role::Assistant => Some(Message::Assistant {
+            text: message.content.clone(),
+            calls: Vec::new(),
+            state: None,
+        }),
     };
     history.iter().chain(messages).filter_map(neutral).collect()
 }
 
 fn info_of(model: &CatalogModel, level: Option<u8>) -> ModelInfo {
-    let effort = level.filter(|_| model.model.capabilities().reasoning).map(|level| effort_of_level(level).to_owned());
+    let effort = level
+        .filter(|_| model.model.capabilities().reasoning)
+        .map(|level| effort_of_level(level).to_owned());
     ModelInfo {
         id: model.id.clone(),
         provider: model.provider.clone(),
@@ -156,7 +191,9 @@ fn price_of(model: &CatalogModel) -> Option<Price> {
     model.pricing.map(|price| Price {
         input: price.input_per_1m_usd,
         output: price.output_per_1m_usd,
-        cache_read: price.cache_read_per_1m_usd.unwrap_or(price.input_per_1m_usd),
+        cache_read: price
+            .cache_read_per_1m_usd
+            .unwrap_or(price.input_per_1m_usd),
     })
 }
 
@@ -173,6 +210,9 @@ impl Model for NoModel {
     }
 
     async fn call(&self, _request: ModelRequest) -> std::result::Result<ModelStream, ModelError> {
-        Err(ModelError::new(ErrorClass::InvalidRequest, self.reason.clone()))
+        Err(ModelError::new(
+            ErrorClass::InvalidRequest,
+            self.reason.clone(),
+        ))
     }
 }

@@ -29,8 +29,14 @@ impl Tasks {
                 error!(task = name, "a task panicked");
             }
         };
-        #[expect(clippy::disallowed_methods, reason = "the one place where tasks are spawned")]
-        let handle = tokio::spawn(self.tracker.track_future(guarded.instrument(info_span!("task", name))));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place where tasks are spawned"
+        )]
+        let handle = tokio::spawn(
+            self.tracker
+                .track_future(guarded.instrument(info_span!("task", name))),
+        );
         drop(handle);
     }
 

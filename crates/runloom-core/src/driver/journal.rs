@@ -99,7 +99,10 @@ impl Journal {
 
     /// Drafts a note, placed after the last event.
     pub(crate) fn note(&mut self, note: Note) {
-        self.draft.notes.push(PlacedNote { after: self.seq, note });
+        self.draft.notes.push(PlacedNote {
+            after: self.seq,
+            note,
+        });
     }
 
     /// From the next batch on, the client may answer this call.
@@ -146,8 +149,12 @@ impl Journal {
     /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended.
     pub(crate) fn begin(&mut self, next: Next) -> Result<Writing, Abandon> {
         let batch = self.take_batch(next, false)?;
-        let (store, live, lease, kill) =
-            (Arc::clone(&self.store), Arc::clone(&self.live), self.lease, self.kill.clone());
+        let (store, live, lease, kill) = (
+            Arc::clone(&self.store),
+            Arc::clone(&self.live),
+            self.lease,
+            self.kill.clone(),
+        );
         Ok(Box::pin(async move {
             let chunk = batch.chunk.clone();
             let committed = write(&*store, lease, batch, &kill).await?;
@@ -159,7 +166,12 @@ impl Journal {
 
     /// Writes events that rest on no mail having arrived. Returns false, with nothing written or drafted, when some has. The
     /// draft must be empty.
-    pub(crate) async fn attempt(&mut self, events: &[Event], closed: Vec<String>, next: Next) -> Result<bool, Abandon> {
+    pub(crate) async fn attempt(
+        &mut self,
+        events: &[Event],
+        closed: Vec<String>,
+        next: Next,
+    ) -> Result<bool, Abandon> {
         debug_assert!(self.is_clean());
         let seq = self.seq;
         for event in events {
@@ -168,7 +180,9 @@ impl Journal {
         self.draft.closed = closed;
         let batch = self.take_batch(next, true)?;
         let chunk = batch.chunk.clone();
-        let written = write(&*self.store, self.lease, batch, &self.kill).await?.is_some();
+        let written = write(&*self.store, self.lease, batch, &self.kill)
+            .await?
+            .is_some();
         if written {
             show(&self.live, chunk);
         } else {
@@ -179,8 +193,11 @@ impl Journal {
 
     fn take_batch(&mut self, next: Next, unless_mail: bool) -> Result<Batch, Abandon> {
         let draft = std::mem::take(&mut self.draft);
-        let notes =
-            if draft.notes.is_empty() { String::new() } else { serde_json::to_string(&draft.notes)? };
+        let notes = if draft.notes.is_empty() {
+            String::new()
+        } else {
+            serde_json::to_string(&draft.notes)?
+        };
         Ok(Batch {
             chunk: Chunk {
                 first_seq: self.seq + 1 - draft.events,
@@ -221,7 +238,11 @@ async fn write(
             Err(CommitError::MailWaiting) => return Ok(None),
             Err(CommitError::Fenced) => return Err(Abandon::Fenced),
             Err(CommitError::Store(error)) => {
-                warn!(run = lease.run.0, error = &error as &dyn std::error::Error, "cannot write the log; trying again");
+                warn!(
+                    run = lease.run.0,
+                    error = &error as &dyn std::error::Error,
+                    "cannot write the log; trying again"
+                );
             }
         }
         tokio::select! {

@@ -40,8 +40,20 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     /// A mailbox with the mail that came along with the claim.
-    pub(crate) fn new(store: Arc<dyn Store>, run: RunNo, doorbell: Arc<Doorbell>, waiting: Vec<Mail>) -> Self {
-        Self { store, run, doorbell, read: MailNo::default(), waiting, rung: false }
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        run: RunNo,
+        doorbell: Arc<Doorbell>,
+        waiting: Vec<Mail>,
+    ) -> Self {
+        Self {
+            store,
+            run,
+            doorbell,
+            read: MailNo::default(),
+            waiting,
+            rung: false,
+        }
     }
 
     /// Waits for the doorbell. Cancel-safe.
@@ -53,9 +65,15 @@ impl Mailbox {
     }
 
     /// The mail since the last call, or nothing when nobody rang.
-    pub(crate) async fn take(&mut self, kill: &CancellationToken) -> Result<Option<Vec<Mail>>, Abandon> {
+    pub(crate) async fn take(
+        &mut self,
+        kill: &CancellationToken,
+    ) -> Result<Option<Vec<Mail>>, Abandon> {
         use futures_util::FutureExt;
-        if self.waiting.is_empty() && !self.rung && self.doorbell.0.notified().now_or_never().is_none() {
+        if self.waiting.is_empty()
+            && !self.rung
+            && self.doorbell.0.notified().now_or_never().is_none()
+        {
             return Ok(None);
         }
         // Nothing is given up before the read has succeeded: the caller may drop this future.
@@ -98,7 +116,10 @@ impl Driver {
                         cost_usd: None,
                     });
                 }
-                MailBody::ToolResult { tool_use_id, answer } => {
+                MailBody::ToolResult {
+                    tool_use_id,
+                    answer,
+                } => {
                     // An answer that came too late finds no waiting call and changes nothing.
                     if let Some(event) = run::answer(&self.state, &tool_use_id, &answer) {
                         if let Some(call) = call_of(&event) {
@@ -115,7 +136,12 @@ impl Driver {
     /// What a cancel interrupts right now: the names of the tools that clients still execute.
     fn interrupted(&self) -> Vec<String> {
         let asked = |call: &&run::Call| matches!(call.state, run::CallState::Asked { .. });
-        self.state.calls.iter().filter(asked).map(|call| call.name.clone()).collect()
+        self.state
+            .calls
+            .iter()
+            .filter(asked)
+            .map(|call| call.name.clone())
+            .collect()
     }
 }
 

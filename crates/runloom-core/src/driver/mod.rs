@@ -82,8 +82,14 @@ impl Driver {
     /// Drives the run until it is over, parked or handed over.
     pub(crate) async fn drive(&mut self) -> Result<Left, Abandon> {
         if self.attempts > MAX_ATTEMPTS {
-            let message = format!("the run was interrupted {MAX_ATTEMPTS} times without getting any further");
-            return self.fail(ModelError::new(ErrorClass::Server, message), Spent::default()).await;
+            let message =
+                format!("the run was interrupted {MAX_ATTEMPTS} times without getting any further");
+            return self
+                .fail(
+                    ModelError::new(ErrorClass::Server, message),
+                    Spent::default(),
+                )
+                .await;
         }
         loop {
             if let Some(left) = self.read_mail().await? {
@@ -109,7 +115,9 @@ impl Driver {
                     match self.turn(plan).await? {
                         TurnEnd::Complete => {}
                         TurnEnd::Failed(error, spent) => return self.fail(error, spent).await,
-                        TurnEnd::Cancelled(receipt, spent) => return self.cancel(receipt, spent).await,
+                        TurnEnd::Cancelled(receipt, spent) => {
+                            return self.cancel(receipt, spent).await;
+                        }
                         TurnEnd::Stopped => return self.release().await,
                     }
                 }
@@ -132,13 +140,20 @@ impl Driver {
     }
 
     async fn ask(&mut self, calls: Vec<LocalToolCall>) -> Result<(), Abandon> {
-        let timeout = i64::try_from(self.settings.local_tool_timeout.as_millis()).unwrap_or(i64::MAX);
+        let timeout =
+            i64::try_from(self.settings.local_tool_timeout.as_millis()).unwrap_or(i64::MAX);
         let deadline = Millis(self.clock.now().0.saturating_add(timeout));
         for call in calls {
             let tool_use_id = call.tool_use_id.clone();
             self.record(Event::LocalToolCall(call))?;
-            self.note(Note::Asked { tool_use_id: tool_use_id.clone(), deadline: deadline.0 });
-            self.journal.open_call(OpenCall { tool_use_id, deadline });
+            self.note(Note::Asked {
+                tool_use_id: tool_use_id.clone(),
+                deadline: deadline.0,
+            });
+            self.journal.open_call(OpenCall {
+                tool_use_id,
+                deadline,
+            });
         }
         self.journal.set_status(RunStatus::WaitingTool);
         self.journal.flush().await
@@ -146,7 +161,9 @@ impl Driver {
 
     /// Waits for a client's answer: first here, then parked.
     async fn wait(&mut self, deadline: Millis) -> Result<Option<Left>, Abandon> {
-        let wake_at = self.wall_deadline().map_or(deadline, |wall| wall.min(deadline));
+        let wake_at = self
+            .wall_deadline()
+            .map_or(deadline, |wall| wall.min(deadline));
         let left = self.clock.until(wake_at);
         tokio::select! {
             () = self.mailbox.rung() => return Ok(None),
@@ -155,11 +172,23 @@ impl Driver {
         }
         let now = self.clock.now();
         if self.wall_deadline().is_some_and(|wall| wall <= now) {
-            return self.fail(self.out_of_time(), Spent::default()).await.map(Some);
+            return self
+                .fail(self.out_of_time(), Spent::default())
+                .await
+                .map(Some);
         }
         let late = run::expire(&self.state, now.0);
         if late.is_empty() {
-            let parked = self.journal.attempt(&[], Vec::new(), Next::Park { wake_at: Some(wake_at) }).await?;
+            let parked = self
+                .journal
+                .attempt(
+                    &[],
+                    Vec::new(),
+                    Next::Park {
+                        wake_at: Some(wake_at),
+                    },
+                )
+                .await?;
             return Ok(parked.then_some(Left::Parked(Some(wake_at))));
         }
         let closed = late.iter().filter_map(call_of).collect();
@@ -187,7 +216,11 @@ impl Driver {
     fn resume_status(&mut self) {
         let asked = |call: &run::Call| matches!(call.state, run::CallState::Asked { .. });
         let waiting = self.state.calls.iter().any(asked);
-        self.journal.set_status(if waiting { RunStatus::WaitingTool } else { RunStatus::Running });
+        self.journal.set_status(if waiting {
+            RunStatus::WaitingTool
+        } else {
+            RunStatus::Running
+        });
     }
 
     async fn cancel(&mut self, mut receipt: RunCancelled, spent: Spent) -> Result<Left, Abandon> {
@@ -209,7 +242,11 @@ impl Driver {
 
     async fn finish(&mut self, event: Event) -> Result<Left, Abandon> {
         let ending = self.ending(&event);
-        info!(status = ending.status.as_str(), turns = ending.turns, "run ended");
+        info!(
+            status = ending.status.as_str(),
+            turns = ending.turns,
+            "run ended"
+        );
         self.record(event)?;
         let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
         Ok(Left::Finished(committed.next_in_session))
@@ -241,19 +278,28 @@ impl Driver {
                 ending.status = RunStatus::Succeeded;
                 ending.final_text = Some(result.text.clone());
                 ending.cost_usd = result.cost_usd;
-                let said = self.request.iter().filter(|message| message.role != Role::System).cloned();
-                let answer = PromptMessage { role: Role::Assistant, content: result.text.clone() };
+                let said = self
+                    .request
+                    .iter()
+                    .filter(|message| message.role != Role::System)
+                    .cloned();
+                let answer = PromptMessage {
+                    role: Role::Assistant,
+                    content: result.text.clone(),
+                };
                 ending.session_messages = said.chain([answer]).collect();
             }
             Event::Error(error) => {
                 ending.error = Some(error.error.clone());
                 ending.failure = Some(run::failure(error));
                 ending.final_text = error.partial_text.clone();
-                (ending.tokens, ending.turns, ending.cost_usd) = (error.tokens, error.turns, error.cost_usd);
+                (ending.tokens, ending.turns, ending.cost_usd) =
+                    (error.tokens, error.turns, error.cost_usd);
             }
             Event::Cancelled(receipt) => {
                 ending.status = RunStatus::Cancelled;
-                (ending.tokens, ending.turns, ending.cost_usd) = (receipt.tokens, receipt.turns, receipt.cost_usd);
+                (ending.tokens, ending.turns, ending.cost_usd) =
+                    (receipt.tokens, receipt.turns, receipt.cost_usd);
                 ending.cancel = Some(receipt.clone());
             }
             _ => {}
@@ -269,7 +315,10 @@ impl Driver {
 
     fn out_of_time(&self) -> ModelError {
         let limit = self.state.plan.budgets.max_wall_ms.unwrap_or_default();
-        let mut error = ModelError::new(ErrorClass::LocalTimeout, format!("budgets.maxWallMs ({limit} ms) is used up"));
+        let mut error = ModelError::new(
+            ErrorClass::LocalTimeout,
+            format!("budgets.maxWallMs ({limit} ms) is used up"),
+        );
         error.retryable = false;
         error
     }
@@ -300,15 +349,32 @@ impl Driver {
         settings: DriverSettings,
         tokens: (CancellationToken, CancellationToken),
     ) -> Self {
-        let Start { claim, plan, model, request, doorbell } = start;
+        let Start {
+            claim,
+            plan,
+            model,
+            request,
+            doorbell,
+        } = start;
         let (stop, kill) = tokens;
         let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
-        let last_seq = claim.log.iter().map(|entry| entry.chunk.last_seq).max().unwrap_or(0);
+        let last_seq = claim
+            .log
+            .iter()
+            .map(|entry| entry.chunk.last_seq)
+            .max()
+            .unwrap_or(0);
         let mut state = RunState::new(plan);
         for entry in &claim.log {
             mailbox::fold(&mut state, entry);
         }
-        let journal = Journal::new(Arc::clone(&store), live, claim.lease, last_seq, kill.clone());
+        let journal = Journal::new(
+            Arc::clone(&store),
+            live,
+            claim.lease,
+            last_seq,
+            kill.clone(),
+        );
         Self {
             state,
             journal,

@@ -48,7 +48,11 @@ struct Progress {
 
 impl Progress {
     fn spent(self) -> Spent {
-        Spent { tokens: self.tokens, turns: 1, partial_text: Some(self.text) }
+        Spent {
+            tokens: self.tokens,
+            turns: 1,
+            partial_text: Some(self.text),
+        }
     }
 }
 
@@ -86,17 +90,26 @@ impl Driver {
                 }
                 Attempt::Broken(progress, error) => {
                     let pause = backoff(retries, error.retry_after);
-                    let again = error.retryable && !progress.shown && retries < self.settings.model_retries;
+                    let again =
+                        error.retryable && !progress.shown && retries < self.settings.model_retries;
                     if !again || pause > BACKOFF_LONGEST {
                         return Ok(TurnEnd::Failed(error, progress.spent()));
                     }
-                    debug!(class = error.class.as_str(), ?pause, "calling the model again");
+                    debug!(
+                        class = error.class.as_str(),
+                        ?pause,
+                        "calling the model again"
+                    );
                     retries += 1;
                     if let Some(interrupt) = self.pause(pause).await? {
                         return Ok(match interrupt {
-                            TurnInterrupt::Cancel(receipt) => TurnEnd::Cancelled(receipt, progress.spent()),
+                            TurnInterrupt::Cancel(receipt) => {
+                                TurnEnd::Cancelled(receipt, progress.spent())
+                            }
                             TurnInterrupt::Stop => TurnEnd::Stopped,
-                            TurnInterrupt::OutOfTime => TurnEnd::Failed(self.out_of_time(), progress.spent()),
+                            TurnInterrupt::OutOfTime => {
+                                TurnEnd::Failed(self.out_of_time(), progress.spent())
+                            }
                         });
                     }
                 }
@@ -128,7 +141,9 @@ impl Driver {
             }
         };
         drop(opening);
-        let end = self.read_stream(&mut stream, &mut progress, &mut writing).await?;
+        let end = self
+            .read_stream(&mut stream, &mut progress, &mut writing)
+            .await?;
         // The connection closes here, before anything else is done.
         drop(stream);
         finish_writing(&mut writing).await?;
@@ -179,7 +194,10 @@ impl Driver {
         progress: &mut Progress,
     ) -> Result<Option<StreamEnd>, Abandon> {
         let broken = |message: &str| {
-            Ok(Some(StreamEnd::Broken(ModelError::new(ErrorClass::Server, message))))
+            Ok(Some(StreamEnd::Broken(ModelError::new(
+                ErrorClass::Server,
+                message,
+            ))))
         };
         match item {
             Some(Ok(ModelEvent::Text(text))) => {
@@ -193,14 +211,22 @@ impl Driver {
                 }
             }
             Some(Ok(ModelEvent::Thinking(text))) => {
-                if !text.is_empty() && self.state.plan.reasoning_level.is_some_and(|level| level > 0) {
+                if !text.is_empty()
+                    && self
+                        .state
+                        .plan
+                        .reasoning_level
+                        .is_some_and(|level| level > 0)
+                {
                     progress.shown = true;
                     self.record(Event::ThinkingDelta(TextDelta { text }))?;
                 }
             }
             Some(Ok(ModelEvent::Call(call))) => {
                 if progress.calls.len() == MAX_CALLS {
-                    return broken("the model made more calls in one turn than this server accepts");
+                    return broken(
+                        "the model made more calls in one turn than this server accepts",
+                    );
                 }
                 progress.calls.push(call);
             }
@@ -214,7 +240,13 @@ impl Driver {
 
     /// Records a complete turn. The draft is written together with what follows from it.
     fn complete(&mut self, plan: CallPlan, progress: Progress, done: Done) -> Result<(), Abandon> {
-        let suffix = self.state.plan.run.as_str().trim_start_matches("run_").to_owned();
+        let suffix = self
+            .state
+            .plan
+            .run
+            .as_str()
+            .trim_start_matches("run_")
+            .to_owned();
         let call_ids = progress.calls.iter().map(|call| call.id.clone()).collect();
         let tool_calls: Vec<RequestedCall> = (1..)
             .zip(progress.calls)
@@ -269,7 +301,9 @@ impl Driver {
 
     /// Resolves when something outside ends the turn, or when mail came that does not (`None`).
     async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
-        let wall = self.wall_deadline().map(|deadline| self.clock.until(deadline));
+        let wall = self
+            .wall_deadline()
+            .map(|deadline| self.clock.until(deadline));
         let out_of_time = async {
             match wall {
                 Some(left) => tokio::time::sleep(left).await,
@@ -331,7 +365,9 @@ fn backoff(retries: u32, hint: Option<Duration>) -> Duration {
     if let Some(hint) = hint {
         return hint;
     }
-    let ceiling = BACKOFF_FIRST.saturating_mul(2_u32.saturating_pow(retries)).min(BACKOFF_LONGEST);
+    let ceiling = BACKOFF_FIRST
+        .saturating_mul(2_u32.saturating_pow(retries))
+        .min(BACKOFF_LONGEST);
     let mut random = [0_u8; 4];
     // Without randomness the longest pause is the safe one.
     if getrandom::fill(&mut random).is_err() {

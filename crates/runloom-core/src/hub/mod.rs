@@ -120,8 +120,17 @@ impl LiveRun {
         if after + 1 < first.first_seq || after > last.last_seq {
             return Recent::Unknown;
         }
-        let newer: Vec<Chunk> = ring.chunks.iter().filter(|chunk| chunk.last_seq > after).cloned().collect();
-        if newer.is_empty() { Recent::Nothing } else { Recent::Chunks(newer) }
+        let newer: Vec<Chunk> = ring
+            .chunks
+            .iter()
+            .filter(|chunk| chunk.last_seq > after)
+            .cloned()
+            .collect();
+        if newer.is_empty() {
+            Recent::Nothing
+        } else {
+            Recent::Chunks(newer)
+        }
     }
 }
 
@@ -130,7 +139,10 @@ impl Drop for LiveRun {
         if let Some(hub) = self.hub.upgrade() {
             let mut runs = lock(&hub.runs);
             // Another one may have been opened between the last owner's end and this lock.
-            if runs.get(&self.id).is_some_and(|live| live.strong_count() == 0) {
+            if runs
+                .get(&self.id)
+                .is_some_and(|live| live.strong_count() == 0)
+            {
                 runs.remove(&self.id);
             }
         }

@@ -47,10 +47,13 @@ pub fn subscribe(
         stop,
         _count: Count(Arc::clone(hub)),
     };
-    Box::pin(stream::unfold(subscription, |mut subscription| async move {
-        let frames = subscription.next().await?;
-        Some((frames, subscription))
-    }))
+    Box::pin(stream::unfold(
+        subscription,
+        |mut subscription| async move {
+            let frames = subscription.next().await?;
+            Some((frames, subscription))
+        },
+    ))
 }
 
 struct Subscription {
@@ -98,14 +101,20 @@ impl Subscription {
         if chunk.last_seq <= self.cursor {
             return None;
         }
-        let known = self.cursor.saturating_sub(chunk.first_seq.saturating_sub(1));
+        let known = self
+            .cursor
+            .saturating_sub(chunk.first_seq.saturating_sub(1));
         self.cursor = chunk.last_seq;
         self.over = chunk.terminal;
         Some(skip_frames(chunk.frames, known))
     }
 
     async fn read_store(&mut self) {
-        match self.store.read_log(self.live.no, self.cursor, PAGE_BYTES).await {
+        match self
+            .store
+            .read_log(self.live.no, self.cursor, PAGE_BYTES)
+            .await
+        {
             Ok(chunks) if !chunks.is_empty() => self.backlog = chunks.into(),
             Ok(_) if self.finished => self.over = true,
             Ok(_) => self.wait().await,

@@ -80,10 +80,17 @@ impl PageRequest {
         let before = match &self.cursor {
             None => None,
             Some(cursor) => Some(parse_cursor(cursor).ok_or_else(|| {
-                Error::invalid("cursor", "is not a cursor of this list: use nextCursor of an earlier page")
+                Error::invalid(
+                    "cursor",
+                    "is not a cursor of this list: use nextCursor of an earlier page",
+                )
             })?),
         };
-        Ok(crate::ports::store::Page { before, offset: self.offset, limit: self.limit + 1 })
+        Ok(crate::ports::store::Page {
+            before,
+            offset: self.offset,
+            limit: self.limit + 1,
+        })
     }
 }
 
@@ -103,8 +110,19 @@ fn cut_page<T>(rows: &mut Vec<T>, limit: usize, no: impl Fn(&T) -> i64) -> Optio
 impl Service {
     /// Puts the use cases together.
     #[must_use]
-    pub fn new(parts: ServiceParts, auth: Authenticator, rates: RateLimiter, tenancy: TenancyService) -> Self {
-        Self { parts, auth, rates, tenancy, clock: Clock }
+    pub fn new(
+        parts: ServiceParts,
+        auth: Authenticator,
+        rates: RateLimiter,
+        tenancy: TenancyService,
+    ) -> Self {
+        Self {
+            parts,
+            auth,
+            rates,
+            tenancy,
+            clock: Clock,
+        }
     }
 
     /// Who calls.
@@ -148,7 +166,10 @@ impl Service {
 
     /// Offers a run to the workers.
     fn offer(&self, run: RunNo) {
-        self.parts.queue.push(Job { run, workspace: None });
+        self.parts.queue.push(Job {
+            run,
+            workspace: None,
+        });
     }
 
     /// Tells whoever is concerned that there is mail.

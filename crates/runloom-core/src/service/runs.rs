@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::hub::subscribe;
 use crate::planner::{Planned, StoredRun};
 use crate::ports::store::{
-    Cancelled, Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, RunFilter, RunRow, StartNow,
-    ToolDelivery,
+    Cancelled, Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, RunFilter,
+    RunRow, StartNow, ToolDelivery,
 };
 use crate::worker::Place;
 
@@ -39,21 +39,40 @@ impl Service {
         let CreateRun { spec, messages } = request;
         let stored = self.resolve(caller, spec, messages)?;
         let id = RunId::from_suffix(self.clock.new_id());
-        let planned = self.parts.planner.plan(id.clone(), stored.clone(), Vec::new()).await?;
-        let place = self.parts.worker.as_ref().and_then(|worker| worker.reserve());
+        let planned = self
+            .parts
+            .planner
+            .plan(id.clone(), stored.clone(), Vec::new())
+            .await?;
+        let place = self
+            .parts
+            .worker
+            .as_ref()
+            .and_then(|worker| worker.reserve());
         let chunk = started_chunk()?;
-        let start = place.as_ref().zip(self.parts.worker.as_ref()).map(|(_, worker)| StartNow {
-            worker: worker.id().to_owned(),
-            chunk: chunk.clone(),
-        });
+        let start = place
+            .as_ref()
+            .zip(self.parts.worker.as_ref())
+            .map(|(_, worker)| StartNow {
+                worker: worker.id().to_owned(),
+                chunk: chunk.clone(),
+            });
         let new = self.new_run(caller, &id, &stored, idempotency, start)?;
         let now = new.created_at;
         match self.parts.store.create_run(new).await? {
-            Created::New { run, lease: Some(lease), .. } => {
+            Created::New {
+                run,
+                lease: Some(lease),
+                ..
+            } => {
                 let claim = first_claim(caller, &id, lease, chunk, now);
                 self.begin(place, claim, planned, stored.messages, run);
             }
-            Created::New { run, blocked: false, .. } => self.offer(run),
+            Created::New {
+                run,
+                blocked: false,
+                ..
+            } => self.offer(run),
             Created::New { .. } => {}
             Created::Replayed(first) => return Ok(accepted(caller, &first)),
             Created::KeyReused => return Err(Error::IdempotencyKeyReused),
@@ -75,14 +94,31 @@ impl Service {
     ///
     /// # Errors
     /// When the cursor is not one of ours.
-    pub async fn list_runs(&self, caller: &Caller, filter: RunFilter, page: PageRequest) -> Result<RunList> {
+    pub async fn list_runs(
+        &self,
+        caller: &Caller,
+        filter: RunFilter,
+        page: PageRequest,
+    ) -> Result<RunList> {
         let workspace = caller.workspace.no;
-        let mut rows = self.parts.store.list_runs(workspace, &filter, page.for_store()?).await?;
+        let mut rows = self
+            .parts
+            .store
+            .list_runs(workspace, &filter, page.for_store()?)
+            .await?;
         let next_cursor = cut_page(&mut rows, page.limit, |row| row.no.0);
-        let total =
-            if page.include_total { Some(self.parts.store.count_runs(workspace, &filter).await?) } else { None };
+        let total = if page.include_total {
+            Some(self.parts.store.count_runs(workspace, &filter).await?)
+        } else {
+            None
+        };
         let limit = u32::try_from(page.limit).unwrap_or(u32::MAX);
-        Ok(RunList { total, limit, next_cursor, runs: rows.into_iter().map(view::run_list_item).collect() })
+        Ok(RunList {
+            total,
+            limit,
+            next_cursor,
+            runs: rows.into_iter().map(view::run_list_item).collect(),
+        })
     }
 
     /// Streams a run's events after `after`.
@@ -97,28 +133,50 @@ impl Service {
             Some(_) => return Err(Error::NotFound { what: "run" }),
             None => {
                 let row = self.run_row(caller, id).await?;
-                (hub.open(&run_id, row.no, caller.workspace.no), row.status.is_terminal())
+                (
+                    hub.open(&run_id, row.no, caller.workspace.no),
+                    row.status.is_terminal(),
+                )
             }
         };
         let store = Arc::clone(&self.parts.store);
-        Ok(subscribe(hub, live, store, after, finished, self.parts.end_streams.clone()))
+        Ok(subscribe(
+            hub,
+            live,
+            store,
+            after,
+            finished,
+            self.parts.end_streams.clone(),
+        ))
     }
 
     /// Frames of a run after `after`, without waiting for more.
     ///
     /// # Errors
     /// When the workspace has no such run.
-    pub async fn events(&self, caller: &Caller, id: &str, after: u64, limit: usize) -> Result<Vec<Bytes>> {
+    pub async fn events(
+        &self,
+        caller: &Caller,
+        id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Bytes>> {
         let row = self.run_row(caller, id).await?;
         let mut frames = Vec::new();
         let mut cursor = after;
         while frames.len() < limit {
-            let chunks = self.parts.store.read_log(row.no, cursor, EVENTS_PAGE_BYTES).await?;
+            let chunks = self
+                .parts
+                .store
+                .read_log(row.no, cursor, EVENTS_PAGE_BYTES)
+                .await?;
             let Some(last) = chunks.last() else { break };
             cursor = last.last_seq;
             for chunk in &chunks {
                 let numbered = split_frames(&chunk.frames).zip(chunk.first_seq..);
-                let new = numbered.filter(|(_, seq)| *seq > after).map(|(frame, _)| chunk.frames.slice_ref(frame));
+                let new = numbered
+                    .filter(|(_, seq)| *seq > after)
+                    .map(|(frame, _)| chunk.frames.slice_ref(frame));
                 frames.extend(new);
             }
         }
@@ -139,8 +197,11 @@ impl Service {
     ) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
         let (workspace, now) = (caller.workspace.no, self.clock.now());
-        let delivered =
-            self.parts.store.deliver_tool_result(workspace, &run, &answer, idempotency.as_ref(), now).await?;
+        let delivered = self
+            .parts
+            .store
+            .deliver_tool_result(workspace, &run, &answer, idempotency.as_ref(), now)
+            .await?;
         match delivered {
             ToolDelivery::Accepted(delivery) => {
                 self.notify(delivery);
@@ -160,7 +221,12 @@ impl Service {
     /// When the workspace has no such run.
     pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
-        match self.parts.store.cancel_run(caller.workspace.no, &run, "user", self.clock.now()).await? {
+        match self
+            .parts
+            .store
+            .cancel_run(caller.workspace.no, &run, "user", self.clock.now())
+            .await?
+        {
             Cancelled::Accepted(delivery) => {
                 self.notify(delivery);
                 Ok(())
@@ -172,24 +238,48 @@ impl Service {
 
     pub(super) async fn run_row(&self, caller: &Caller, id: &str) -> Result<RunRow> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
-        self.parts.store.run(caller.workspace.no, &run).await?.ok_or(Error::NotFound { what: "run" })
+        self.parts
+            .store
+            .run(caller.workspace.no, &run)
+            .await?
+            .ok_or(Error::NotFound { what: "run" })
     }
 
     /// Resolves what a spec refers to: agent, plugins, model.
-    pub(super) fn resolve(&self, caller: &Caller, spec: AgentSpec, messages: Vec<PromptMessage>) -> Result<StoredRun> {
+    pub(super) fn resolve(
+        &self,
+        caller: &Caller,
+        spec: AgentSpec,
+        messages: Vec<PromptMessage>,
+    ) -> Result<StoredRun> {
         if let Some(agent) = &spec.agent_id {
-            return Err(Error::Forbidden { message: format!("The agent {agent} is unknown, or not for this credential") });
+            return Err(Error::Forbidden {
+                message: format!("The agent {agent} is unknown, or not for this credential"),
+            });
         }
         let plugin = spec.tools.iter().find_map(|tool| match tool {
             ToolRef::MantyxPlugin(plugin) => Some(&plugin.name),
             _ => None,
         });
         if let Some(name) = plugin {
-            return Err(Error::InvalidPlugin { message: format!("The plugin tool {name} is not installed") });
+            return Err(Error::InvalidPlugin {
+                message: format!("The plugin tool {name} is not installed"),
+            });
         }
         let workspace = caller.workspace.slug.clone();
-        let model = self.parts.planner.catalog.resolve(&workspace, spec.model_id.as_deref())?.id.clone();
-        Ok(StoredRun { workspace, model, spec, messages })
+        let model = self
+            .parts
+            .planner
+            .catalog
+            .resolve(&workspace, spec.model_id.as_deref())?
+            .id
+            .clone();
+        Ok(StoredRun {
+            workspace,
+            model,
+            spec,
+            messages,
+        })
     }
 
     pub(super) fn new_run(
@@ -206,7 +296,8 @@ impl Service {
             credential: caller.key_id.to_string(),
             session: None,
             spec: serde_json::to_string(stored).map_err(Error::internal)?,
-            public_spec: serde_json::to_string(&view::public_spec(&stored.spec)).map_err(Error::internal)?,
+            public_spec: serde_json::to_string(&view::public_spec(&stored.spec))
+                .map_err(Error::internal)?,
             metadata: stored.spec.metadata.clone(),
             spec_name: stored.spec.name.clone(),
             agent_id: stored.spec.agent_id.as_ref().map(ToString::to_string),
@@ -238,14 +329,27 @@ impl Service {
 }
 
 pub(super) fn accepted(caller: &Caller, id: &RunId) -> RunAccepted {
-    let stream_url = format!("/api/v1/workspaces/{}/agent-runs/{id}/stream", caller.workspace.slug);
-    RunAccepted { run_id: id.clone(), stream_url }
+    let stream_url = format!(
+        "/api/v1/workspaces/{}/agent-runs/{id}/stream",
+        caller.workspace.slug
+    );
+    RunAccepted {
+        run_id: id.clone(),
+        stream_url,
+    }
 }
 
 fn started_chunk() -> Result<Chunk> {
     let mut frames = BytesMut::new();
-    Event::Started(Started {}).write_frame(1, &mut frames).map_err(Error::internal)?;
-    Ok(Chunk { first_seq: 1, last_seq: 1, terminal: false, frames: frames.freeze() })
+    Event::Started(Started {})
+        .write_frame(1, &mut frames)
+        .map_err(Error::internal)?;
+    Ok(Chunk {
+        first_seq: 1,
+        last_seq: 1,
+        terminal: false,
+        frames: frames.freeze(),
+    })
 }
 
 /// The claim of a run that was created with its lease: what the store would answer, without asking it.
@@ -257,7 +361,11 @@ fn first_claim(caller: &Caller, id: &RunId, lease: Lease, chunk: Chunk, now: Mil
         session: None,
         spec: String::new(),
         history: Vec::new(),
-        log: vec![LogEntry { chunk, notes: String::new(), at: now }],
+        log: vec![LogEntry {
+            chunk,
+            notes: String::new(),
+            at: now,
+        }],
         mail: Vec::new(),
         attempts: 1,
         created_at: now,
@@ -266,6 +374,10 @@ fn first_claim(caller: &Caller, id: &RunId, lease: Lease, chunk: Chunk, now: Mil
 }
 
 fn preview(messages: &[PromptMessage]) -> String {
-    let last = messages.iter().rev().find(|message| message.role == Role::User);
-    last.map(|message| message.content.chars().take(PREVIEW_CHARS).collect()).unwrap_or_default()
+    let last = messages
+        .iter()
+        .rev()
+        .find(|message| message.role == Role::User);
+    last.map(|message| message.content.chars().take(PREVIEW_CHARS).collect())
+        .unwrap_or_default()
 }

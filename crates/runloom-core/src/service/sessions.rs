@@ -47,13 +47,17 @@ impl Service {
         let id = SessionId::from_suffix(self.clock.new_id());
         // Planned once only to refuse now what would fail at the first message.
         let probe = RunId::from_suffix(self.clock.new_id());
-        self.parts.planner.plan(probe, stored.clone(), Vec::new()).await?;
+        self.parts
+            .planner
+            .plan(probe, stored.clone(), Vec::new())
+            .await?;
         let new = NewSession {
             id: id.clone(),
             workspace: caller.workspace.no,
             name: stored.spec.name.clone(),
             spec: serde_json::to_string(&stored).map_err(Error::internal)?,
-            public_spec: serde_json::to_string(&view::public_spec(&stored.spec)).map_err(Error::internal)?,
+            public_spec: serde_json::to_string(&view::public_spec(&stored.spec))
+                .map_err(Error::internal)?,
             metadata: stored.spec.metadata.clone(),
             created_at: self.clock.now(),
         };
@@ -67,8 +71,15 @@ impl Service {
     /// When the workspace has no such session.
     pub async fn session(&self, caller: &Caller, id: &str) -> Result<SessionSnapshot> {
         let row = self.session_row(caller, id).await?;
-        let messages = self.parts.store.session_messages(row.no, None, SNAPSHOT_MESSAGES).await?;
-        view::session_snapshot(row, messages.into_iter().map(|(_, message)| message).collect())
+        let messages = self
+            .parts
+            .store
+            .session_messages(row.no, None, SNAPSHOT_MESSAGES)
+            .await?;
+        view::session_snapshot(
+            row,
+            messages.into_iter().map(|(_, message)| message).collect(),
+        )
     }
 
     /// Accepts a message to a session: a run that gets the session's history when its turn comes.
@@ -86,7 +97,10 @@ impl Service {
         let base: StoredRun = serde_json::from_str(&session.spec).map_err(Error::internal)?;
         let stored = self.merge(caller, base.spec, request)?;
         let run_id = RunId::from_suffix(self.clock.new_id());
-        self.parts.planner.plan(run_id.clone(), stored.clone(), Vec::new()).await?;
+        self.parts
+            .planner
+            .plan(run_id.clone(), stored.clone(), Vec::new())
+            .await?;
         let mut new = self.new_run(caller, &run_id, &stored, idempotency, None)?;
         new.session = Some(session.id);
         match self.parts.store.create_run(new).await? {
@@ -109,9 +123,16 @@ impl Service {
     /// When the workspace has no such session.
     pub async fn end_session(&self, caller: &Caller, id: &str) -> Result<()> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
-        match self.parts.store.end_session(caller.workspace.no, &session, self.clock.now()).await? {
+        match self
+            .parts
+            .store
+            .end_session(caller.workspace.no, &session, self.clock.now())
+            .await?
+        {
             Ended::Ended(deliveries) => {
-                deliveries.into_iter().for_each(|delivery| self.notify(delivery));
+                deliveries
+                    .into_iter()
+                    .for_each(|delivery| self.notify(delivery));
                 Ok(())
             }
             Ended::UnknownSession => Err(Error::NotFound { what: "session" }),
@@ -129,10 +150,17 @@ impl Service {
         page: PageRequest,
     ) -> Result<SessionList> {
         let workspace = caller.workspace.no;
-        let mut rows = self.parts.store.list_sessions(workspace, &filter, page.for_store()?).await?;
+        let mut rows = self
+            .parts
+            .store
+            .list_sessions(workspace, &filter, page.for_store()?)
+            .await?;
         let next_cursor = cut_page(&mut rows, page.limit, |row| row.no.0);
-        let total =
-            if page.include_total { Some(self.parts.store.count_sessions(workspace, &filter).await?) } else { None };
+        let total = if page.include_total {
+            Some(self.parts.store.count_sessions(workspace, &filter).await?)
+        } else {
+            None
+        };
         Ok(SessionList {
             total,
             limit: u32::try_from(page.limit).unwrap_or(u32::MAX),
@@ -153,15 +181,30 @@ impl Service {
         request: SessionEventsRequest,
     ) -> Result<SessionEvents> {
         let row = self.session_row(caller, id).await?;
-        let limit = if request.full { SNAPSHOT_MESSAGES } else { request.last_messages.unwrap_or(EVENTS_DEFAULT).min(EVENTS_MAX) };
+        let limit = if request.full {
+            SNAPSHOT_MESSAGES
+        } else {
+            request
+                .last_messages
+                .unwrap_or(EVENTS_DEFAULT)
+                .min(EVENTS_MAX)
+        };
         let total = self.parts.store.count_messages(row.no).await?;
-        let messages = self.parts.store.session_messages(row.no, request.before_seq, limit).await?;
+        let messages = self
+            .parts
+            .store
+            .session_messages(row.no, request.before_seq, limit)
+            .await?;
         Ok(view::session_events(row.id, total, messages))
     }
 
     async fn session_row(&self, caller: &Caller, id: &str) -> Result<SessionRow> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
-        let row = self.parts.store.session(caller.workspace.no, &session).await?;
+        let row = self
+            .parts
+            .store
+            .session(caller.workspace.no, &session)
+            .await?;
         row.ok_or(Error::NotFound { what: "session" })
     }
 

@@ -2,7 +2,8 @@
 
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::{
-    RunListItem, RunSnapshot, SessionEvent, SessionEventKind, SessionEvents, SessionListItem, SessionSnapshot,
+    RunListItem, RunSnapshot, SessionEvent, SessionEventKind, SessionEvents, SessionListItem,
+    SessionSnapshot,
 };
 use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
 use runloom_protocol::tools::ToolRef;
@@ -25,7 +26,9 @@ pub(super) fn public_spec(spec: &AgentSpec) -> AgentSpec {
             ToolRef::Mcp(tool) => &mut tool.headers,
             _ => continue,
         };
-        headers.values_mut().for_each(|value| SEALED.clone_into(value));
+        headers
+            .values_mut()
+            .for_each(|value| SEALED.clone_into(value));
     }
     public
 }
@@ -36,7 +39,10 @@ pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
         id: row.id,
         status: row.status,
         session_id: row.session,
-        agent_id: row.agent_id.as_deref().and_then(runloom_protocol::id::AgentId::parse),
+        agent_id: row
+            .agent_id
+            .as_deref()
+            .and_then(runloom_protocol::id::AgentId::parse),
         final_text: row.final_text,
         error: row.error,
         failure_reason: row.failure,
@@ -53,16 +59,24 @@ pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
 }
 
 pub(super) fn run_list_item(row: RunRow) -> RunListItem {
-    let duration = row.completed_at.zip(row.started_at).map(|(end, start)| end.0.saturating_sub(start.0));
+    let duration = row
+        .completed_at
+        .zip(row.started_at)
+        .map(|(end, start)| end.0.saturating_sub(start.0));
     RunListItem {
         id: row.id,
         session_id: row.session,
         status: row.status,
         spec_name: row.spec_name,
-        agent_id: row.agent_id.as_deref().and_then(runloom_protocol::id::AgentId::parse),
+        agent_id: row
+            .agent_id
+            .as_deref()
+            .and_then(runloom_protocol::id::AgentId::parse),
         model_id: Some(row.model_id),
         input_preview: Some(row.input_preview),
-        output_preview: row.final_text.map(|text| text.chars().take(PREVIEW_CHARS).collect()),
+        output_preview: row
+            .final_text
+            .map(|text| text.chars().take(PREVIEW_CHARS).collect()),
         error: row.error,
         tokens: row.tokens,
         turns: row.turns,
@@ -74,7 +88,10 @@ pub(super) fn run_list_item(row: RunRow) -> RunListItem {
     }
 }
 
-pub(super) fn session_snapshot(row: SessionRow, messages: Vec<PromptMessage>) -> Result<SessionSnapshot> {
+pub(super) fn session_snapshot(
+    row: SessionRow,
+    messages: Vec<PromptMessage>,
+) -> Result<SessionSnapshot> {
     Ok(SessionSnapshot {
         agent_spec: parse_spec(&row.public_spec)?,
         id: row.id,
@@ -99,13 +116,20 @@ pub(super) fn session_list_item(row: SessionRow) -> SessionListItem {
     }
 }
 
-pub(super) fn session_events(session_id: SessionId, total: u64, messages: Vec<(u64, PromptMessage)>) -> SessionEvents {
+pub(super) fn session_events(
+    session_id: SessionId,
+    total: u64,
+    messages: Vec<(u64, PromptMessage)>,
+) -> SessionEvents {
     let first = messages.first().map(|(seq, _)| *seq);
     let older = first.filter(|seq| *seq > 1);
     SessionEvents {
         session_id,
         total,
-        events: messages.into_iter().map(|(seq, message)| session_event(seq, message)).collect(),
+        events: messages
+            .into_iter()
+            .map(|(seq, message)| session_event(seq, message))
+            .collect(),
         next_before_seq: older,
         truncated: older.is_some(),
     }
@@ -117,7 +141,12 @@ fn session_event(seq: u64, message: PromptMessage) -> SessionEvent {
         Role::Assistant => SessionEventKind::AssistantMessage,
         Role::System => SessionEventKind::Message,
     };
-    SessionEvent { seq, kind, text: message.content, rest: Default::default() }
+    SessionEvent {
+        seq,
+        kind,
+        text: message.content,
+        rest: Default::default(),
+    }
 }
 
 fn parse_spec(text: &str) -> Result<AgentSpec> {

@@ -37,7 +37,10 @@ impl Doorbells {
 
     /// Rings; false when the run is not driven here.
     pub(super) fn ring(&self, run: RunNo) -> bool {
-        self.lock().get(&run).inspect(|entry| entry.doorbell.ring()).is_some()
+        self.lock()
+            .get(&run)
+            .inspect(|entry| entry.doorbell.ring())
+            .is_some()
     }
 
     /// True when the run is driven here.
@@ -47,7 +50,9 @@ impl Doorbells {
 
     /// Removes a run's doorbell; true when the run was offered meanwhile.
     pub(super) fn remove(&self, run: RunNo) -> bool {
-        self.lock().remove(&run).is_some_and(|entry| entry.again.into_inner())
+        self.lock()
+            .remove(&run)
+            .is_some_and(|entry| entry.again.into_inner())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunNo, Entry>> {

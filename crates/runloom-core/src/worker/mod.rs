@@ -63,13 +63,17 @@ pub struct Worker {
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Worker")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
 /// A place for one more run.
 #[derive(Debug)]
-pub struct Place(OwnedSemaphorePermit);
+pub struct Place {
+    _permit: OwnedSemaphorePermit,
+}
 
 impl Worker {
     /// Starts the worker's loops: claiming, and sweeping for what was forgotten.
@@ -86,8 +90,14 @@ impl Worker {
             next_sweep: AtomicI64::new(i64::MAX),
         });
         let (claiming, sweeping) = (Arc::clone(&worker), Arc::clone(&worker));
-        worker.parts.tasks.spawn("claim runs", async move { claiming.claim_runs().await });
-        worker.parts.tasks.spawn("sweep runs", async move { sweeping.sweep_runs().await });
+        worker
+            .parts
+            .tasks
+            .spawn("claim runs", async move { claiming.claim_runs().await });
+        worker
+            .parts
+            .tasks
+            .spawn("sweep runs", async move { sweeping.sweep_runs().await });
         worker
     }
 
@@ -100,7 +110,9 @@ impl Worker {
     /// Runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
-        self.settings.max_concurrent.saturating_sub(self.permits.available_permits())
+        self.settings
+            .max_concurrent
+            .saturating_sub(self.permits.available_permits())
     }
 
     /// A place for a run that is about to be created, when there is one and the worker is not stopping.
@@ -109,7 +121,10 @@ impl Worker {
         if self.parts.tasks.stop.is_cancelled() {
             return None;
         }
-        Arc::clone(&self.permits).try_acquire_owned().ok().map(Place)
+        Arc::clone(&self.permits)
+            .try_acquire_owned()
+            .ok()
+            .map(|permit| Place { _permit: permit })
     }
 
     /// Drives a run that was created with this worker's lease.
@@ -127,7 +142,13 @@ impl Worker {
         let worker = Arc::clone(self);
         self.parts.tasks.spawn("run", async move {
             let span = info_span!("run", id = %claim.id);
-            let start = Start { claim, plan: planned.plan, model: planned.model, request, doorbell };
+            let start = Start {
+                claim,
+                plan: planned.plan,
+                model: planned.model,
+                request,
+                doorbell,
+            };
             worker.drive(start).instrument(span).await;
             drop((place, live));
         });
@@ -142,7 +163,10 @@ impl Worker {
     }
 
     fn offer(&self, run: RunNo) {
-        self.parts.queue.push(Job { run, workspace: None });
+        self.parts.queue.push(Job {
+            run,
+            workspace: None,
+        });
     }
 
     async fn claim_runs(self: Arc<Self>) {
@@ -167,7 +191,12 @@ impl Worker {
     }
 
     async fn claim_and_drive(&self, run: RunNo, doorbell: Arc<Doorbell>) {
-        let claim = match self.parts.store.claim(run, &self.id, self.clock.now()).await {
+        let claim = match self
+            .parts
+            .store
+            .claim(run, &self.id, self.clock.now())
+            .await
+        {
             Ok(ClaimOutcome::Claimed(claim)) => *claim,
             Ok(ClaimOutcome::NotNow) => return self.leave(run),
             Err(error) => {
@@ -178,7 +207,11 @@ impl Worker {
         };
         let span = info_span!("run", id = %claim.id);
         async {
-            debug!(epoch = claim.lease.epoch, attempts = claim.attempts, "claimed");
+            debug!(
+                epoch = claim.lease.epoch,
+                attempts = claim.attempts,
+                "claimed"
+            );
             let start = self.plan(claim, doorbell).await;
             self.drive(start).await;
         }
@@ -190,24 +223,49 @@ impl Worker {
         let (planned, request) = match serde_json::from_str::<StoredRun>(&claim.spec) {
             Err(error) => {
                 let reason = format!("the stored spec cannot be read by this version: {error}");
-                (self.parts.planner.unplannable(claim.id.clone(), "unknown", reason), Vec::new())
+                (
+                    self.parts
+                        .planner
+                        .unplannable(claim.id.clone(), "unknown", reason),
+                    Vec::new(),
+                )
             }
             Ok(stored) => {
                 let (model, request) = (stored.model.clone(), stored.messages.clone());
-                let planned = self.parts.planner.plan(claim.id.clone(), stored, claim.history.clone()).await;
+                let planned = self
+                    .parts
+                    .planner
+                    .plan(claim.id.clone(), stored, claim.history.clone())
+                    .await;
                 let planned = planned.unwrap_or_else(|error| {
-                    self.parts.planner.unplannable(claim.id.clone(), &model, error.to_string())
+                    self.parts
+                        .planner
+                        .unplannable(claim.id.clone(), &model, error.to_string())
                 });
                 (planned, request)
             }
         };
-        Start { claim, plan: planned.plan, model: planned.model, request, doorbell }
+        Start {
+            claim,
+            plan: planned.plan,
+            model: planned.model,
+            request,
+            doorbell,
+        }
     }
 
     async fn drive(&self, start: Start) {
         let lease = start.claim.lease;
-        let last_seq = start.claim.log.last().map_or(0, |entry| entry.chunk.last_seq);
-        let guard = LeaveOnPanic { worker: self, lease, last_seq };
+        let last_seq = start
+            .claim
+            .log
+            .last()
+            .map_or(0, |entry| entry.chunk.last_seq);
+        let guard = LeaveOnPanic {
+            worker: self,
+            lease,
+            last_seq,
+        };
         let mut driver = Driver::new(
             start,
             Arc::clone(&self.parts.store),
@@ -223,7 +281,10 @@ impl Worker {
             Ok(Left::Finished(Some(next))) => self.offer(next),
             Ok(Left::Finished(None) | Left::Released) => {}
             Ok(Left::Parked(wake_at)) => self.wake_sweeper(wake_at),
-            Err(error) => error!(error = &error as &dyn std::error::Error, "left a run as it is"),
+            Err(error) => error!(
+                error = &error as &dyn std::error::Error,
+                "left a run as it is"
+            ),
         }
     }
 
@@ -268,10 +329,13 @@ impl Drop for LeaveOnPanic<'_> {
             next: Next::Release,
         };
         self.worker.leave(lease.run);
-        self.worker.parts.tasks.spawn("give a lease back", async move {
-            if let Err(error) = store.commit(lease, batch).await {
-                error!(run = lease.run.0, %error, "cannot give a lease back");
-            }
-        });
+        self.worker
+            .parts
+            .tasks
+            .spawn("give a lease back", async move {
+                if let Err(error) = store.commit(lease, batch).await {
+                    error!(run = lease.run.0, %error, "cannot give a lease back");
+                }
+            });
     }
 }

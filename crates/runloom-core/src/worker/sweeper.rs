@@ -31,7 +31,11 @@ impl Worker {
                 purge_at = later(self.clock.now(), PURGE_EVERY);
                 self.purge().await;
             }
-            let pause = if found >= PAGE { SWEEP_ON } else { self.until_next_timer().await };
+            let pause = if found >= PAGE {
+                SWEEP_ON
+            } else {
+                self.until_next_timer().await
+            };
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = self.sweep.notified() => {}
@@ -47,7 +51,9 @@ impl Worker {
         }
         match self.parts.store.claimable(now, PAGE).await {
             Ok(runs) => {
-                runs.iter().filter(|run| !self.doorbells.is_driven(**run)).for_each(|run| self.offer(*run));
+                runs.iter()
+                    .filter(|run| !self.doorbells.is_driven(**run))
+                    .for_each(|run| self.offer(*run));
                 runs.len()
             }
             Err(error) => {
@@ -68,8 +74,16 @@ impl Worker {
 
     async fn purge(&self) {
         let now = self.clock.now();
-        let before = self.settings.retention.map_or(Millis(0), |kept| earlier(now, kept));
-        match self.parts.store.purge(before, earlier(now, KEYS_KEPT), PURGE_PAGE).await {
+        let before = self
+            .settings
+            .retention
+            .map_or(Millis(0), |kept| earlier(now, kept));
+        match self
+            .parts
+            .store
+            .purge(before, earlier(now, KEYS_KEPT), PURGE_PAGE)
+            .await
+        {
             Ok(0) => {}
             Ok(runs) => info!(runs, "deleted runs past their retention"),
             Err(error) => warn!(%error, "cannot delete old runs"),
