@@ -1,2 +1,3 @@
 //! The product.
+pub mod crash;
 pub mod ports;
