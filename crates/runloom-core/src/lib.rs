@@ -10,6 +10,7 @@
 
 pub mod catalog;
 pub mod clock;
+pub mod crash;
 pub mod driver;
 pub mod error;
 pub mod hub;
