@@ -16,8 +16,11 @@ mod decode;
 mod error;
 mod http;
 mod sse;
+mod tools;
 
 mod demo;
+mod openai_chat;
+mod openai_responses;
 
 use std::sync::Arc;
 
@@ -36,10 +39,28 @@ struct Provider {
 }
 
 /// Every provider kind: a new one is its folder, its `mod` line above and its row here.
-const PROVIDERS: &[Provider] = &[Provider {
-    kind: "demo",
-    open: demo::open,
-}];
+const PROVIDERS: &[Provider] = &[
+    Provider {
+        kind: "openai",
+        open: openai_responses::open,
+    },
+    Provider {
+        kind: "azure-openai",
+        open: openai_responses::open_azure,
+    },
+    Provider {
+        kind: "xai",
+        open: openai_chat::open_xai,
+    },
+    Provider {
+        kind: "openai-compatible",
+        open: openai_chat::open,
+    },
+    Provider {
+        kind: "demo",
+        open: demo::open,
+    },
+];
 
 /// The provider kinds that [`open`] knows, in the order of the table.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
