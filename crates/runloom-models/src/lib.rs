@@ -16,7 +16,9 @@ mod decode;
 mod error;
 mod http;
 mod sse;
+mod structured;
 
+mod anthropic;
 mod demo;
 
 use std::sync::Arc;
@@ -36,10 +38,16 @@ struct Provider {
 }
 
 /// Every provider kind: a new one is its folder, its `mod` line above and its row here.
-const PROVIDERS: &[Provider] = &[Provider {
-    kind: "demo",
-    open: demo::open,
-}];
+const PROVIDERS: &[Provider] = &[
+    Provider {
+        kind: "anthropic",
+        open: anthropic::open,
+    },
+    Provider {
+        kind: "demo",
+        open: demo::open,
+    },
+];
 
 /// The provider kinds that [`open`] knows, in the order of the table.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
