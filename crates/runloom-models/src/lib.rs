@@ -19,6 +19,7 @@ mod sse;
 mod structured;
 
 mod anthropic;
+mod bedrock;
 mod demo;
 
 use std::sync::Arc;
@@ -42,6 +43,10 @@ const PROVIDERS: &[Provider] = &[
     Provider {
         kind: "anthropic",
         open: anthropic::open,
+    },
+    Provider {
+        kind: "bedrock",
+        open: bedrock::open,
     },
     Provider {
         kind: "demo",
