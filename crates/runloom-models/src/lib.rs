@@ -21,6 +21,7 @@ mod structured;
 mod anthropic;
 mod bedrock;
 mod demo;
+mod gemini;
 
 use std::sync::Arc;
 
@@ -51,6 +52,10 @@ const PROVIDERS: &[Provider] = &[
     Provider {
         kind: "demo",
         open: demo::open,
+    },
+    Provider {
+        kind: "google",
+        open: gemini::open,
     },
 ];
 

@@ -3,7 +3,7 @@
 //! Where the API has no schema mode for a request, the model is offered one more tool whose parameters are the schema;
 //! its arguments are the answer. Nobody but the adapter ever sees the call.
 
-use runloom_core::ports::model::{ModelError, ModelRequest, ToolDeclaration};
+use runloom_core::ports::model::{ModelError, ModelEvent, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::{EnforcementMechanism, StructuredOutput};
 use runloom_protocol::spec::{Enforcement, OutputSchema};
 use serde_json::{Map, Value, json};
@@ -49,6 +49,43 @@ impl HiddenTool {
             Some(inner) if self.wrapped => inner.to_string(),
             _ => arguments.to_string(),
         }
+    }
+}
+
+/// The text of a turn. While a hidden tool is offered it waits: when the tool is called, what was said beside it is not
+/// part of the answer, and what was shown cannot be taken back.
+#[derive(Debug, Default)]
+pub(crate) struct TextGate {
+    held: Option<String>,
+}
+
+impl TextGate {
+    /// Closed while `hidden` is offered, open otherwise.
+    pub(crate) fn new(hidden: Option<&HiddenTool>) -> Self {
+        Self {
+            held: hidden.map(|_| String::new()),
+        }
+    }
+
+    /// One more piece.
+    pub(crate) fn push(&mut self, text: &str, out: &mut Vec<ModelEvent>) {
+        match &mut self.held {
+            Some(held) => held.push_str(text),
+            None if text.is_empty() => {}
+            None => out.push(ModelEvent::Text(text.to_owned())),
+        }
+    }
+
+    /// Shows what waited, and lets everything after it through.
+    pub(crate) fn open(&mut self, out: &mut Vec<ModelEvent>) {
+        if let Some(text) = self.held.take().filter(|text| !text.is_empty()) {
+            out.push(ModelEvent::Text(text));
+        }
+    }
+
+    /// Forgets what waited.
+    pub(crate) fn discard(&mut self) {
+        self.held = None;
     }
 }
 

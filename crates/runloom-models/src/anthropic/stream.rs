@@ -11,7 +11,7 @@ use super::request::Expect;
 use super::wire::{Delta, Frame, StartBlock, Usage};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
-use crate::structured;
+use crate::structured::{self, TextGate};
 
 /// Decodes one call.
 #[derive(Debug)]
@@ -20,8 +20,7 @@ pub(crate) struct Decoder {
     blocks: BTreeMap<u64, Block>,
     usage: Usage,
     stop_reason: Option<String>,
-    /// Text that waits for the decision whether the hidden tool is called: then it is not part of the answer.
-    held_text: Option<String>,
+    text: TextGate,
     calls: usize,
     malformed: Option<String>,
     finished: bool,
@@ -47,13 +46,13 @@ struct Tool {
 impl Decoder {
     /// A decoder for the answer to one request.
     pub(crate) fn new(expect: Expect) -> Self {
-        let held_text = expect.hidden.is_some().then(String::new);
+        let text = TextGate::new(expect.hidden.as_ref());
         Self {
             expect,
             blocks: BTreeMap::new(),
             usage: Usage::default(),
             stop_reason: None,
-            held_text,
+            text,
             calls: 0,
             malformed: None,
             finished: false,
@@ -85,7 +84,7 @@ impl Decoder {
     fn start(&mut self, index: u64, block: StartBlock, out: &mut Vec<ModelEvent>) {
         let block = match block {
             StartBlock::Text { text } => {
-                self.text(&text, out);
+                self.text.push(&text, out);
                 Block::Text(text)
             }
             StartBlock::Thinking {
@@ -101,7 +100,7 @@ impl Decoder {
             StartBlock::RedactedThinking { data } => Block::Redacted(data),
             StartBlock::ToolUse { id, name, input } => {
                 if !self.is_hidden(&name) {
-                    self.release_text(out);
+                    self.text.open(out);
                 }
                 let input = match input {
                     Value::Object(input) => Some(input),
@@ -124,7 +123,7 @@ impl Decoder {
         match (delta, self.blocks.get_mut(&index)) {
             (Delta::TextDelta { text }, Some(Block::Text(whole))) => {
                 whole.push_str(&text);
-                self.text(&text, out);
+                self.text.push(&text, out);
             }
             (Delta::ThinkingDelta { thinking: more }, Some(Block::Thinking { thinking, .. })) => {
                 thinking.push_str(&more);
@@ -138,6 +137,10 @@ impl Decoder {
             }
             (Delta::InputJsonDelta { partial_json }, Some(Block::Tool(tool))) => {
                 tool.json.push_str(&partial_json);
+                if !tool.json.trim().is_empty() {
+                    // What the block began with is a placeholder; the input is known when the block is whole.
+                    tool.input = None;
+                }
             }
             _ => {}
         }
@@ -189,7 +192,7 @@ impl Decoder {
         };
         match answer {
             Some(answer) => {
-                self.held_text = None;
+                self.text.discard();
                 out.push(ModelEvent::Text(answer.text));
                 if answer.whole {
                     done.structured = structured::BY_HIDDEN_TOOL;
@@ -197,7 +200,7 @@ impl Decoder {
                 }
             }
             None => {
-                self.release_text(out);
+                self.text.open(out);
                 done.state = self.state();
                 // Only a premature report was called: there is nothing to execute.
                 if self.calls == 0 && done.finish_reason == finish_reason::TOOL_USE {
@@ -280,20 +283,6 @@ impl Decoder {
             .is_some_and(|hidden| hidden.name == name)
     }
 
-    fn text(&mut self, text: &str, out: &mut Vec<ModelEvent>) {
-        match &mut self.held_text {
-            Some(held) => held.push_str(text),
-            None if text.is_empty() => {}
-            None => out.push(ModelEvent::Text(text.to_owned())),
-        }
-    }
-
-    fn release_text(&mut self, out: &mut Vec<ModelEvent>) {
-        if let Some(text) = self.held_text.take().filter(|text| !text.is_empty()) {
-            out.push(ModelEvent::Text(text));
-        }
-    }
-
     fn think(&self, thinking: &str, out: &mut Vec<ModelEvent>) {
         if self.expect.show_thinking && !thinking.is_empty() {
             out.push(ModelEvent::Thinking(thinking.to_owned()));
@@ -337,7 +326,7 @@ impl StreamDecoder for Decoder {
             .map_err(|failure| error::garbage(&failure))
             .and_then(|frame| self.frame(frame, out));
         if result.is_err() {
-            self.release_text(out);
+            self.text.open(out);
         }
         result
     }
@@ -346,7 +335,7 @@ impl StreamDecoder for Decoder {
         if self.finished {
             return Ok(());
         }
-        self.release_text(out);
+        self.text.open(out);
         Err(error::cut())
     }
 }
