@@ -17,11 +17,14 @@ mod error;
 mod http;
 mod sse;
 mod structured;
+mod tools;
 
 mod anthropic;
 mod bedrock;
 mod demo;
 mod gemini;
+mod openai_chat;
+mod openai_responses;
 
 use std::sync::Arc;
 
@@ -48,6 +51,20 @@ const PROVIDERS: &[Provider] = &[
     Provider {
         kind: "bedrock",
         open: bedrock::open,
+        kind: "openai",
+        open: openai_responses::open,
+    },
+    Provider {
+        kind: "azure-openai",
+        open: openai_responses::open_azure,
+    },
+    Provider {
+        kind: "xai",
+        open: openai_chat::open_xai,
+    },
+    Provider {
+        kind: "openai-compatible",
+        open: openai_chat::open,
     },
     Provider {
         kind: "demo",
