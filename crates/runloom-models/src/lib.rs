@@ -16,9 +16,13 @@ mod decode;
 mod error;
 mod http;
 mod sse;
+mod structured;
 mod tools;
 
+mod anthropic;
+mod bedrock;
 mod demo;
+mod gemini;
 mod openai_chat;
 mod openai_responses;
 
@@ -41,6 +45,12 @@ struct Provider {
 /// Every provider kind: a new one is its folder, its `mod` line above and its row here.
 const PROVIDERS: &[Provider] = &[
     Provider {
+        kind: "anthropic",
+        open: anthropic::open,
+    },
+    Provider {
+        kind: "bedrock",
+        open: bedrock::open,
         kind: "openai",
         open: openai_responses::open,
     },
@@ -59,6 +69,10 @@ const PROVIDERS: &[Provider] = &[
     Provider {
         kind: "demo",
         open: demo::open,
+    },
+    Provider {
+        kind: "google",
+        open: gemini::open,
     },
 ];
 
