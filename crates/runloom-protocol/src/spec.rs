@@ -247,6 +247,20 @@ pub struct SubmitToolResult {
     pub tool_use_id: String,
     /// What the tool said.
     pub answer: ToolAnswer,
+    /// Files beside a result; empty beside an error.
+    pub files: Vec<ToolFile>,
+}
+
+/// A file that a client's tool made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolFile {
+    /// The name shown to the model.
+    pub filename: String,
+    /// An accepted attachment type.
+    pub mime_type: String,
+    /// Standard base64, already checked.
+    pub data: String,
 }
 
 /// A client's answer to a tool call.

@@ -1,11 +1,14 @@
 //! The events of a run's log, and the one serialisation that is stored and streamed.
 
-use bytes::{BufMut, BytesMut};
+mod frame;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::outcome::{RunCancelled, RunError, RunResult};
 use crate::tools::Object;
+
+pub use frame::{frame_json, kind_of_frame, parse_frame, split_frames};
 
 /// One entry of a run's log. The variants' payloads are the `data` of the protocol's table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -213,48 +216,6 @@ impl Event {
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Result(_) | Self::Error(_) | Self::Cancelled(_))
     }
-
-    /// Writes the event as the SSE frame that is stored and streamed: the payload stands both at the top level and
-    /// under `data`, because the SDKs differ in where they read it.
-    ///
-    /// # Errors
-    /// When the payload cannot be serialised, which only a non-finite number could cause.
-    pub fn write_frame(&self, seq: u64, out: &mut BytesMut) -> Result<(), serde_json::Error> {
-        let start = out.len();
-        out.put_slice(format_args_head(seq, self.kind()).as_bytes());
-        let payload = self.payload()?;
-        if payload != b"{}" {
-            out.put_u8(b',');
-            out.put_slice(&payload[1..payload.len() - 1]);
-        }
-        out.put_slice(b",\"data\":");
-        out.put_slice(&payload);
-        out.put_slice(b"}\n\n");
-        debug_assert!(out[start..].ends_with(b"\n\n"));
-        Ok(())
-    }
-
-    fn payload(&self) -> Result<Vec<u8>, serde_json::Error> {
-        match self {
-            Self::Started(p) => serde_json::to_vec(p),
-            Self::AssistantDelta(p) | Self::ThinkingDelta(p) => serde_json::to_vec(p),
-            Self::AssistantMessage(p) => serde_json::to_vec(p),
-            Self::TurnRestarted(p) => serde_json::to_vec(p),
-            Self::ToolCall(p) => serde_json::to_vec(p),
-            Self::ToolResult(p) => serde_json::to_vec(p),
-            Self::LocalToolCall(p) => serde_json::to_vec(p),
-            Self::LocalToolResultIn(p) => serde_json::to_vec(p),
-            Self::LoopDetected(p) => serde_json::to_vec(p),
-            Self::ToolBudgetExceeded(p) => serde_json::to_vec(p),
-            Self::Result(p) => serde_json::to_vec(p),
-            Self::Error(p) => serde_json::to_vec(p),
-            Self::Cancelled(p) => serde_json::to_vec(p),
-        }
-    }
-}
-
-fn format_args_head(seq: u64, kind: &str) -> String {
-    format!("id: {seq}\nevent: {kind}\ndata: {{\"seq\":{seq},\"type\":\"{kind}\"")
 }
 
 /// An event with its place in the log.
@@ -265,23 +226,4 @@ pub struct Sequenced {
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
-}
-
-/// Splits a run of frames into single frames, each with its closing blank line. JSON has no raw line ends, so the
-/// blank line cannot stand inside a frame.
-pub fn split_frames(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = frames;
-    std::iter::from_fn(move || {
-        let end = rest.windows(2).position(|pair| pair == b"\n\n")? + 2;
-        let (frame, tail) = rest.split_at(end);
-        rest = tail;
-        Some(frame)
-    })
-}
-
-/// The JSON of a frame that [`Event::write_frame`] wrote.
-#[must_use]
-pub fn frame_json(frame: &[u8]) -> Option<&[u8]> {
-    let start = frame.windows(7).position(|window| window == b"\ndata: ")? + 7;
-    frame.get(start..)?.strip_suffix(b"\n\n")
 }

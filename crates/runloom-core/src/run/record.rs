@@ -1,0 +1,43 @@
+//! What the state is folded from: public events, and private notes beside them.
+
+use runloom_protocol::event::Event;
+use runloom_protocol::outcome::{StructuredOutput, Tokens};
+use serde::{Deserialize, Serialize};
+
+use crate::ports::model::ProviderState;
+
+/// One thing that happened. A batch is folded events first, then notes.
+#[derive(Debug, Clone)]
+pub enum Record {
+    /// Seen by clients.
+    Event(Event),
+    /// Seen by the machine only.
+    Note(Note),
+}
+
+/// A private record: what the machine must remember and no client may see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub enum Note {
+    /// Stands beside each `assistant_message`.
+    Turn {
+        /// What this turn cost.
+        tokens: Tokens,
+        /// The provider's ids of the calls, in the order of `toolCalls`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        call_ids: Vec<String>,
+        /// The provider's private items.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<ProviderState>,
+        /// What became of the output schema in this turn.
+        #[serde(default)]
+        structured: StructuredOutput,
+    },
+    /// Stands beside each `local_tool_call`.
+    Asked {
+        /// Which call.
+        tool_use_id: String,
+        /// When it times out, in milliseconds since the Unix epoch.
+        deadline: i64,
+    },
+}
