@@ -1,3 +1,5 @@
+//! The Rust SDK for agent-runs servers.
+//!
 #![doc = include_str!("../README.md")]
 //!
 //! # Reading order

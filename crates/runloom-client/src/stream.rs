@@ -29,7 +29,7 @@ struct Connection {
 
 /// What reading a connection gave.
 enum Read {
-    Event(RunEvent),
+    Event(Box<RunEvent>),
     /// The server closed it, in order.
     Closed,
 }
@@ -75,7 +75,7 @@ impl RunStream {
                     self.last_seq = event.seq;
                     self.fruitless = 0;
                     self.ended = event.is_terminal();
-                    return Ok(Some(event));
+                    return Ok(Some(*event));
                 }
                 Ok(Read::Closed) => self.connection = None,
                 Err(error) if error.is_transient() => self.back_off(error).await?,
@@ -139,7 +139,7 @@ impl Connection {
         let options = &transport.options;
         loop {
             if let Some(frame) = self.parser.pop() {
-                return RunEvent::parse(&frame).map(Read::Event);
+                return RunEvent::parse(&frame).map(|event| Read::Event(Box::new(event)));
             }
             let chunk = tokio::time::timeout(options.idle_timeout, self.response.chunk())
                 .await
