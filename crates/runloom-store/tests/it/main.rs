@@ -1,0 +1,15 @@
+//! The store's contract, checked for every database there is: a new one joins with a module like `sqlite` below.
+
+mod contract;
+mod fixture;
+mod open;
+
+mod sqlite {
+    use crate::fixture::Fixture;
+
+    async fn make() -> Fixture {
+        Fixture::sqlite().await
+    }
+
+    crate::contract::suite!(make);
+}
