@@ -1,5 +1,12 @@
 //! The store's contract, checked for every database there is: a new one joins with a module like `sqlite` below.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says by failing what it expected"
+)]
+
 mod contract;
 mod fixture;
 mod open;
