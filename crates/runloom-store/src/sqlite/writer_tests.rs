@@ -178,3 +178,22 @@ async fn dropping_the_writer_finishes_what_waits() {
     drop(writer);
     assert_eq!(stored(&path), [1, 2, 3]);
 }
+
+#[tokio::test]
+async fn a_full_disk_is_unavailable_and_keeps_nothing_of_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.db");
+    let writer = writer(&path);
+    writer.run("job", |tx| insert(tx, 1)).await.unwrap();
+    let refused = writer
+        .run("job", |tx| {
+            insert(tx, 2)?;
+            tx.connection
+                .query_row("PRAGMA max_page_count = 1", [], |_| Ok(()))?;
+            tx.connection
+                .execute_batch("CREATE TABLE big AS SELECT zeroblob(1000000) AS bytes")
+        })
+        .await;
+    assert_eq!(refused.unwrap_err().kind, StoreErrorKind::Unavailable);
+    assert_eq!(stored(&path), [1]);
+}

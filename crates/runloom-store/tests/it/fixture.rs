@@ -33,6 +33,11 @@ impl Fixture {
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("runs.db").display());
+        Self::at(url, folder).await
+    }
+
+    /// A store at this place; the folder goes with it.
+    pub(crate) async fn at(url: String, folder: TempDir) -> Self {
         let store = runloom_store::open(&url, OpenOptions::default())
             .await
             .unwrap();

@@ -8,6 +8,7 @@
 )]
 
 mod contract;
+mod crash;
 mod fixture;
 mod open;
 
