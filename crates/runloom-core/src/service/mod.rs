@@ -1,38 +1,72 @@
-//! The use cases. A stand-in that accepts nothing.
+//! The use cases: everything a client or an operator can ask for, without a word about transport.
+//!
+//! `runs` and `sessions` are the product; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
-use std::pin::Pin;
+pub mod auth;
+pub mod rate;
+mod runs;
+mod sessions;
+pub mod tenancy;
+mod view;
+
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::Stream;
-use runloom_protocol::resource::{
-    RunAccepted, RunList, RunSnapshot, SessionCreated, SessionEvents, SessionList, SessionSnapshot,
-};
-use runloom_protocol::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
+use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::ports::store::{Idempotency, RunFilter, SessionFilter};
+use crate::hub::Hub;
+use crate::planner::Planner;
+use crate::ports::queue::{Job, Queue};
+use crate::ports::store::{Delivery, RunNo, Store};
+use crate::worker::Worker;
 
-pub mod auth;
-pub mod rate;
-pub mod tenancy;
-
-use auth::{Authenticator, Caller};
+use auth::Authenticator;
 use rate::RateLimiter;
 use tenancy::TenancyService;
 
-/// Frames of a run's stream.
-pub type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+pub use crate::hub::EventStream;
+pub use sessions::SessionEventsRequest;
 
-/// A page of a list.
+/// What the use cases are made of.
+#[derive(Clone)]
+pub struct ServiceParts {
+    /// Where everything lives.
+    pub store: Arc<dyn Store>,
+    /// Where runs are offered to workers.
+    pub queue: Arc<dyn Queue>,
+    /// Live tails.
+    pub hub: Arc<Hub>,
+    /// Makes plans.
+    pub planner: Arc<Planner>,
+    /// The worker of this process, when it has one.
+    pub worker: Option<Arc<Worker>>,
+    /// Ends every open stream when cancelled.
+    pub end_streams: CancellationToken,
+}
+
+/// The use cases.
+pub struct Service {
+    parts: ServiceParts,
+    auth: Authenticator,
+    rates: RateLimiter,
+    tenancy: TenancyService,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+/// A page of a list, as a client asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
     /// At most this many.
     pub limit: usize,
-    /// Where the page begins.
+    /// Where the page begins, from an earlier page.
     pub cursor: Option<String>,
     /// Rows to pass over after that.
     pub offset: usize,
@@ -40,142 +74,109 @@ pub struct PageRequest {
     pub include_total: bool,
 }
 
-/// Which frames of a session's conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionEventsRequest {
-    /// All of them.
-    pub full: bool,
-    /// The last so many.
-    pub last_messages: Option<usize>,
-    /// Only those before this one.
-    pub before_seq: Option<u64>,
+impl PageRequest {
+    /// The page for the store, with one row more than asked for: it tells whether there is another page.
+    fn for_store(&self) -> Result<crate::ports::store::Page> {
+        let before = match &self.cursor {
+            None => None,
+            Some(cursor) => Some(parse_cursor(cursor).ok_or_else(|| {
+                Error::invalid(
+                    "cursor",
+                    "is not a cursor of this list: use nextCursor of an earlier page",
+                )
+            })?),
+        };
+        Ok(crate::ports::store::Page {
+            before,
+            offset: self.offset,
+            limit: self.limit + 1,
+        })
+    }
 }
 
-/// The use cases.
-#[derive(Debug)]
-pub struct Service {
-    auth: Authenticator,
-    rates: RateLimiter,
-    tenancy: TenancyService,
-    catalog: Arc<Catalog>,
-    clock: Clock,
+fn parse_cursor(cursor: &str) -> Option<i64> {
+    cursor.strip_prefix('c')?.parse().ok()
 }
 
-fn refused<T>() -> Result<T> {
-    Err(Error::Unavailable {
-        message: "This server has no engine.".to_owned(),
-        retry_after: Duration::from_secs(1),
-    })
+/// Cuts the extra row off; its presence means that the page's last row is where the next page begins.
+fn cut_page<T>(rows: &mut Vec<T>, limit: usize, no: impl Fn(&T) -> i64) -> Option<String> {
+    if rows.len() <= limit {
+        return None;
+    }
+    rows.truncate(limit);
+    rows.last().map(|row| format!("c{}", no(row)))
 }
 
-#[expect(
-    missing_docs,
-    clippy::missing_errors_doc,
-    clippy::unused_async,
-    reason = "a stand-in"
-)]
 impl Service {
-    pub fn stand_in(
+    /// Puts the use cases together.
+    #[must_use]
+    pub fn new(
+        parts: ServiceParts,
         auth: Authenticator,
         rates: RateLimiter,
         tenancy: TenancyService,
-        catalog: Catalog,
     ) -> Self {
         Self {
+            parts,
             auth,
             rates,
             tenancy,
-            catalog: Arc::new(catalog),
             clock: Clock,
         }
     }
+
+    /// Who calls.
+    #[must_use]
     pub fn auth(&self) -> &Authenticator {
         &self.auth
     }
+
+    /// How often they may.
+    #[must_use]
     pub fn rates(&self) -> &RateLimiter {
         &self.rates
     }
+
+    /// Workspaces and keys.
+    #[must_use]
     pub fn tenancy(&self) -> &TenancyService {
         &self.tenancy
     }
+
+    /// The models.
+    #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.catalog)
+        Arc::clone(&self.parts.planner.catalog)
     }
+
+    /// The clock.
+    #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
-    pub async fn create_run(
-        &self,
-        _: &Caller,
-        _: CreateRun,
-        _: Option<Idempotency>,
-    ) -> Result<RunAccepted> {
-        refused()
-    }
-    pub async fn run(&self, _: &Caller, _: &str) -> Result<RunSnapshot> {
-        Err(Error::NotFound { what: "run" })
-    }
-    pub async fn list_runs(&self, _: &Caller, _: RunFilter, _: PageRequest) -> Result<RunList> {
-        refused()
-    }
-    pub async fn stream(&self, _: &Caller, _: &str, _: u64) -> Result<EventStream> {
-        refused()
-    }
-    pub async fn events(&self, _: &Caller, _: &str, _: u64, _: usize) -> Result<Vec<Bytes>> {
-        refused()
-    }
-    pub async fn submit_tool_result(
-        &self,
-        _: &Caller,
-        _: &str,
-        _: SubmitToolResult,
-        _: Option<Idempotency>,
-    ) -> Result<()> {
-        refused()
-    }
-    pub async fn cancel_run(&self, _: &Caller, _: &str) -> Result<()> {
-        refused()
-    }
-    pub async fn create_session(
-        &self,
-        _: &Caller,
-        _: CreateSession,
-        _: Option<Idempotency>,
-    ) -> Result<SessionCreated> {
-        refused()
-    }
-    pub async fn session(&self, _: &Caller, _: &str) -> Result<SessionSnapshot> {
-        Err(Error::NotFound { what: "session" })
-    }
-    pub async fn create_message(
-        &self,
-        _: &Caller,
-        _: &str,
-        _: CreateMessage,
-        _: Option<Idempotency>,
-    ) -> Result<RunAccepted> {
-        refused()
-    }
-    pub async fn end_session(&self, _: &Caller, _: &str) -> Result<()> {
-        refused()
-    }
-    pub async fn list_sessions(
-        &self,
-        _: &Caller,
-        _: SessionFilter,
-        _: PageRequest,
-    ) -> Result<SessionList> {
-        refused()
-    }
-    pub async fn session_events(
-        &self,
-        _: &Caller,
-        _: &str,
-        _: SessionEventsRequest,
-    ) -> Result<SessionEvents> {
-        refused()
-    }
+
+    /// Whether requests can be served: the store answers.
+    ///
+    /// # Errors
+    /// When it does not.
     pub async fn ready(&self) -> Result<()> {
-        refused()
+        self.parts.store.next_timer().await?;
+        Ok(())
+    }
+
+    /// Offers a run to the workers.
+    fn offer(&self, run: RunNo) {
+        self.parts.queue.push(Job {
+            run,
+            workspace: None,
+        });
+    }
+
+    /// Tells whoever is concerned that there is mail.
+    fn notify(&self, delivery: Delivery) {
+        match (&self.parts.worker, delivery) {
+            (Some(worker), delivery) => worker.notify(delivery),
+            (None, Delivery::Owner(run) | Delivery::Queue(run)) => self.offer(run),
+        }
     }
 }

@@ -1,0 +1,2 @@
+//! The Runloom server and command line.
+pub mod config;
