@@ -72,7 +72,7 @@ fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let sane = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
-        (1..=REQUEST_ID_MAX_CHARS).contains(&bytes.len()) && bytes.iter().all(|byte| plain(byte))
+        (1..=REQUEST_ID_MAX_CHARS).contains(&bytes.len()) && bytes.iter().all(plain)
     };
     if let Some(given) = headers.get(REQUEST_ID).filter(sane) {
         return given.clone();

@@ -1,10 +1,7 @@
 //! The admin API.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use runloom_core::service::rate::RateLimits;
 use runloom_http::Settings;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -47,7 +44,7 @@ async fn only_the_token_opens_the_admin_api() {
 #[tokio::test]
 async fn without_a_token_there_is_no_admin_api() {
     let mut app = TestApp::new().await;
-    let service = Arc::new(crate::engine::service(RateLimits::default()));
+    let service = app.service.clone();
     app.router = runloom_http::router(service, Settings::default(), CancellationToken::new());
     let reply = call(&app, "GET", "/workspaces", None).await;
     assert_eq!(reply.status, StatusCode::FORBIDDEN);

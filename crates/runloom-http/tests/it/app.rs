@@ -11,6 +11,7 @@ use runloom_core::service::rate::RateLimits;
 use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
 use runloom_http::{AdminToken, Settings};
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -22,6 +23,7 @@ pub(crate) struct TestApp {
     pub(crate) service: Arc<Service>,
     pub(crate) key: String,
     pub(crate) shutdown: CancellationToken,
+    _directory: TempDir,
 }
 
 /// What came back.
@@ -58,7 +60,8 @@ impl TestApp {
     }
 
     pub(crate) async fn with(limits: RateLimits, settings: Settings) -> Self {
-        let service = Arc::new(crate::engine::service(limits));
+        let (service, directory) = crate::engine::service(limits).await;
+        let service = Arc::new(service);
         let tenancy = service.tenancy();
         let put = PutWorkspace::default();
         tenancy.put_workspace("acme", put, Millis(0)).await.unwrap();
@@ -75,6 +78,7 @@ impl TestApp {
             service,
             key: key.unwrap().key,
             shutdown,
+            _directory: directory,
         }
     }
 
