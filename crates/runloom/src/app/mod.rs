@@ -56,6 +56,7 @@ impl App {
         let address = listener.local_addr().context("the listener has no address")?;
         let url = format!("sqlite:{}", config.store.sqlite.display());
         let store = runloom_store::open(&url, OpenOptions::default())
+            .await
             .with_context(|| format!("cannot open the store {url}"))?;
         let tasks = Tasks::default();
         let end_streams = CancellationToken::new();
