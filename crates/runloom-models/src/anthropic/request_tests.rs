@@ -365,7 +365,7 @@ fn the_output_schema_of_a_tool_goes_into_its_description() {
     let body = encoded(OLD, &request);
     assert_eq!(
         body["tools"][0]["description"],
-        "Finds things.\n\nOutput JSON Schema: {\"type\":\"object\"}"
+        "Finds things.\n\nThe result is JSON that follows this schema: {\"type\":\"object\"}"
     );
 }
 

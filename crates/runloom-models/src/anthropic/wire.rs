@@ -66,7 +66,7 @@ pub(crate) enum OutputFormat<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Tool<'a> {
     pub(crate) name: &'a str,
-    pub(crate) description: String,
+    pub(crate) description: std::borrow::Cow<'a, str>,
     pub(crate) input_schema: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache_control: Option<CacheControl>,
