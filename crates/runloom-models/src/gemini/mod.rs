@@ -90,12 +90,10 @@ impl Model for Gemini {
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let request = request::for_model(request, &self.model);
-        let model = &self.model.vendor_model_id;
-        match self.send(request::encode(model, &request)?).await {
+        match self.send(request::encode(&self.model, &request)?).await {
             Err(failure) => {
                 let request = structured::without_refused_schema(failure, &request)?;
-                self.send(request::encode(model, &request)?.fallen_back())
+                self.send(request::encode(&self.model, &request)?.fallen_back())
                     .await
             }
             answer => answer,
