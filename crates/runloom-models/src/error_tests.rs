@@ -211,3 +211,14 @@ fn only_a_complaint_about_the_output_schema_counts_as_its_refusal() {
     assert!(!refuses_schema(&error(400, no)));
     assert!(!refuses_schema(&error(500, yes)));
 }
+
+#[test]
+fn a_bad_key_at_google_is_told_from_a_bad_request_by_its_reason() {
+    let body = r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[
+        {"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID","domain":"googleapis.com"}]}}"#;
+    let error = error(400, body);
+    assert_eq!(
+        (error.class, error.api_code.as_deref()),
+        (ErrorClass::Auth, Some("API_KEY_INVALID"))
+    );
+}

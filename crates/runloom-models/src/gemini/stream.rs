@@ -118,7 +118,7 @@ impl Decoder {
                 }
             } else {
                 self.text.push(text, out);
-                if !signed && self.join(text) {
+                if !signed && (text.is_empty() || self.join(text)) {
                     return Ok(());
                 }
             }
