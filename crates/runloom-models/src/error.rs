@@ -266,6 +266,7 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
         | "unavailable"
         | "serviceunavailableexception"
         | "serviceunavailable"
+        | "serverisoverloaded"
         | "slowdown"
         | "modelnotreadyexception" => ErrorClass::Overloaded,
         "contextlengthexceeded" | "contextwindowexceeded" | "stringabovemaxlength" => {
