@@ -130,6 +130,7 @@ fn signed_parts_are_kept_as_they_came_and_thoughts_shown_only_when_asked() {
                      {"functionCall": {"id": "a2", "name": "now"}}]),
         ),
         parts(json!([{"text": "", "thoughtSignature": "czI="}])),
+        parts(json!([{"text": ""}])),
         stop("STOP"),
     ];
     let outcome = run(expect(), &chunks);
