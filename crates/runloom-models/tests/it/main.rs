@@ -3,7 +3,10 @@
 //! A new adapter adds one row to `providers.rs` and its fixtures; `registry.rs` tells when something is missing.
 
 mod cases;
+mod event_stream;
 mod faults;
+mod gemini;
+mod messages_api;
 mod openai_responses;
 mod providers;
 mod registry;
@@ -36,6 +39,9 @@ conformance! {
         azure_openai,
         xai,
         openai_compatible,
+        anthropic,
+        bedrock,
+        google,
     }
     cases: {
         cases::text,
