@@ -40,7 +40,7 @@ def check_requests(verdict):
     for folder, kind, adapter in kinds:
         for path, request in requests(folder, kind):
             # Lazy iterables inside the types are only checked when they are read.
-            verdict.check(f"{kind}/{path.name}", lambda: exhaust(adapter.validate_python(request["body"])))
+            verdict.check(f"{kind}/{path.name}", lambda: exhaust(adapter.validate_python(request["body"], strict=True)))
 
 
 def exhaust(value):
