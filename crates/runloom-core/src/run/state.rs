@@ -288,7 +288,8 @@ impl RunState {
         if self.calls.is_empty() || !self.calls.iter().all(done) {
             return;
         }
-        let skipped = self.guards.verdict(self.plan.loop_detection) != Verdict::Fine;
+        let verdict = self.guards.verdict(self.plan.loop_detection);
+        let skipped = verdict != Verdict::Fine;
         for call in std::mem::take(&mut self.calls) {
             if !skipped {
                 *self.guards.calls.entry(call.name.clone()).or_default() += 1;
@@ -302,7 +303,8 @@ impl RunState {
                 });
             }
         }
-        if self.must_finalise() {
+        // The last answer closes the turn before the event that announces the hard cutoff is folded.
+        if self.must_finalise() || verdict == Verdict::Stuck {
             self.push(Message::User {
                 text: guard::FINALISE.to_owned(),
             });
