@@ -220,11 +220,13 @@ impl RunState {
         let finish = message
             .finish_reason
             .unwrap_or_else(|| finish_reason::END_TURN.to_owned());
-        // A model that calls tools on a turn without them is not obeyed: its text stands.
-        let requested = if self.must_finalise() {
-            Vec::new()
+        // A model that calls tools on a turn without them is not obeyed: its text stands. The provider's items go with the
+        // calls, because replaying a call without its result is refused.
+        let obeyed = message.tool_calls.is_empty() || !self.must_finalise();
+        let (requested, state) = if obeyed {
+            (message.tool_calls, state)
         } else {
-            message.tool_calls
+            (Vec::new(), None)
         };
         let calls = pair_ids(requested, call_ids);
         self.note_structured(structured);
