@@ -249,13 +249,15 @@ fn call_model(state: &RunState, force_output: bool) -> Step {
         .budgets
         .max_output_tokens
         .map(|max| max.saturating_sub(state.tokens.output_tokens));
-    if left == Some(0) {
+    let used_up = if left == Some(0) {
+        Some("maxOutputTokens")
+    } else {
+        is_too_dear(state).then_some("maxCostUsd")
+    };
+    if let Some(budget) = used_up {
         let error = ModelError::new(
             ErrorClass::BudgetExceeded,
-            format!(
-                "budgets.maxOutputTokens is used up after {} turns",
-                state.turns
-            ),
+            format!("budgets.{budget} is used up after {} turns", state.turns),
         );
         return Step::Finish(failed(state, &error, &Spent::default()));
     }
@@ -268,6 +270,15 @@ fn call_model(state: &RunState, force_output: bool) -> Step {
         force_output,
         max_output_tokens: left,
     })
+}
+
+/// True when `budgets.maxCostUsd` is spent. A model without a price cannot be held to it.
+fn is_too_dear(state: &RunState) -> bool {
+    let plan = &state.plan;
+    match (plan.budgets.max_cost_usd, plan.price) {
+        (Some(max), Some(price)) => state.turns > 0 && price.of(&state.tokens) >= max,
+        _ => false,
+    }
 }
 
 fn schema_unsupported(state: &RunState) -> Option<ModelError> {
