@@ -34,6 +34,8 @@ pub struct RunState {
     pub tokens: Tokens,
     /// Deltas of a turn that is not complete are in the log.
     pub shown: bool,
+    /// How often the turn that is under way was called again after it had shown something.
+    pub restarts: u32,
     /// What became of the output schema so far.
     pub structured: StructuredOutput,
     /// The last complete turn, when it called no tools.
@@ -119,6 +121,7 @@ impl RunState {
             tool_calls: 0,
             tokens: Tokens::default(),
             shown: false,
+            restarts: 0,
             structured,
             answer: None,
             forced: false,
@@ -157,9 +160,13 @@ impl RunState {
         match event {
             Event::Started(_) => self.started = true,
             Event::AssistantDelta(_) | Event::ThinkingDelta(_) => self.shown = true,
-            Event::TurnRestarted(_) => self.shown = false,
+            Event::TurnRestarted(_) => {
+                self.shown = false;
+                self.restarts = self.restarts.saturating_add(1);
+            }
             Event::AssistantMessage(message) => {
                 self.shown = false;
+                self.restarts = 0;
                 self.message = Some(message);
             }
             Event::LocalToolCall(call) => {

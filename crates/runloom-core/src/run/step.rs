@@ -16,6 +16,9 @@ use crate::ports::model::{ModelError, StructuredSupport};
 /// The client's answer did not come in time; the model reads this.
 pub const TIMED_OUT: &str = "Timed out waiting for local tool result";
 
+/// Restarts of one turn after which the run is given up: something in it breaks whoever drives it.
+const MAX_RESTARTS: u32 = 5;
+
 /// What is done next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -57,6 +60,15 @@ pub fn next(state: &RunState) -> Step {
     }
     if !state.started {
         return Step::Write(vec![Event::Started(Started {})]);
+    }
+    if state.shown && state.restarts >= MAX_RESTARTS {
+        let message = format!("the turn was interrupted {MAX_RESTARTS} times and never completed");
+        let error = ModelError::new(ErrorClass::Server, message);
+        let spent = Spent {
+            turns: 1,
+            ..Spent::default()
+        };
+        return Step::Finish(failed(state, &error, &spent));
     }
     if state.shown {
         let reason = "the attempt was interrupted; discard its deltas".to_owned();
