@@ -189,7 +189,11 @@ impl Driver {
                     },
                 )
                 .await?;
-            return Ok(parked.then_some(Left::Parked(Some(wake_at))));
+            if parked {
+                return Ok(Some(Left::Parked(Some(wake_at))));
+            }
+            self.mailbox.look();
+            return Ok(None);
         }
         let closed = late.iter().filter_map(call_of).collect();
         if self.journal.attempt(&late, closed, Next::Keep).await? {
@@ -197,6 +201,8 @@ impl Driver {
                 self.state.apply(Record::Event(event));
             }
             self.resume_status();
+        } else {
+            self.mailbox.look();
         }
         Ok(None)
     }

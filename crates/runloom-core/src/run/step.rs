@@ -62,7 +62,7 @@ pub fn next(state: &RunState) -> Step {
         return Step::Write(vec![Event::Started(Started {})]);
     }
     if state.shown && state.restarts >= MAX_RESTARTS {
-        let message = format!("the turn was interrupted {MAX_RESTARTS} times and never completed");
+        let message = format!("the turn was called again {MAX_RESTARTS} times and never completed");
         let error = ModelError::new(ErrorClass::Server, message);
         let spent = Spent {
             turns: 1,
