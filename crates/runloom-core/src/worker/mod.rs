@@ -328,13 +328,18 @@ impl Drop for LeaveOnPanic<'_> {
             status: None,
             next: Next::Release,
         };
+        let queue = Arc::clone(&self.worker.parts.queue);
         self.worker.leave(lease.run);
         self.worker
             .parts
             .tasks
             .spawn("give a lease back", async move {
-                if let Err(error) = store.commit(lease, batch).await {
-                    error!(run = lease.run.0, %error, "cannot give a lease back");
+                match store.commit(lease, batch).await {
+                    Ok(_) => queue.push(Job {
+                        run: lease.run,
+                        workspace: None,
+                    }),
+                    Err(error) => error!(run = lease.run.0, %error, "cannot give a lease back"),
                 }
             });
     }
