@@ -73,6 +73,8 @@ impl std::fmt::Debug for Worker {
 #[derive(Debug)]
 pub struct Place {
     _permit: OwnedSemaphorePermit,
+    /// State of the doorbells when the place was taken.
+    unheard: u64,
 }
 
 impl Worker {
@@ -124,7 +126,10 @@ impl Worker {
         Arc::clone(&self.permits)
             .try_acquire_owned()
             .ok()
-            .map(|permit| Place { _permit: permit })
+            .map(|permit| Place {
+                _permit: permit,
+                unheard: self.doorbells.unheard(),
+            })
     }
 
     /// Drives a run that was created with this worker's lease.
@@ -138,7 +143,7 @@ impl Worker {
         live: Arc<LiveRun>,
     ) {
         let run = claim.lease.run;
-        let doorbell = self.doorbells.install(run);
+        let doorbell = self.doorbells.install(run, place.unheard);
         let worker = Arc::clone(self);
         self.parts.tasks.spawn("run", async move {
             let span = info_span!("run", id = %claim.id);
@@ -198,11 +203,11 @@ impl Worker {
             .await
         {
             Ok(ClaimOutcome::Claimed(claim)) => *claim,
-            Ok(ClaimOutcome::NotNow) => return self.leave(run),
+            Ok(ClaimOutcome::NotNow) => return self.leave(run, &doorbell),
             Err(error) => {
                 // The sweeper offers the run again.
                 warn!(run = run.0, %error, "cannot claim a run");
-                return self.leave(run);
+                return self.leave(run, &doorbell);
             }
         };
         let span = info_span!("run", id = %claim.id);
@@ -265,7 +270,10 @@ impl Worker {
             worker: self,
             lease,
             last_seq,
+            doorbell: Arc::clone(&start.doorbell),
+            armed: true,
         };
+        let doorbell = Arc::clone(&start.doorbell);
         let mut driver = Driver::new(
             start,
             Arc::clone(&self.parts.store),
@@ -275,8 +283,8 @@ impl Worker {
         );
         let left = driver.drive().await;
         drop(driver);
-        std::mem::forget(guard);
-        self.leave(lease.run);
+        guard.defuse();
+        self.leave(lease.run, &doorbell);
         match left {
             Ok(Left::Finished(Some(next))) => self.offer(next),
             Ok(Left::Finished(None) | Left::Released) => {}
@@ -289,8 +297,8 @@ impl Worker {
     }
 
     /// The run's driver is gone. When somebody asked for it meanwhile, it is offered again.
-    fn leave(&self, run: RunNo) {
-        if self.doorbells.remove(run) {
+    fn leave(&self, run: RunNo, doorbell: &Arc<Doorbell>) {
+        if self.doorbells.remove(run, doorbell) {
             self.offer(run);
         }
     }
@@ -307,10 +315,22 @@ struct LeaveOnPanic<'a> {
     worker: &'a Worker,
     lease: Lease,
     last_seq: u64,
+    doorbell: Arc<Doorbell>,
+    armed: bool,
+}
+
+impl LeaveOnPanic<'_> {
+    /// The driver ended in order.
+    fn defuse(mut self) {
+        self.armed = false;
+    }
 }
 
 impl Drop for LeaveOnPanic<'_> {
     fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
         let (store, lease) = (Arc::clone(&self.worker.parts.store), self.lease);
         let batch = Batch {
             chunk: Chunk {
@@ -329,7 +349,7 @@ impl Drop for LeaveOnPanic<'_> {
             next: Next::Release,
         };
         let queue = Arc::clone(&self.worker.parts.queue);
-        self.worker.leave(lease.run);
+        self.worker.leave(lease.run, &self.doorbell);
         self.worker
             .parts
             .tasks
