@@ -304,7 +304,7 @@ impl Worker {
     }
 
     fn wake_sweeper(&self, at: Option<Millis>) {
-        if at.is_some_and(|at| at.0 < self.next_sweep.load(Ordering::Relaxed)) {
+        if at.is_some_and(|at| at.0 < self.next_sweep.load(Ordering::SeqCst)) {
             self.sweep.notify_one();
         }
     }
