@@ -30,7 +30,7 @@ pub use mailbox::Doorbell;
 use mailbox::Mailbox;
 use turn::TurnEnd;
 
-/// Claims without a committed batch after which a run is given up: it kills its workers.
+/// Claims without anything written after which a run is given up: it kills its workers.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// What drivers share.
@@ -199,7 +199,11 @@ impl Driver {
                     },
                 )
                 .await?;
-            return Ok(parked.then_some(Left::Parked(Some(wake_at))));
+            if parked {
+                return Ok(Some(Left::Parked(Some(wake_at))));
+            }
+            self.mailbox.look();
+            return Ok(None);
         }
         let closed = late.iter().filter_map(call_of).collect();
         if self.journal.attempt(&late, closed, Next::Keep).await? {
@@ -207,6 +211,8 @@ impl Driver {
                 self.state.apply(Record::Event(event));
             }
             self.resume_status();
+        } else {
+            self.mailbox.look();
         }
         Ok(None)
     }
@@ -224,13 +230,7 @@ impl Driver {
     }
 
     fn resume_status(&mut self) {
-        let asked = |call: &run::Call| matches!(call.state, run::CallState::Asked { .. });
-        let waiting = self.state.calls.iter().any(asked);
-        self.journal.set_status(if waiting {
-            RunStatus::WaitingTool
-        } else {
-            RunStatus::Running
-        });
+        self.journal.set_status(status_of(&self.state));
     }
 
     async fn cancel(&mut self, mut receipt: RunCancelled, spent: Spent) -> Result<Left, Abandon> {
@@ -334,6 +334,16 @@ impl Driver {
     }
 }
 
+/// The status of a run that is not over.
+fn status_of(state: &RunState) -> RunStatus {
+    let asked = |call: &run::Call| matches!(call.state, run::CallState::Asked { .. });
+    if state.calls.iter().any(asked) {
+        RunStatus::WaitingTool
+    } else {
+        RunStatus::Running
+    }
+}
+
 fn call_of(event: &Event) -> Option<String> {
     match event {
         Event::LocalToolResultIn(result) => Some(result.tool_use_id.clone()),
@@ -382,13 +392,15 @@ impl Driver {
         for entry in &claim.log {
             mailbox::fold(&mut state, entry);
         }
-        let journal = Journal::new(
+        let mut journal = Journal::new(
             Arc::clone(&store),
             live,
             claim.lease,
             last_seq,
             kill.clone(),
         );
+        // What the row says follows from the log. Writing it again would cost every claim a commit.
+        journal.status = Some(status_of(&state));
         Self {
             state,
             journal,

@@ -239,7 +239,20 @@ impl Driver {
     }
 
     /// Records a complete turn. The draft is written together with what follows from it.
-    fn complete(&mut self, plan: CallPlan, progress: Progress, done: Done) -> Result<(), Abandon> {
+    fn complete(
+        &mut self,
+        plan: CallPlan,
+        mut progress: Progress,
+        mut done: Done,
+    ) -> Result<(), Abandon> {
+        if !plan.tools_enabled && !progress.calls.is_empty() {
+            // Nobody will answer calls of a turn without tools, so the log does not show any.
+            progress.calls.clear();
+            done.state = None;
+            if done.finish_reason == finish_reason::TOOL_USE {
+                done.finish_reason = finish_reason::END_TURN.to_owned();
+            }
+        }
         let suffix = self
             .state
             .plan

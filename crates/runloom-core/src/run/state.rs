@@ -40,6 +40,8 @@ pub struct RunState {
     pub tokens: Tokens,
     /// Deltas of a turn that is not complete are in the log.
     pub shown: bool,
+    /// How often the turn that is under way was called again after it had shown something.
+    pub restarts: u32,
     /// What became of the output schema so far.
     pub structured: StructuredOutput,
     /// The last complete turn, when it called no tools.
@@ -132,6 +134,7 @@ impl RunState {
             tool_calls: 0,
             tokens: Tokens::default(),
             shown: false,
+            restarts: 0,
             structured,
             answer: None,
             forced: false,
@@ -170,9 +173,13 @@ impl RunState {
         match event {
             Event::Started(_) => self.started = true,
             Event::AssistantDelta(_) | Event::ThinkingDelta(_) => self.shown = true,
-            Event::TurnRestarted(_) => self.shown = false,
+            Event::TurnRestarted(_) => {
+                self.shown = false;
+                self.restarts = self.restarts.saturating_add(1);
+            }
             Event::AssistantMessage(message) => {
                 self.shown = false;
+                self.restarts = 0;
                 self.message = Some(message);
             }
             Event::LocalToolCall(call) => {
@@ -248,11 +255,13 @@ impl RunState {
         let finish = message
             .finish_reason
             .unwrap_or_else(|| finish_reason::END_TURN.to_owned());
-        // A model that calls tools on a turn without them is not obeyed: its text stands.
-        let requested = if self.must_finalise() {
-            Vec::new()
+        // A model that calls tools on a turn without them is not obeyed: its text stands. The provider's items go with the
+        // calls, because replaying a call without its result is refused.
+        let obeyed = message.tool_calls.is_empty() || !self.must_finalise();
+        let (requested, state) = if obeyed {
+            (message.tool_calls, state)
         } else {
-            message.tool_calls
+            (Vec::new(), None)
         };
         let calls = pair_ids(requested, call_ids);
         self.note_structured(structured);
@@ -316,7 +325,8 @@ impl RunState {
         if self.calls.is_empty() || !self.calls.iter().all(done) {
             return;
         }
-        let skipped = self.guards.verdict(self.plan.loop_detection) != Verdict::Fine;
+        let verdict = self.guards.verdict(self.plan.loop_detection);
+        let skipped = verdict != Verdict::Fine;
         for call in std::mem::take(&mut self.calls) {
             if !skipped {
                 *self.guards.calls.entry(call.name.clone()).or_default() += 1;
@@ -330,7 +340,8 @@ impl RunState {
                 });
             }
         }
-        if self.must_finalise() {
+        // The last answer closes the turn before the event that announces the hard cutoff is folded.
+        if self.must_finalise() || verdict == Verdict::Stuck {
             self.push(Message::User {
                 text: guard::FINALISE.to_owned(),
             });

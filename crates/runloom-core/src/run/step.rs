@@ -20,6 +20,9 @@ use crate::toolbox::{Effect, Tool};
 /// The client's answer did not come in time; the model reads this.
 pub const TIMED_OUT: &str = "Timed out waiting for local tool result";
 
+/// Restarts of one turn after which the run is given up: something in it breaks whoever drives it.
+const MAX_RESTARTS: u32 = 5;
+
 /// What is done next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -78,6 +81,15 @@ pub fn next(state: &RunState) -> Step {
     }
     if !state.started {
         return Step::Write(vec![Event::Started(Started {})]);
+    }
+    if state.shown && state.restarts >= MAX_RESTARTS {
+        let message = format!("the turn was called again {MAX_RESTARTS} times and never completed");
+        let error = ModelError::new(ErrorClass::Server, message);
+        let spent = Spent {
+            turns: 1,
+            ..Spent::default()
+        };
+        return Step::Finish(failed(state, &error, &spent));
     }
     if state.shown {
         let reason = "the attempt was interrupted; discard its deltas".to_owned();
@@ -325,13 +337,15 @@ fn call_model(state: &RunState, force_output: bool) -> Step {
         .budgets
         .max_output_tokens
         .map(|max| max.saturating_sub(state.tokens.output_tokens));
-    if left == Some(0) {
+    let used_up = if left == Some(0) {
+        Some("maxOutputTokens")
+    } else {
+        is_too_dear(state).then_some("maxCostUsd")
+    };
+    if let Some(budget) = used_up {
         let error = ModelError::new(
             ErrorClass::BudgetExceeded,
-            format!(
-                "budgets.maxOutputTokens is used up after {} turns",
-                state.turns
-            ),
+            format!("budgets.{budget} is used up after {} turns", state.turns),
         );
         return Step::Finish(failed(state, &error, &Spent::default()));
     }
@@ -344,6 +358,15 @@ fn call_model(state: &RunState, force_output: bool) -> Step {
         force_output,
         max_output_tokens: left,
     })
+}
+
+/// True when `budgets.maxCostUsd` is spent. A model without a price cannot be held to it.
+fn is_too_dear(state: &RunState) -> bool {
+    let plan = &state.plan;
+    match (plan.budgets.max_cost_usd, plan.price) {
+        (Some(max), Some(price)) => state.turns > 0 && price.of(&state.tokens) >= max,
+        _ => false,
+    }
 }
 
 fn schema_unsupported(state: &RunState) -> Option<ModelError> {

@@ -127,15 +127,16 @@ impl Service {
     pub async fn stream(&self, caller: &Caller, id: &str, after: u64) -> Result<EventStream> {
         let run_id = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
         let hub = &self.parts.hub;
-        let (live, finished) = match hub.find(&run_id) {
-            Some(live) if live.workspace == caller.workspace.no => (live, false),
+        let live = match hub.find(&run_id) {
+            Some(live) if live.workspace == caller.workspace.no => live,
             Some(_) => return Err(Error::NotFound { what: "run" }),
             None => {
                 let row = self.run_row(caller, id).await?;
-                (
-                    hub.open(&run_id, row.no, caller.workspace.no),
-                    row.status.is_terminal(),
-                )
+                let live = hub.open(&run_id, row.no, caller.workspace.no);
+                if row.status.is_terminal() {
+                    live.set_ended();
+                }
+                live
             }
         };
         let store = Arc::clone(&self.parts.store);
@@ -144,7 +145,6 @@ impl Service {
             live,
             store,
             after,
-            finished,
             self.parts.end_streams.clone(),
         ))
     }
