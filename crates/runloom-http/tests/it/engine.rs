@@ -33,6 +33,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
     let planner = Planner {
         catalog: Arc::new(catalog()),
         schemas: Arc::new(SchemaCache::new()),
+        vault: runloom_core::vault::Vault::new(b"0123456789abcdef0123456789abcdef"),
         max_tool_turns: 32,
     };
     let parts = ServiceParts {
@@ -40,6 +41,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
         queue: Arc::new(EmbeddedQueue::new()),
         hub: Arc::new(Hub::default()),
         planner: Arc::new(planner),
+        tools: Arc::new(runloom_core::ports::tools::NoTools),
         worker: None,
         end_streams: CancellationToken::new(),
     };
