@@ -293,6 +293,7 @@ pub(crate) fn open_call(tool_use_id: &str) -> OpenCall {
 pub(crate) fn answer(tool_use_id: &str) -> SubmitToolResult {
     SubmitToolResult {
         tool_use_id: tool_use_id.to_owned(),
+        files: Vec::new(),
         answer: ToolAnswer::Result("42".to_owned()),
     }
 }
