@@ -1,1 +1,102 @@
-//! One folder per LLM API: a pure request encoder and a pure stream decoder in each.
+//! One folder per LLM API: a pure request encoder and a pure stream decoder in each, and the HTTP between them.
+//!
+//! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
+//!
+//! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `http` (deadlines,
+//! error bodies), `error` (classification), then one folder per API, each with `request` (neutral request → vendor JSON),
+//! `stream` (vendor frames → [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never
+//! leave their folder).
+//!
+//! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that ends
+//! without the vendor's final frame is an error; keys never reach messages or logs.
+
+pub mod settings;
+
+mod decode;
+mod error;
+mod http;
+mod sse;
+mod structured;
+mod tools;
+
+mod anthropic;
+mod bedrock;
+mod demo;
+mod gemini;
+mod openai_chat;
+mod openai_responses;
+
+use std::sync::Arc;
+
+use runloom_core::ports::model::Model;
+
+pub use settings::{ModelSettings, OpenError, ProviderSettings, Secret, Timeouts};
+
+/// Opens one model of one provider.
+type Open = fn(&ProviderSettings, &ModelSettings) -> Result<Arc<dyn Model>, OpenError>;
+
+/// One provider kind of the configuration.
+struct Provider {
+    /// The word in the configuration and in `model.provider` of terminal events.
+    kind: &'static str,
+    open: Open,
+}
+
+/// Every provider kind: a new one is its folder, its `mod` line above and its row here.
+const PROVIDERS: &[Provider] = &[
+    Provider {
+        kind: "anthropic",
+        open: anthropic::open,
+    },
+    Provider {
+        kind: "bedrock",
+        open: bedrock::open,
+    },
+    Provider {
+        kind: "openai",
+        open: openai_responses::open,
+    },
+    Provider {
+        kind: "azure-openai",
+        open: openai_responses::open_azure,
+    },
+    Provider {
+        kind: "xai",
+        open: openai_chat::open_xai,
+    },
+    Provider {
+        kind: "openai-compatible",
+        open: openai_chat::open,
+    },
+    Provider {
+        kind: "demo",
+        open: demo::open,
+    },
+    Provider {
+        kind: "google",
+        open: gemini::open,
+    },
+];
+
+/// The provider kinds that [`open`] knows, in the order of the table.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().map(|provider| provider.kind)
+}
+
+/// Opens a model: checks the settings and prepares what calls share. Makes no connection.
+///
+/// # Errors
+/// When the kind is unknown, a setting is missing, unknown or malformed.
+pub fn open(
+    kind: &str,
+    provider: &ProviderSettings,
+    model: &ModelSettings,
+) -> Result<Arc<dyn Model>, OpenError> {
+    let Some(row) = PROVIDERS.iter().find(|row| row.kind == kind) else {
+        return Err(OpenError::UnknownKind {
+            kind: kind.to_owned(),
+            known: kinds().collect(),
+        });
+    };
+    (row.open)(provider, model)
+}

@@ -2,10 +2,11 @@
 //!
 //! Not here: the product. This crate reads the configuration, puts the parts together and speaks with people.
 //!
-//! Reading order: [`config`] (what can be set), [`wiring`] (the parts put together: [`wiring::App`]), `cli` and `commands` (one file
+//! Reading order: [`config`] (what can be set), [`app`] (the parts put together: [`app::App`]), `cli` and `commands` (one file
 //! per command), `connect` and `data_dir` (how client commands find a server), `output` (the only place that prints), `exit`
 //! (exit codes), `shutdown`, `telemetry`.
 
+pub mod app;
 mod cli;
 mod commands;
 pub mod config;
@@ -16,7 +17,6 @@ mod output;
 mod render;
 mod shutdown;
 mod telemetry;
-pub mod wiring;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,9 @@
 //! Terminal events, made from the state.
 
 use runloom_protocol::event::Event;
-use runloom_protocol::outcome::{FailureReason, RunCancelled, RunError, RunResult, StructuredOutput, Tokens};
+use runloom_protocol::outcome::{
+    FailureReason, RunCancelled, RunError, RunResult, StructuredOutput, Tokens,
+};
 
 use super::state::RunState;
 use crate::ports::model::ModelError;
@@ -69,7 +71,10 @@ pub fn cancelled(state: &RunState, receipt: RunCancelled, spent: &Spent) -> Even
 /// The snapshot's `failureReason` for an `error` event.
 #[must_use]
 pub fn failure(error: &RunError) -> FailureReason {
-    FailureReason { error_class: error.error_class, finish_reason: error.finish_reason.clone() }
+    FailureReason {
+        error_class: error.error_class,
+        finish_reason: error.finish_reason.clone(),
+    }
 }
 
 fn sum(state: &RunState, spent: &Spent) -> Tokens {

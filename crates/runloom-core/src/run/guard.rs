@@ -22,8 +22,7 @@ pub(super) const FINALISE: &str =
 pub(super) const REPORT: &str = "Deliver your final answer now in the required structure.";
 
 /// What the model is told after a call that the provider could not parse.
-pub(super) const MALFORMED: &str =
-    "Your last function call was malformed and could not be parsed. Make the call again with valid JSON arguments, or answer \
+pub(super) const MALFORMED: &str = "Your last function call was malformed and could not be parsed. Make the call again with valid JSON arguments, or answer \
      in text.";
 
 /// What the guards remember.
@@ -73,7 +72,9 @@ impl Guards {
     pub(super) fn verdict(&self, detection: LoopDetection) -> Verdict {
         match detection {
             LoopDetection::On { hard, .. } if self.streak >= hard => Verdict::Stuck,
-            LoopDetection::On { consecutive, .. } if self.streak >= consecutive => Verdict::Repeating,
+            LoopDetection::On { consecutive, .. } if self.streak >= consecutive => {
+                Verdict::Repeating
+            }
             _ => Verdict::Fine,
         }
     }

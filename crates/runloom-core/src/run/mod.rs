@@ -19,6 +19,6 @@ mod tests;
 pub use ending::{Spent, cancelled, failed, failure, succeeded};
 pub use guard::signature_of;
 pub use plan::{Plan, Price, default_tool_budgets};
-pub use record::{Note, Record};
+pub use record::{Note, PlacedNote, Record};
 pub use state::{Call, CallState, RunState};
 pub use step::{CallPlan, Step, TIMED_OUT, answer, expire, next};

@@ -68,8 +68,17 @@ impl Price {
 /// The budgets that hold when a spec says nothing; given entries are layered over them, and an empty map clears them.
 #[must_use]
 pub fn default_tool_budgets(given: Option<&BTreeMap<String, ToolBudget>>) -> BTreeMap<String, u32> {
-    const HIVE: [&str; 9] =
-        ["deals", "meetings", "companies", "people", "tickets", "conversations", "accounts", "releases", "issues"];
+    const HIVE: [&str; 9] = [
+        "deals",
+        "meetings",
+        "companies",
+        "people",
+        "tickets",
+        "conversations",
+        "accounts",
+        "releases",
+        "issues",
+    ];
     let mut budgets: BTreeMap<String, u32> = match given {
         Some(given) if given.is_empty() => return BTreeMap::new(),
         _ => [("recall", 4), ("traverse", 3), ("hive_consult_ontology", 4)]

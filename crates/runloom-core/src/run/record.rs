@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::model::ProviderState;
 
-/// One thing that happened. A batch is folded events first, then notes.
+/// One thing that happened.
 #[derive(Debug, Clone)]
 pub enum Record {
     /// Seen by clients.
@@ -40,4 +40,14 @@ pub enum Note {
         /// When it times out, in milliseconds since the Unix epoch.
         deadline: i64,
     },
+}
+
+/// A note and its place in the log: it is folded after the event with this number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PlacedNote {
+    /// Number of the event before it; 0 for none.
+    pub after: u64,
+    /// What to remember.
+    #[serde(flatten)]
+    pub note: Note,
 }

@@ -104,7 +104,10 @@ impl RunState {
     /// A run of which nothing has happened.
     #[must_use]
     pub fn new(plan: Arc<Plan>) -> Self {
-        let structured = StructuredOutput { schema_requested: plan.output.is_some(), ..StructuredOutput::default() };
+        let structured = StructuredOutput {
+            schema_requested: plan.output.is_some(),
+            ..StructuredOutput::default()
+        };
         Self {
             messages: Arc::new(plan.opening.clone()),
             plan,
@@ -134,17 +137,18 @@ impl RunState {
     /// True when the answer did not come through the hidden output tool, which must now be forced.
     pub(super) fn must_force_output(&self) -> bool {
         let synthetic = self.plan.capabilities.structured == StructuredSupport::SyntheticTool;
-        let open = self.answer.as_ref().is_some_and(|answer| !answer.structured.schema_enforced && !answer.is_broken());
+        let open = self
+            .answer
+            .as_ref()
+            .is_some_and(|answer| !answer.structured.schema_enforced && !answer.is_broken());
         self.plan.output.is_some() && synthetic && open && !self.forced
     }
 
-    /// Folds one committed batch: its events, then its notes.
-    pub fn apply(&mut self, batch: impl IntoIterator<Item = Record>) {
-        for record in batch {
-            match record {
-                Record::Event(event) => self.apply_event(event),
-                Record::Note(note) => self.apply_note(note),
-            }
+    /// Folds one record.
+    pub fn apply(&mut self, record: Record) {
+        match record {
+            Record::Event(event) => self.apply_event(event),
+            Record::Note(note) => self.apply_note(note),
         }
         self.close_tool_turn();
     }
@@ -158,7 +162,9 @@ impl RunState {
                 self.shown = false;
                 self.message = Some(message);
             }
-            Event::LocalToolCall(call) => self.set(&call.tool_use_id, CallState::Asked { deadline: i64::MAX }),
+            Event::LocalToolCall(call) => {
+                self.set(&call.tool_use_id, CallState::Asked { deadline: i64::MAX })
+            }
             Event::LocalToolResultIn(result) => {
                 let is_error = result.error.is_some();
                 let content = result.error.or(result.output).unwrap_or_default();
@@ -166,7 +172,13 @@ impl RunState {
             }
             Event::ToolCall(_) => {}
             Event::ToolResult(result) => {
-                self.set(&result.tool_use_id, CallState::Done { content: result.result, is_error: !result.ok });
+                self.set(
+                    &result.tool_use_id,
+                    CallState::Done {
+                        content: result.result,
+                        is_error: !result.ok,
+                    },
+                );
             }
             Event::LoopDetected(found) => {
                 self.guards.soft_told = true;
@@ -179,13 +191,21 @@ impl RunState {
 
     fn apply_note(&mut self, note: Note) {
         match note {
-            Note::Turn { tokens, call_ids, state, structured } => {
+            Note::Turn {
+                tokens,
+                call_ids,
+                state,
+                structured,
+            } => {
                 self.tokens.add(&tokens);
                 if let Some(message) = self.message.take() {
                     self.close_turn(message, call_ids, state, structured);
                 }
             }
-            Note::Asked { tool_use_id, deadline } => self.set(&tool_use_id, CallState::Asked { deadline }),
+            Note::Asked {
+                tool_use_id,
+                deadline,
+            } => self.set(&tool_use_id, CallState::Asked { deadline }),
         }
     }
 
@@ -197,9 +217,15 @@ impl RunState {
         structured: StructuredOutput,
     ) {
         self.turns += 1;
-        let finish = message.finish_reason.unwrap_or_else(|| finish_reason::END_TURN.to_owned());
+        let finish = message
+            .finish_reason
+            .unwrap_or_else(|| finish_reason::END_TURN.to_owned());
         // A model that calls tools on a turn without them is not obeyed: its text stands.
-        let requested = if self.must_finalise() { Vec::new() } else { message.tool_calls };
+        let requested = if self.must_finalise() {
+            Vec::new()
+        } else {
+            message.tool_calls
+        };
         let calls = pair_ids(requested, call_ids);
         self.note_structured(structured);
         self.push(Message::Assistant {
@@ -220,19 +246,31 @@ impl RunState {
             if finish == finish_reason::MALFORMED_FUNCTION_CALL {
                 self.malformed += 1;
                 if self.malformed == 1 {
-                    self.push(Message::User { text: guard::MALFORMED.to_owned() });
+                    self.push(Message::User {
+                        text: guard::MALFORMED.to_owned(),
+                    });
                     self.answer = None;
                     return;
                 }
             }
-            self.answer = Some(Answer { text: message.text, finish_reason: finish, structured });
+            self.answer = Some(Answer {
+                text: message.text,
+                finish_reason: finish,
+                structured,
+            });
             if self.must_force_output() {
-                self.push(Message::User { text: guard::REPORT.to_owned() });
+                self.push(Message::User {
+                    text: guard::REPORT.to_owned(),
+                });
             }
         } else {
-            self.guards.turn(guard::signature_of(calls.iter().map(|call| (call.name.as_str(), &call.input))));
+            self.guards.turn(guard::signature_of(
+                calls.iter().map(|call| (call.name.as_str(), &call.input)),
+            ));
             self.tool_turns += 1;
-            self.tool_calls = self.tool_calls.saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+            self.tool_calls = self
+                .tool_calls
+                .saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
             self.answer = None;
             self.calls = calls;
         }
@@ -256,13 +294,22 @@ impl RunState {
                 *self.guards.calls.entry(call.name.clone()).or_default() += 1;
             }
             if let CallState::Done { content, is_error } = call.state {
-                self.push(Message::Tool { call_id: call.provider_id, name: call.name, content, is_error });
+                self.push(Message::Tool {
+                    call_id: call.provider_id,
+                    name: call.name,
+                    content,
+                    is_error,
+                });
             }
         }
         if self.must_finalise() {
-            self.push(Message::User { text: guard::FINALISE.to_owned() });
+            self.push(Message::User {
+                text: guard::FINALISE.to_owned(),
+            });
         } else if skipped {
-            self.push(Message::User { text: guard::NUDGE.to_owned() });
+            self.push(Message::User {
+                text: guard::NUDGE.to_owned(),
+            });
         }
     }
 

@@ -1,7 +1,8 @@
 //! The decisions: from where a run stands to what is done next.
 
 use runloom_protocol::event::{
-    Event, LocalToolCall, LocalToolResultIn, LoopDetected, Started, ToolBudgetExceeded, ToolResult, TurnRestarted,
+    Event, LocalToolCall, LocalToolResultIn, LoopDetected, Started, ToolBudgetExceeded, ToolResult,
+    TurnRestarted,
 };
 use runloom_protocol::outcome::{ErrorClass, finish_reason};
 use runloom_protocol::spec::{Enforcement, ToolAnswer};
@@ -59,7 +60,10 @@ pub fn next(state: &RunState) -> Step {
     }
     if state.shown {
         let reason = "the attempt was interrupted; discard its deltas".to_owned();
-        return Step::Write(vec![Event::TurnRestarted(TurnRestarted { turn: state.turns + 1, reason })]);
+        return Step::Write(vec![Event::TurnRestarted(TurnRestarted {
+            turn: state.turns + 1,
+            reason,
+        })]);
     }
     if !state.calls.is_empty() {
         return next_of_tools(state);
@@ -73,19 +77,25 @@ pub fn next(state: &RunState) -> Step {
 /// The event for a client's answer; `None` when no such call waits.
 #[must_use]
 pub fn answer(state: &RunState, tool_use_id: &str, answer: &ToolAnswer) -> Option<Event> {
-    let waits = |call: &&Call| call.id == tool_use_id && matches!(call.state, CallState::Asked { .. });
+    let waits =
+        |call: &&Call| call.id == tool_use_id && matches!(call.state, CallState::Asked { .. });
     let call = state.calls.iter().find(waits)?;
     let (output, error) = match answer {
         ToolAnswer::Result(text) => (Some(text.clone()), None),
         ToolAnswer::Error(text) => (None, Some(text.clone())),
     };
-    Some(Event::LocalToolResultIn(LocalToolResultIn { tool_use_id: call.id.clone(), output, error }))
+    Some(Event::LocalToolResultIn(LocalToolResultIn {
+        tool_use_id: call.id.clone(),
+        output,
+        error,
+    }))
 }
 
 /// The events for calls whose deadline has passed.
 #[must_use]
 pub fn expire(state: &RunState, now: i64) -> Vec<Event> {
-    let late = |call: &&Call| matches!(call.state, CallState::Asked { deadline } if deadline <= now);
+    let late =
+        |call: &&Call| matches!(call.state, CallState::Asked { deadline } if deadline <= now);
     state
         .calls
         .iter()
@@ -112,7 +122,11 @@ fn next_of_tools(state: &RunState) -> Step {
     if let Some(deadline) = deadline {
         return Step::Wait { deadline };
     }
-    let new: Vec<&Call> = state.calls.iter().filter(|call| call.state == CallState::New).collect();
+    let new: Vec<&Call> = state
+        .calls
+        .iter()
+        .filter(|call| call.state == CallState::New)
+        .collect();
     let verdict = state.guards.verdict(state.plan.loop_detection);
     if verdict != Verdict::Fine {
         return Step::Write(skip_loop(state, &new, verdict));
@@ -127,21 +141,36 @@ fn next_of_tools(state: &RunState) -> Step {
 /// Read-only calls of a turn are published together; others one at a time, in the model's order.
 fn ask(state: &RunState, new: &[&Call]) -> Step {
     let tool_of = |call: &Call| state.plan.toolbox.get(&call.name);
-    let publish = |call: &&Call| tool_of(call).map(|tool| tool.local_call(&call.id, call.input.clone()));
-    let read_only: Vec<LocalToolCall> =
-        new.iter().filter(|call| tool_of(call).is_some_and(|tool| tool.read_only)).filter_map(publish).collect();
-    if read_only.is_empty() { Step::Ask(new.iter().take(1).filter_map(publish).collect()) } else { Step::Ask(read_only) }
+    let publish =
+        |call: &&Call| tool_of(call).map(|tool| tool.local_call(&call.id, call.input.clone()));
+    let read_only: Vec<LocalToolCall> = new
+        .iter()
+        .filter(|call| tool_of(call).is_some_and(|tool| tool.read_only))
+        .filter_map(publish)
+        .collect();
+    if read_only.is_empty() {
+        Step::Ask(new.iter().take(1).filter_map(publish).collect())
+    } else {
+        Step::Ask(read_only)
+    }
 }
 
 fn skip_loop(state: &RunState, calls: &[&Call], verdict: Verdict) -> Vec<Event> {
-    let mut events: Vec<Event> = calls.iter().map(|call| synthetic(call, guard::REPEATED)).collect();
+    let mut events: Vec<Event> = calls
+        .iter()
+        .map(|call| synthetic(call, guard::REPEATED))
+        .collect();
     let hard_cutoff = verdict == Verdict::Stuck;
     if hard_cutoff || !state.guards.soft_told {
         let mut tools: Vec<String> = state.calls.iter().map(|call| call.name.clone()).collect();
         tools.sort_unstable();
         tools.dedup();
         let consecutive_count = state.guards.streak;
-        events.push(Event::LoopDetected(LoopDetected { consecutive_count, hard_cutoff, tools }));
+        events.push(Event::LoopDetected(LoopDetected {
+            consecutive_count,
+            hard_cutoff,
+            tools,
+        }));
     }
     events
 }
@@ -162,7 +191,11 @@ fn refuse(state: &RunState, calls: &[&Call]) -> Vec<Event> {
             );
             events.push(synthetic(call, &text));
             let tool = call.name.clone();
-            events.push(Event::ToolBudgetExceeded(ToolBudgetExceeded { tool, max_calls, call_index }));
+            events.push(Event::ToolBudgetExceeded(ToolBudgetExceeded {
+                tool,
+                max_calls,
+                call_index,
+            }));
             continue;
         }
         match state.plan.toolbox.get(&call.name) {
@@ -180,7 +213,9 @@ fn refuse(state: &RunState, calls: &[&Call]) -> Vec<Event> {
 /// 1-based place of a call among the turn's calls of the same tool.
 fn place_among_equals(state: &RunState, call: &Call) -> u32 {
     let same = state.calls.iter().filter(|other| other.name == call.name);
-    same.zip(1..).find(|(other, _)| other.id == call.id).map_or(1, |(_, place)| place)
+    same.zip(1..)
+        .find(|(other, _)| other.id == call.id)
+        .map_or(1, |(_, place)| place)
 }
 
 fn unknown_tool(state: &RunState, name: &str) -> String {
@@ -209,11 +244,18 @@ fn summary_of(text: &str) -> String {
 }
 
 fn call_model(state: &RunState, force_output: bool) -> Step {
-    let left = state.plan.budgets.max_output_tokens.map(|max| max.saturating_sub(state.tokens.output_tokens));
+    let left = state
+        .plan
+        .budgets
+        .max_output_tokens
+        .map(|max| max.saturating_sub(state.tokens.output_tokens));
     if left == Some(0) {
         let error = ModelError::new(
             ErrorClass::BudgetExceeded,
-            format!("budgets.maxOutputTokens is used up after {} turns", state.turns),
+            format!(
+                "budgets.maxOutputTokens is used up after {} turns",
+                state.turns
+            ),
         );
         return Step::Finish(failed(state, &error, &Spent::default()));
     }
@@ -234,7 +276,10 @@ fn schema_unsupported(state: &RunState) -> Option<ModelError> {
     (strict && state.plan.capabilities.structured == StructuredSupport::None).then(|| {
         ModelError::new(
             ErrorClass::StructuredOutputNotSupported,
-            format!("the model {} cannot enforce an output schema, and enforcement is strict", state.plan.model.id),
+            format!(
+                "the model {} cannot enforce an output schema, and enforcement is strict",
+                state.plan.model.id
+            ),
         )
     })
 }
@@ -243,21 +288,36 @@ fn next_of_answer(state: &RunState, answer: &Answer) -> Step {
     let fail = |class, message: String| {
         let mut error = ModelError::new(class, message);
         error.finish_reason = Some(answer.finish_reason.clone());
-        let spent = Spent { partial_text: Some(answer.text.clone()), ..Spent::default() };
+        let spent = Spent {
+            partial_text: Some(answer.text.clone()),
+            ..Spent::default()
+        };
         Step::Finish(failed(state, &error, &spent))
     };
     match answer.finish_reason.as_str() {
         finish_reason::MAX_TOKENS => {
-            return fail(ErrorClass::Truncation, "the output budget ran out in the middle of the answer".to_owned());
+            return fail(
+                ErrorClass::Truncation,
+                "the output budget ran out in the middle of the answer".to_owned(),
+            );
         }
         finish_reason::MALFORMED_FUNCTION_CALL => {
-            return fail(ErrorClass::Unknown, "the model made a malformed function call twice".to_owned());
+            return fail(
+                ErrorClass::Unknown,
+                "the model made a malformed function call twice".to_owned(),
+            );
         }
         finish_reason::CONTENT_FILTER => {
-            return fail(ErrorClass::Unknown, "a content filter of the provider cut the answer".to_owned());
+            return fail(
+                ErrorClass::Unknown,
+                "a content filter of the provider cut the answer".to_owned(),
+            );
         }
         finish_reason::REFUSAL if answer.text.is_empty() => {
-            return fail(ErrorClass::Unknown, "the model refused to answer".to_owned());
+            return fail(
+                ErrorClass::Unknown,
+                "the model refused to answer".to_owned(),
+            );
         }
         _ => {}
     }

@@ -32,7 +32,7 @@ use issues::{Issues, Path};
 pub fn create_run(body: &Value) -> Result<CreateRun, Vec<Issue>> {
     checked(body, |fields, issues| {
         let messages = messages::read(fields, issues);
-        let spec = spec::read(fields, spec::prompt_is_given(&messages), issues);
+        let spec = spec::read(fields, spec::system_message(fields), issues);
         CreateRun { spec, messages }
     })
 }

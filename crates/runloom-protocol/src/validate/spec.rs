@@ -1,11 +1,13 @@
 //! The part of a spec that runs and sessions share.
 
+use serde_json::Value;
+
 use super::fields::{Fields, integer};
 use super::issues::{Issues, Short};
 use super::{documents, guards, tools};
 use crate::id::AgentId;
 use crate::limits;
-use crate::spec::{AgentSpec, PromptMessage, Role};
+use crate::spec::AgentSpec;
 
 /// Whether `messages` carries the instructions that `systemPrompt` would.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -14,14 +16,26 @@ pub(super) enum SystemMessage {
     Absent,
 }
 
-/// Looks for a system message that says something.
-pub(super) fn prompt_is_given(messages: &[PromptMessage]) -> SystemMessage {
-    let says_something = |m: &PromptMessage| m.role == Role::System && !m.content.trim().is_empty();
-    if messages.iter().any(says_something) {
+/// Looks for a system message that says something. The raw body is asked rather than the messages that were read: a
+/// list with another mistake in it must not be blamed for a missing prompt as well.
+pub(super) fn system_message(fields: &Fields<'_, '_>) -> SystemMessage {
+    let messages = fields.get("messages").and_then(Value::as_array);
+    let instructs = |message: &Value| {
+        message["role"] == "system"
+            && match &message["content"] {
+                Value::Array(parts) => parts.iter().any(|part| says_something(&part["text"])),
+                content => says_something(content),
+            }
+    };
+    if messages.is_some_and(|messages| messages.iter().any(instructs)) {
         SystemMessage::Present
     } else {
         SystemMessage::Absent
     }
+}
+
+fn says_something(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.trim().is_empty())
 }
 
 pub(super) fn read(

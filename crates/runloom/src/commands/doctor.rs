@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::ConfigFile;
 use crate::config::{self, Config, Environment};
 use crate::exit::{Exit, Failure};
-use crate::{output, wiring};
+use crate::output;
 
 /// Less free space than this is a failure, and less than ten times of it a warning.
 const MIN_FREE_BYTES: u64 = 100 * 1024 * 1024;
@@ -198,9 +198,31 @@ async fn check_database(path: &Path) -> Finding {
         }
         Ok(_) => {}
     }
-    match wiring::check_store(path).await {
-        Ok(detail) => finding("store", Verdict::Ok, format!("{shown}: {detail}")),
-        Err(error) => finding("store", Verdict::Failure, format!("{shown}: {error:#}")),
+    let url = format!("sqlite:{shown}");
+    match runloom_store::check(&url).await {
+        Err(error) => finding("store", Verdict::Failure, format!("{shown}: {error}")),
+        Ok(health) if !health.problems.is_empty() => {
+            let detail = format!("{shown} is damaged: {}", health.problems.join("; "));
+            finding("store", Verdict::Failure, detail)
+        }
+        Ok(health) if health.is_good() => {
+            let detail = format!(
+                "{shown} is whole, version {}, {}",
+                health.version, health.engine
+            );
+            finding("store", Verdict::Ok, detail)
+        }
+        Ok(health) if health.version > health.expected => {
+            let detail = format!("{shown} was written by a newer version of this program");
+            finding("store", Verdict::Failure, detail)
+        }
+        Ok(health) => {
+            let detail = format!(
+                "{shown} has version {} and is brought to {} at the next start",
+                health.version, health.expected
+            );
+            finding("store", Verdict::Warning, detail)
+        }
     }
 }
 

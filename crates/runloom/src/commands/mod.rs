@@ -17,7 +17,7 @@ use clap::CommandFactory;
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::config::Environment;
 use crate::exit::{Exit, Failure};
-use crate::{output, wiring};
+use crate::output;
 
 /// Runs a command.
 pub(crate) async fn dispatch(command: Command) -> Result<Exit, Failure> {
@@ -30,7 +30,7 @@ pub(crate) async fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Doctor(doctor) => doctor::run(&doctor, &environment).await,
         Command::Config(ConfigCommand::Check(file)) => config_check::run(&file, &environment),
         Command::Openapi => {
-            output::line(wiring::openapi()?)?;
+            output::line(runloom_http::OPENAPI.trim_end())?;
             Ok(Exit::Ok)
         }
         Command::Completions { shell } => {

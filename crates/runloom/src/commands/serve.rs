@@ -6,18 +6,18 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
+use crate::app::App;
 use crate::cli::ConfigFile;
 use crate::config::{self, Config, Environment};
 use crate::data_dir::DataDir;
 use crate::exit::{Exit, Failure};
 use crate::shutdown::Signals;
-use crate::wiring::App;
+
 use crate::{output, telemetry};
 
 /// Beyond the drain: closing streams, flushing, closing the store.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+const STOP_GRACE: Duration = Duration::from_secs(20);
 
 /// `runloom serve`.
 #[derive(Debug, Args)]
@@ -115,27 +115,21 @@ pub(crate) async fn until_stopped(
     let listener = TcpListener::bind(&config.server.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.server.listen))?;
-    let address = listener
-        .local_addr()
-        .context("the listener has no address")?;
-    let shutdown = CancellationToken::new();
-    let app = App::start(config, listener, shutdown.clone()).await?;
-    ready(address)?;
+    let master_key = config
+        .server
+        .master_key
+        .as_ref()
+        .context("there is no master key")?;
+    let app = App::start(&config, master_key.expose().as_bytes(), listener).await?;
+    ready(app.address())?;
 
-    let stopped = app.stopped();
-    tokio::pin!(stopped);
-    tokio::select! {
-        ended = &mut stopped => {
-            ended?;
-            return Err(Failure::new(Exit::Failure, "the server stopped by itself"));
-        }
-        () = signals.next() => {}
-    }
+    signals.next().await;
     tracing::info!("stopping: letting runs reach a step boundary (again to stop at once)");
-    shutdown.cancel();
     tokio::select! {
-        ended = &mut stopped => ended?,
-        () = signals.next() => return Err(Failure::new(Exit::Interrupted, "stopped at once; runs go on at the next start")),
+        () = app.stop() => {}
+        () = signals.next() => {
+            return Err(Failure::new(Exit::Interrupted, "stopped at once; runs go on at the next start"));
+        }
         () = tokio::time::sleep(drain + STOP_GRACE) => {
             return Err(Failure::new(Exit::Failure, "stopping took too long; runs go on at the next start"));
         }

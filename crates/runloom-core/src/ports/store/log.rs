@@ -97,7 +97,7 @@ pub struct Chunk {
     pub frames: Bytes,
 }
 
-/// One committed batch as it is folded: first its events, then its notes.
+/// One committed batch as it is folded. Each note names the event it follows.
 #[derive(Debug, Clone)]
 pub struct LogEntry {
     /// The events; a batch of notes alone has no frames and `last_seq = first_seq - 1`.

@@ -1,0 +1,16 @@
+//! The queue's contract, checked for every queue there is.
+
+mod queue;
+
+mod embedded {
+    use std::sync::Arc;
+
+    use runloom_core::ports::queue::Queue;
+    use runloom_fabric::EmbeddedQueue;
+
+    fn make() -> Arc<dyn Queue> {
+        Arc::new(EmbeddedQueue::new())
+    }
+
+    crate::queue::contract!(make);
+}

@@ -1,0 +1,377 @@
+//! The stream of the Messages API, as a pure decoder.
+
+use std::collections::BTreeMap;
+
+use runloom_core::ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
+use runloom_protocol::outcome::{Tokens, finish_reason};
+use serde_json::{Map, Value, json};
+
+use super::OWNER;
+use super::request::Expect;
+use super::wire::{Delta, Frame, StartBlock, Usage};
+use crate::decode::StreamDecoder;
+use crate::error::{self, ErrorBody};
+use crate::structured::{self, TextGate};
+
+/// Decodes one call.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    expect: Expect,
+    blocks: BTreeMap<u64, Block>,
+    usage: Usage,
+    stop_reason: Option<String>,
+    text: TextGate,
+    calls: usize,
+    malformed: Option<String>,
+    finished: bool,
+}
+
+#[derive(Debug)]
+enum Block {
+    Text(String),
+    Thinking { thinking: String, signature: String },
+    Redacted(String),
+    Tool(Tool),
+    Unknown,
+}
+
+#[derive(Debug)]
+struct Tool {
+    id: String,
+    name: String,
+    json: String,
+    input: Option<Map<String, Value>>,
+}
+
+impl Decoder {
+    /// A decoder for the answer to one request.
+    pub(crate) fn new(expect: Expect) -> Self {
+        let text = TextGate::new(expect.hidden.as_ref());
+        Self {
+            expect,
+            blocks: BTreeMap::new(),
+            usage: Usage::default(),
+            stop_reason: None,
+            text,
+            calls: 0,
+            malformed: None,
+            finished: false,
+        }
+    }
+
+    fn frame(&mut self, frame: Frame, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        match frame {
+            Frame::MessageStart { message } => self.count(message.usage, out),
+            Frame::ContentBlockStart {
+                index,
+                content_block,
+            } => self.start(index, content_block, out),
+            Frame::ContentBlockDelta { index, delta } => self.delta(index, delta, out),
+            Frame::ContentBlockStop { index } => self.stop(index, out),
+            Frame::MessageDelta { delta, usage } => {
+                self.stop_reason = delta.stop_reason.or(self.stop_reason.take());
+                self.count(usage, out);
+            }
+            Frame::MessageStop => return self.finish(out),
+            Frame::Error { error } => {
+                return Err(error::from_stream(ErrorBody::from_value(&error)));
+            }
+            Frame::Other => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, index: u64, block: StartBlock, out: &mut Vec<ModelEvent>) {
+        let block = match block {
+            StartBlock::Text { text } => {
+                self.text.push(&text, out);
+                Block::Text(text)
+            }
+            StartBlock::Thinking {
+                thinking,
+                signature,
+            } => {
+                self.think(&thinking, out);
+                Block::Thinking {
+                    thinking,
+                    signature,
+                }
+            }
+            StartBlock::RedactedThinking { data } => Block::Redacted(data),
+            StartBlock::ToolUse { id, name, input } => {
+                if !self.is_hidden(&name) {
+                    self.text.open(out);
+                }
+                let input = match input {
+                    Value::Object(input) => Some(input),
+                    _ => None,
+                };
+                let json = String::new();
+                Block::Tool(Tool {
+                    id,
+                    name,
+                    json,
+                    input,
+                })
+            }
+            StartBlock::Other => Block::Unknown,
+        };
+        self.blocks.insert(index, block);
+    }
+
+    fn delta(&mut self, index: u64, delta: Delta, out: &mut Vec<ModelEvent>) {
+        match (delta, self.blocks.get_mut(&index)) {
+            (Delta::TextDelta { text }, Some(Block::Text(whole))) => {
+                whole.push_str(&text);
+                self.text.push(&text, out);
+            }
+            (Delta::ThinkingDelta { thinking: more }, Some(Block::Thinking { thinking, .. })) => {
+                thinking.push_str(&more);
+                self.think(&more, out);
+            }
+            (
+                Delta::SignatureDelta { signature: whole },
+                Some(Block::Thinking { signature, .. }),
+            ) => {
+                *signature = whole;
+            }
+            (Delta::InputJsonDelta { partial_json }, Some(Block::Tool(tool))) => {
+                tool.json.push_str(&partial_json);
+                if !tool.json.trim().is_empty() {
+                    // What the block began with is a placeholder; the input is known when the block is whole.
+                    tool.input = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A visible call is told of as soon as it is whole.
+    fn stop(&mut self, index: u64, out: &mut Vec<ModelEvent>) {
+        let Some(Block::Tool(tool)) = self.blocks.get_mut(&index) else {
+            return;
+        };
+        if !tool.json.trim().is_empty() {
+            tool.input = serde_json::from_str(&tool.json).ok();
+        }
+        if self
+            .expect
+            .hidden
+            .as_ref()
+            .is_some_and(|hidden| hidden.name == tool.name)
+        {
+            return;
+        }
+        match &tool.input {
+            Some(input) => {
+                self.calls += 1;
+                out.push(ModelEvent::Call(CallRequest {
+                    id: tool.id.clone(),
+                    name: tool.name.clone(),
+                    input: Value::Object(input.clone()),
+                }));
+            }
+            None => self.malformed = Some(tool.name.clone()),
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let reason = canonical(self.stop_reason.as_deref().unwrap_or("end_turn"));
+        if let Some(name) = self
+            .malformed
+            .as_deref()
+            .filter(|_| reason != finish_reason::MAX_TOKENS)
+        {
+            return Err(error::malformed_call(name));
+        }
+        let answer = self.hidden_answer();
+        let mut done = Done {
+            finish_reason: reason,
+            state: None,
+            structured: self.expect.structured,
+        };
+        match answer {
+            Some(answer) => {
+                self.text.discard();
+                out.push(ModelEvent::Text(answer.text));
+                if answer.whole {
+                    done.structured = structured::BY_HIDDEN_TOOL;
+                    done.finish_reason = finish_reason::END_TURN.to_owned();
+                }
+            }
+            None => {
+                self.text.open(out);
+                done.state = self.state();
+                // Only a premature report was called: there is nothing to execute.
+                if self.calls == 0 && done.finish_reason == finish_reason::TOOL_USE {
+                    done.finish_reason = finish_reason::END_TURN.to_owned();
+                }
+            }
+        }
+        self.finished = true;
+        out.push(ModelEvent::Done(done));
+        Ok(())
+    }
+
+    /// What the hidden tool was called with. Beside visible calls the report came too early, and they go first.
+    fn hidden_answer(&self) -> Option<Answer> {
+        let hidden = self.expect.hidden.as_ref()?;
+        if self.calls > 0 {
+            return None;
+        }
+        let tool = self.blocks.values().find_map(|block| match block {
+            Block::Tool(tool) if tool.name == hidden.name => Some(tool),
+            _ => None,
+        })?;
+        Some(match &tool.input {
+            Some(input) => Answer {
+                text: hidden.answer(&Value::Object(input.clone())),
+                whole: true,
+            },
+            None => Answer {
+                text: tool.json.clone(),
+                whole: false,
+            },
+        })
+    }
+
+    /// The blocks of the turn, when there is something among them that only their owner can read.
+    fn state(&self) -> Option<ProviderState> {
+        let opaque = |block: &Block| {
+            matches!(block, Block::Thinking { signature, .. } if !signature.is_empty())
+                || matches!(block, Block::Redacted(_))
+        };
+        if !self.blocks.values().any(opaque) || self.malformed.is_some() {
+            return None;
+        }
+        let items: Vec<Value> = self
+            .blocks
+            .values()
+            .filter_map(|block| self.stored(block))
+            .collect();
+        let items = serde_json::value::to_raw_value(&items).ok()?;
+        Some(ProviderState {
+            owner: OWNER.to_owned(),
+            model: self.expect.model.clone(),
+            items: items.into(),
+        })
+    }
+
+    fn stored(&self, block: &Block) -> Option<Value> {
+        match block {
+            Block::Text(text) if text.trim().is_empty() => None,
+            Block::Text(text) => Some(json!({ "type": "text", "text": text })),
+            // Without its signature the API refuses it.
+            Block::Thinking { signature, .. } if signature.is_empty() => None,
+            Block::Thinking {
+                thinking,
+                signature,
+            } => Some(json!({ "type": "thinking", "thinking": thinking, "signature": signature })),
+            Block::Redacted(data) => Some(json!({ "type": "redacted_thinking", "data": data })),
+            Block::Tool(tool) if self.is_hidden(&tool.name) => None,
+            Block::Tool(tool) => Some(
+                json!({ "type": "tool_use", "id": tool.id, "name": tool.name, "input": tool.input }),
+            ),
+            Block::Unknown => None,
+        }
+    }
+
+    fn is_hidden(&self, name: &str) -> bool {
+        self.expect
+            .hidden
+            .as_ref()
+            .is_some_and(|hidden| hidden.name == name)
+    }
+
+    fn think(&self, thinking: &str, out: &mut Vec<ModelEvent>) {
+        if self.expect.show_thinking && !thinking.is_empty() {
+            out.push(ModelEvent::Thinking(thinking.to_owned()));
+        }
+    }
+
+    fn count(&mut self, usage: Option<Usage>, out: &mut Vec<ModelEvent>) {
+        let Some(usage) = usage else { return };
+        let known = self.usage;
+        self.usage = Usage {
+            input_tokens: usage.input_tokens.or(known.input_tokens),
+            cache_creation_input_tokens: usage
+                .cache_creation_input_tokens
+                .or(known.cache_creation_input_tokens),
+            cache_read_input_tokens: usage
+                .cache_read_input_tokens
+                .or(known.cache_read_input_tokens),
+            output_tokens: usage.output_tokens.or(known.output_tokens),
+            output_tokens_details: usage.output_tokens_details.or(known.output_tokens_details),
+        };
+        out.push(ModelEvent::Usage(tokens(&self.usage)));
+    }
+}
+
+struct Answer {
+    text: String,
+    whole: bool,
+}
+
+impl StreamDecoder for Decoder {
+    fn event(
+        &mut self,
+        _name: Option<&str>,
+        data: &[u8],
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        if self.finished || data.is_empty() {
+            return Ok(());
+        }
+        let result = serde_json::from_slice(data)
+            .map_err(|failure| error::garbage(&failure))
+            .and_then(|frame| self.frame(frame, out));
+        if result.is_err() {
+            self.text.open(out);
+        }
+        result
+    }
+
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if self.finished {
+            return Ok(());
+        }
+        self.text.open(out);
+        Err(error::cut())
+    }
+}
+
+/// All input counts as input, whether it was read, written to the cache or read from it.
+fn tokens(usage: &Usage) -> Tokens {
+    let cached = usage.cache_read_input_tokens.unwrap_or(0);
+    let input = usage.input_tokens.unwrap_or(0).saturating_add(cached);
+    let output = usage.output_tokens.unwrap_or(0);
+    let thinking = usage
+        .output_tokens_details
+        .and_then(|details| details.thinking_tokens)
+        .unwrap_or(0);
+    Tokens {
+        input_tokens: input.saturating_add(usage.cache_creation_input_tokens.unwrap_or(0)),
+        cached_tokens: cached,
+        reasoning_tokens: thinking.min(output),
+        output_tokens: output,
+    }
+}
+
+/// The canonical word for a stop reason.
+fn canonical(reason: &str) -> String {
+    match reason {
+        // The window ran out in the middle of the answer: to everybody else that is an answer cut off.
+        "max_tokens" | "model_context_window_exceeded" => finish_reason::MAX_TOKENS,
+        // Only turns with the provider's own tools are paused, and none are offered; what was said is the answer.
+        "end_turn" | "pause_turn" => finish_reason::END_TURN,
+        "tool_use" => finish_reason::TOOL_USE,
+        "stop_sequence" => finish_reason::STOP_SEQUENCE,
+        "refusal" => finish_reason::REFUSAL,
+        other => return other.to_lowercase(),
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -1,0 +1,253 @@
+//! The Messages API as it stands on the wire: what we write, strictly; what we read, leniently.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A request.
+#[derive(Debug, Serialize)]
+pub(crate) struct Body<'a> {
+    /// Only where the version is not a header (Bedrock).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) anthropic_version: Option<&'a str>,
+    /// Not where the model is in the path (Bedrock).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<&'a str>,
+    pub(crate) max_tokens: u64,
+    /// Not where the path says it (Bedrock).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stream: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_choice: Option<ToolChoice<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) system: Vec<Block<'a>>,
+    pub(crate) messages: Vec<Turn<'a>>,
+}
+
+/// How the model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Thinking {
+    Enabled { budget_tokens: u64 },
+    Adaptive { display: Display },
+    BetweenTools,
+    Disabled,
+}
+
+/// Whether thinking comes back readable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Display {
+    Summarized,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) format: Option<OutputFormat<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum OutputFormat<'a> {
+    JsonSchema {
+        schema: &'a serde_json::Map<String, Value>,
+    },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Tool<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) description: String,
+    pub(crate) input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cache_control: Option<CacheControl>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ToolChoice<'a> {
+    Tool {
+        name: &'a str,
+        disable_parallel_tool_use: bool,
+    },
+    None,
+}
+
+/// A breakpoint of the prompt cache.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum CacheControl {
+    Ephemeral,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Turn<'a> {
+    pub(crate) role: Role,
+    pub(crate) content: Vec<Block<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Block<'a> {
+    /// A block of the provider's, verbatim.
+    Raw(&'a RawValue),
+    Ours(OurBlock<'a>),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum OurBlock<'a> {
+    Text {
+        text: std::borrow::Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: &'a Value,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        content: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+}
+
+/// What must be known of a stored block before it is replayed.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StoredBlock<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: std::borrow::Cow<'a, str>,
+    #[serde(default, borrow)]
+    pub(crate) id: Option<std::borrow::Cow<'a, str>>,
+}
+
+/// One event of the stream.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Frame {
+    MessageStart {
+        message: MessageHead,
+    },
+    ContentBlockStart {
+        index: u64,
+        content_block: StartBlock,
+    },
+    ContentBlockDelta {
+        index: u64,
+        delta: Delta,
+    },
+    ContentBlockStop {
+        index: u64,
+    },
+    MessageDelta {
+        delta: MessageEnd,
+        #[serde(default)]
+        usage: Option<Usage>,
+    },
+    MessageStop,
+    Error {
+        error: Value,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct MessageHead {
+    #[serde(default)]
+    pub(crate) usage: Option<Usage>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum StartBlock {
+    Text {
+        #[serde(default)]
+        text: String,
+    },
+    Thinking {
+        #[serde(default)]
+        thinking: String,
+        #[serde(default)]
+        signature: String,
+    },
+    RedactedThinking {
+        data: String,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+        #[serde(default)]
+        input: Value,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Delta {
+    TextDelta {
+        text: String,
+    },
+    ThinkingDelta {
+        thinking: String,
+    },
+    SignatureDelta {
+        signature: String,
+    },
+    InputJsonDelta {
+        partial_json: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct MessageEnd {
+    #[serde(default)]
+    pub(crate) stop_reason: Option<String>,
+}
+
+/// Counts of the call so far. A missing one keeps what an earlier frame said.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(crate) struct Usage {
+    #[serde(default)]
+    pub(crate) input_tokens: Option<u64>,
+    #[serde(default)]
+    pub(crate) cache_creation_input_tokens: Option<u64>,
+    #[serde(default)]
+    pub(crate) cache_read_input_tokens: Option<u64>,
+    #[serde(default)]
+    pub(crate) output_tokens: Option<u64>,
+    #[serde(default)]
+    pub(crate) output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(crate) struct OutputDetails {
+    #[serde(default)]
+    pub(crate) thinking_tokens: Option<u64>,
+}

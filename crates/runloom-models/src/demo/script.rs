@@ -1,0 +1,281 @@
+//! The directives of a prompt: one per line, the first word in any case; a line that is not exactly a directive is text.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+/// The longest `slow`.
+const MAX_DELAY: Duration = Duration::from_secs(60);
+
+/// The largest `tokens`.
+const MAX_TOKENS: u64 = 1_000_000;
+
+/// A prompt, read.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Script {
+    /// Calls by turn; no batch is empty.
+    pub(super) batches: Vec<Batch>,
+    /// How often the last batch is made in all.
+    pub(super) repeat: Repeat,
+    /// The `call` lines that cannot be made: what is wrong with each.
+    pub(super) problems: Vec<String>,
+    /// Lines of the final answer.
+    pub(super) say: Option<String>,
+    /// Words of the final answer.
+    pub(super) tokens: Option<u64>,
+    /// Before each delta.
+    pub(super) slow: Option<Duration>,
+    /// What to think.
+    pub(super) think: Option<String>,
+    /// How every call fails.
+    pub(super) fail: Option<Fail>,
+    /// How the final turn ends.
+    pub(super) ending: Option<Ending>,
+    /// The answer is the history.
+    pub(super) history: bool,
+    /// Everything that is not a directive.
+    pub(super) plain: String,
+    /// There was at least one directive.
+    pub(super) directed: bool,
+}
+
+/// The calls of one turn.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Batch {
+    /// Said before them.
+    pub(super) text: Option<String>,
+    /// Name and arguments.
+    pub(super) calls: Vec<(String, Value)>,
+}
+
+/// How often the last batch is made in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Repeat {
+    #[default]
+    Once,
+    Times(u64),
+    Endless,
+}
+
+/// How the final turn ends, when not well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Hang,
+    Truncate,
+    Refuse,
+    Malformed,
+}
+
+/// `fail CODE [N]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fail {
+    pub(super) how: Failure,
+    /// Only so many attempts; `None` = every one.
+    pub(super) attempts: Option<u32>,
+}
+
+/// The CODE of `fail`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    Status(u16),
+    Context,
+    Timeout,
+    Reset,
+}
+
+/// Reads a prompt.
+pub(super) fn read(prompt: &str) -> Script {
+    let mut script = Script::default();
+    let mut batch = Batch::default();
+    let mut plain: Vec<&str> = Vec::new();
+    for line in prompt.lines() {
+        if read_line(line.trim(), &mut script, &mut batch).is_some() {
+            script.directed = true;
+        } else {
+            plain.push(line);
+        }
+    }
+    close_batch(&mut script, &mut batch);
+    script.plain = plain.join("\n").trim().to_owned();
+    script
+}
+
+/// `None` when the line is no directive.
+fn read_line(line: &str, script: &mut Script, batch: &mut Batch) -> Option<()> {
+    let (word, rest) = match line.split_once(char::is_whitespace) {
+        Some((word, rest)) => (word, rest.trim()),
+        None => (line, ""),
+    };
+    match (word.to_ascii_lowercase().as_str(), rest) {
+        ("call", rest) => read_call(rest, script, batch)?,
+        ("then", "") => close_batch(script, batch),
+        ("repeat", "") => script.repeat = Repeat::Endless,
+        ("repeat", times) => script.repeat = Repeat::Times(times.parse().ok()?),
+        ("say", text) => {
+            let said = script.say.get_or_insert_default();
+            if !said.is_empty() {
+                said.push('\n');
+            }
+            said.push_str(text);
+        }
+        ("tokens", count) => script.tokens = Some(count.parse::<u64>().ok()?.min(MAX_TOKENS)),
+        ("slow", span) => script.slow = Some(read_span(span)?.min(MAX_DELAY)),
+        ("hang", "") => script.ending = Some(Ending::Hang),
+        ("truncate", "") => script.ending = Some(Ending::Truncate),
+        ("refuse", "") => script.ending = Some(Ending::Refuse),
+        ("malformed", "") => script.ending = Some(Ending::Malformed),
+        ("fail", what) => script.fail = Some(read_fail(what)?),
+        ("think", text) if !text.is_empty() => script.think = Some(text.to_owned()),
+        ("text", text) if !text.is_empty() => batch.text = Some(text.to_owned()),
+        ("history", "") => script.history = true,
+        _ => return None,
+    }
+    Some(())
+}
+
+fn read_call(rest: &str, script: &mut Script, batch: &mut Batch) -> Option<()> {
+    let end = rest
+        .find(|c: char| c.is_whitespace() || c == '{')
+        .unwrap_or(rest.len());
+    let (name, arguments) = (&rest[..end], rest[end..].trim());
+    if name.is_empty() {
+        return None;
+    }
+    let arguments = if arguments.is_empty() {
+        "{}"
+    } else {
+        arguments
+    };
+    match serde_json::from_str::<Map<String, Value>>(arguments) {
+        Ok(map) => batch.calls.push((name.to_owned(), Value::Object(map))),
+        Err(error) => script.problems.push(format!(
+            "I cannot call `{name}`: its arguments are not a JSON object ({error}). Write: call {name} {{\"key\":\"value\"}}"
+        )),
+    }
+    Some(())
+}
+
+fn close_batch(script: &mut Script, batch: &mut Batch) {
+    let batch = std::mem::take(batch);
+    if !batch.calls.is_empty() {
+        script.batches.push(batch);
+    }
+}
+
+fn read_span(text: &str) -> Option<Duration> {
+    if let Some(milliseconds) = text.strip_suffix("ms") {
+        return milliseconds.trim().parse().ok().map(Duration::from_millis);
+    }
+    let seconds: f64 = text.strip_suffix('s')?.trim().parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn read_fail(what: &str) -> Option<Fail> {
+    let mut words = what.split_whitespace();
+    let how = match words.next()?.to_ascii_lowercase().as_str() {
+        "context" => Failure::Context,
+        "timeout" => Failure::Timeout,
+        "reset" => Failure::Reset,
+        code => Failure::Status(code.parse().ok().filter(|code| (400..600).contains(code))?),
+    };
+    let attempts = match words.next() {
+        None => None,
+        Some(count) => Some(count.parse().ok()?),
+    };
+    match words.next() {
+        None => Some(Fail { how, attempts }),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn calls_are_grouped_into_batches() {
+        let script = read(
+            "please\ncall a {\"x\": 1}\nCALL b\ntext now c\nthen\nthen\ntext soon\ncall c{\"y\":2}\nrepeat 3",
+        );
+        let batch = |text: Option<&str>, calls: &[(&str, Value)]| Batch {
+            text: text.map(str::to_owned),
+            calls: calls
+                .iter()
+                .map(|(name, input)| ((*name).to_owned(), input.clone()))
+                .collect(),
+        };
+        assert_eq!(
+            script.batches,
+            [
+                batch(Some("now c"), &[("a", json!({"x": 1})), ("b", json!({}))]),
+                batch(Some("soon"), &[("c", json!({"y": 2}))]),
+            ]
+        );
+        assert_eq!(script.repeat, Repeat::Times(3));
+        assert_eq!(script.plain, "please");
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_explained() {
+        for line in ["call a {\"x\":", "call a [1]", "call a nonsense"] {
+            let script = read(line);
+            assert!(script.batches.is_empty(), "{line}");
+            assert!(script.problems[0].contains("`a`"), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_other_directive_is_read() {
+        let script =
+            read("Say one\nsay two\ntokens 7\nslow 50ms\nThink hard\nhistory\nrepeat\nhang");
+        assert_eq!(script.say.as_deref(), Some("one\ntwo"));
+        assert_eq!(script.tokens, Some(7));
+        assert_eq!(script.slow, Some(Duration::from_millis(50)));
+        assert_eq!(script.think.as_deref(), Some("hard"));
+        assert!(script.history && script.directed && script.plain.is_empty());
+        assert_eq!(
+            (script.repeat, script.ending),
+            (Repeat::Endless, Some(Ending::Hang))
+        );
+        assert_eq!(read("slow 1.5s").slow, Some(Duration::from_millis(1_500)));
+        assert_eq!(read("slow 2h\nslow 90s").slow, Some(MAX_DELAY));
+        for (word, ending) in [
+            ("truncate", Ending::Truncate),
+            ("refuse", Ending::Refuse),
+            ("malformed", Ending::Malformed),
+        ] {
+            assert_eq!(read(word).ending, Some(ending));
+        }
+    }
+
+    #[test]
+    fn failures_are_read_with_and_without_a_count() {
+        let fail = |how, attempts| Some(Fail { how, attempts });
+        assert_eq!(read("fail 429 2").fail, fail(Failure::Status(429), Some(2)));
+        assert_eq!(read("FAIL context").fail, fail(Failure::Context, None));
+        assert_eq!(read("fail Timeout 1").fail, fail(Failure::Timeout, Some(1)));
+        assert_eq!(read("fail reset").fail, fail(Failure::Reset, None));
+    }
+
+    #[test]
+    fn sentences_that_begin_like_directives_are_text() {
+        for line in [
+            "hang on a second",
+            "then what?",
+            "fail early, fail often",
+            "fail 200",
+            "tokens are fun",
+            "slow down",
+            "repeat after me",
+            "call",
+            "history is written by the victors",
+            "",
+        ] {
+            let script = read(line);
+            assert!(!script.directed, "{line}");
+            assert_eq!(script.plain, line);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+use std::time::Duration;
+
+use runloom_core::ports::model::{CallRequest, Done, Message, ModelEvent, ToolDeclaration};
+use runloom_protocol::outcome::{EnforcementMechanism, ErrorClass, Tokens};
+use runloom_protocol::spec::OutputSchema;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn request(messages: Vec<Message>) -> ModelRequest {
+    ModelRequest {
+        system: "".into(),
+        messages: Arc::new(messages),
+        tools: Arc::default(),
+        tools_enabled: true,
+        reasoning_level: None,
+        output_schema: None,
+        force_output: false,
+        max_output_tokens: None,
+        cache_key: "conversation".into(),
+    }
+}
+
+fn user(text: &str) -> Message {
+    Message::User { text: text.into() }
+}
+
+fn assistant(text: &str, calls: Vec<CallRequest>) -> Message {
+    Message::Assistant {
+        text: text.into(),
+        calls,
+        state: None,
+    }
+}
+
+fn tool(call: &CallRequest, content: &str, is_error: bool) -> Message {
+    Message::Tool {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        content: content.into(),
+        is_error,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    text: Vec<String>,
+    thinking: Vec<String>,
+    calls: Vec<CallRequest>,
+    usage: Tokens,
+    done: Option<Done>,
+    error: Option<ModelError>,
+}
+
+impl Heard {
+    fn said(&self) -> String {
+        self.text.concat()
+    }
+
+    fn finish(&self) -> &str {
+        &self.done.as_ref().unwrap().finish_reason
+    }
+}
+
+async fn hear(request: ModelRequest) -> Heard {
+    let mut heard = Heard::default();
+    let model = open(&ProviderSettings::default(), &ModelSettings::default()).unwrap();
+    let mut stream = match model.call(request).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            heard.error = Some(error);
+            return heard;
+        }
+    };
+    while let Some(event) = stream.next().await {
+        assert!(
+            heard.done.is_none() && heard.error.is_none(),
+            "nothing follows the end"
+        );
+        match event {
+            Ok(ModelEvent::Text(piece)) => heard.text.push(piece),
+            Ok(ModelEvent::Thinking(piece)) => heard.thinking.push(piece),
+            Ok(ModelEvent::Call(call)) => heard.calls.push(call),
+            Ok(ModelEvent::Usage(tokens)) => heard.usage = tokens,
+            Ok(ModelEvent::Done(done)) => heard.done = Some(done),
+            Err(error) => heard.error = Some(error),
+        }
+    }
+    heard
+}
+
+async fn hear_prompt(prompt: &str) -> Heard {
+    hear(request(vec![user(prompt)])).await
+}
+
+/// Plays the loop with tools that always return `ok`, and gives the turns.
+async fn run(mut request: ModelRequest, turns: usize) -> Vec<Heard> {
+    let mut all = Vec::new();
+    for _ in 0..turns {
+        let heard = hear(request.clone()).await;
+        let messages = Arc::make_mut(&mut request.messages);
+        messages.push(assistant(&heard.said(), heard.calls.clone()));
+        messages.extend(heard.calls.iter().map(|call| tool(call, "ok", false)));
+        let over = heard.calls.is_empty();
+        all.push(heard);
+        if over {
+            break;
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn without_directives_it_quotes_the_prompt_and_names_the_tools() {
+    let heard = hear_prompt("Hello there").await;
+    assert!(heard.said().starts_with("You said: \"Hello there\". "));
+    assert!(heard.text.len() > 5, "one word per delta");
+    assert_eq!(heard.text[0], "You ");
+    assert_eq!(heard.finish(), "end_turn");
+
+    let mut with_tools = request(vec![user("Hi")]);
+    with_tools.tools = Arc::new(vec![ToolDeclaration {
+        name: "weather".into(),
+        description: String::new(),
+        parameters: json!({}),
+        output_schema: None,
+    }]);
+    assert!(hear(with_tools).await.said().contains("call weather"));
+}
+
+#[tokio::test]
+async fn calls_of_a_batch_come_in_one_turn_and_results_are_reported() {
+    let prompt = "text Looking it up.\ncall weather {\"city\":\"Oslo\"}\ncall time";
+    let turns = run(request(vec![user(prompt)]), 9).await;
+    assert_eq!(turns.len(), 2);
+    assert_eq!(turns[0].said(), "Looking it up.");
+    assert_eq!(turns[0].finish(), "tool_use");
+    let calls: Vec<(&str, &str, &Value)> = turns[0]
+        .calls
+        .iter()
+        .map(|call| (call.id.as_str(), call.name.as_str(), &call.input))
+        .collect();
+    let (oslo, nothing) = (json!({"city": "Oslo"}), json!({}));
+    assert_eq!(
+        calls,
+        [
+            ("demo_1_1", "weather", &oslo),
+            ("demo_1_2", "time", &nothing)
+        ]
+    );
+    assert_eq!(turns[1].said(), "weather returned: ok\ntime returned: ok");
+    assert_eq!(turns[1].finish(), "end_turn");
+}
+
+#[tokio::test]
+async fn a_failed_tool_is_reported_as_failed() {
+    let call = CallRequest {
+        id: "demo_1_1".into(),
+        name: "weather".into(),
+        input: json!({}),
+    };
+    let heard = hear(request(vec![
+        user("call weather"),
+        assistant("", vec![call.clone()]),
+        tool(&call, "no network", true),
+    ]))
+    .await;
+    assert_eq!(heard.said(), "weather failed: no network");
+}
+
+#[tokio::test]
+async fn then_and_repeat_spread_calls_over_turns() {
+    let names = |turns: &[Heard]| -> Vec<String> {
+        let calls = turns.iter().flat_map(|turn| turn.calls.iter());
+        calls.map(|call| call.name.clone()).collect()
+    };
+    let turns = run(request(vec![user("call a\nthen\ncall b\nsay bye")]), 9).await;
+    assert_eq!(names(&turns), ["a", "b"]);
+    assert_eq!(turns[2].said(), "bye");
+
+    let turns = run(request(vec![user("call a\nthen\ncall b\nrepeat 3")]), 9).await;
+    assert_eq!(names(&turns), ["a", "b", "b", "b"]);
+
+    let turns = run(request(vec![user("call a\nrepeat")]), 9).await;
+    assert_eq!(names(&turns).len(), 9, "without end");
+}
+
+#[tokio::test]
+async fn a_nudge_does_not_stop_a_repeating_script_and_disabled_tools_do() {
+    let mut asked = request(vec![user("call a\nrepeat")]);
+    let call = hear(asked.clone()).await.calls.remove(0);
+    let messages = Arc::make_mut(&mut asked.messages);
+    messages.extend([
+        assistant("", vec![call.clone()]),
+        tool(&call, "already made", true),
+        user("Change your strategy or finish."),
+    ]);
+    let heard = hear(asked.clone()).await;
+    assert_eq!(heard.calls.len(), 1);
+    assert_eq!(heard.calls[0].id, "demo_2_1");
+    asked.tools_enabled = false;
+    let heard = hear(asked).await;
+    assert!(heard.calls.is_empty());
+    assert_eq!(heard.said(), "a failed: already made");
+}
+
+#[tokio::test]
+async fn only_the_last_prompt_counts_and_ids_stay_unique_in_the_conversation() {
+    let heard = hear(request(vec![
+        user("call a"),
+        assistant("a returned: ok", vec![]),
+        user("call b"),
+    ]))
+    .await;
+    assert_eq!(heard.calls[0].name, "b");
+    assert_eq!(heard.calls[0].id, "demo_2_1");
+    let heard = hear(request(vec![
+        user("call a"),
+        assistant("fine", vec![]),
+        user("thanks"),
+    ]))
+    .await;
+    assert!(heard.said().starts_with("You said: \"thanks\""));
+}
+
+#[tokio::test]
+async fn bad_arguments_are_explained_in_text() {
+    let heard = hear_prompt("call weather {\"city\":").await;
+    assert!(heard.calls.is_empty());
+    assert!(heard.said().contains("`weather`"), "{}", heard.said());
+}
+
+#[tokio::test]
+async fn tokens_gives_exactly_so_many_deltas() {
+    let heard = hear_prompt("tokens 25").await;
+    assert_eq!(heard.text.len(), 25);
+    assert_eq!(heard.said().split(' ').count(), 25);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_waits_before_each_delta() {
+    let before = tokio::time::Instant::now();
+    hear_prompt("slow 2s\ntokens 5").await;
+    assert_eq!(before.elapsed(), Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hang_never_speaks_and_comes_after_the_calls() {
+    let silence = tokio::time::timeout(Duration::from_secs(86_400), hear_prompt("hang")).await;
+    assert!(silence.is_err());
+    let heard = hear_prompt("call a\nhang").await;
+    assert_eq!(heard.calls.len(), 1);
+}
+
+#[tokio::test]
+async fn failures_are_classified_as_over_http() {
+    let table = [
+        ("400", ErrorClass::InvalidRequest, Some(400), false),
+        ("401", ErrorClass::Auth, Some(401), false),
+        ("403", ErrorClass::Auth, Some(403), false),
+        ("429", ErrorClass::RateLimit, Some(429), true),
+        ("500", ErrorClass::Server, Some(500), true),
+        ("503", ErrorClass::Overloaded, Some(503), true),
+        ("529", ErrorClass::Overloaded, Some(529), true),
+        ("context", ErrorClass::ContextWindow, Some(400), false),
+        ("timeout", ErrorClass::Timeout, None, true),
+    ];
+    for (code, class, status, retryable) in table {
+        let heard = hear_prompt(&format!("fail {code}")).await;
+        let error = heard.error.unwrap();
+        assert_eq!(
+            (error.class, error.api_status, error.retryable),
+            (class, status, retryable),
+            "{code}"
+        );
+        assert_eq!(error.retry_after.is_some(), code == "429");
+        assert!(heard.text.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_reset_breaks_after_two_deltas() {
+    for prompt in [
+        "fail reset\ntokens 9",
+        "fail reset",
+        "fail reset\ncall a",
+        "fail reset\nsay x",
+    ] {
+        let heard = hear_prompt(prompt).await;
+        assert_eq!(heard.text.len(), 2, "{prompt}");
+        assert_eq!(heard.error.unwrap().class, ErrorClass::Server);
+        assert!(heard.done.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_counted_failure_ends_after_its_attempts_in_each_run() {
+    for run in ["counted-1", "counted-2"] {
+        let mut asked = request(vec![user("fail 429 2\nsay fine")]);
+        asked.cache_key = run.into();
+        assert!(hear(asked.clone()).await.error.is_some());
+        assert!(hear(asked.clone()).await.error.is_some());
+        assert_eq!(hear(asked.clone()).await.said(), "fine");
+        assert_eq!(hear(asked).await.said(), "fine");
+    }
+}
+
+#[tokio::test]
+async fn endings_carry_their_finish_reason() {
+    let heard = hear_prompt("truncate\nsay one two three four").await;
+    assert_eq!(
+        (heard.said().as_str(), heard.finish()),
+        ("one two ", "max_tokens")
+    );
+    assert_eq!(hear_prompt("refuse").await.finish(), "refusal");
+    let heard = hear_prompt("malformed").await;
+    assert_eq!(heard.finish(), "malformed_function_call");
+    assert!(heard.calls.is_empty());
+}
+
+#[tokio::test]
+async fn the_output_budget_of_a_request_is_respected() {
+    let mut asked = request(vec![user("tokens 1000")]);
+    asked.max_output_tokens = Some(10);
+    let heard = hear(asked).await;
+    assert_eq!(heard.finish(), "max_tokens");
+    assert!(heard.usage.output_tokens <= 10 && !heard.text.is_empty());
+}
+
+#[tokio::test]
+async fn it_thinks_only_when_asked() {
+    for level in [None, Some(0)] {
+        let mut asked = request(vec![user("think deeply\nsay x")]);
+        asked.reasoning_level = level;
+        assert!(hear(asked).await.thinking.is_empty());
+    }
+    let mut asked = request(vec![user("think about it deeply\nsay xx")]);
+    asked.reasoning_level = Some(50);
+    let heard = hear(asked).await;
+    assert_eq!(heard.thinking, ["about ", "it ", "deeply"]);
+    assert_eq!(heard.usage.reasoning_tokens, 4);
+    assert_eq!(heard.usage.output_tokens, 5);
+    let mut asked = request(vec![user("call weather")]);
+    asked.reasoning_level = Some(50);
+    assert!(hear(asked).await.thinking.concat().contains("weather"));
+}
+
+#[tokio::test]
+async fn history_is_the_json_of_earlier_messages() {
+    let call = CallRequest {
+        id: "1".into(),
+        name: "t".into(),
+        input: json!({}),
+    };
+    let heard = hear(request(vec![
+        Message::System { text: "s".into() },
+        user("one two"),
+        assistant("", vec![call.clone()]),
+        tool(&call, "r", false),
+        assistant("three", vec![]),
+        user("history"),
+    ]))
+    .await;
+    assert_eq!(
+        heard.said(),
+        r#"[{"role":"user","content":"one two"},{"role":"assistant","content":"three"}]"#
+    );
+    assert_eq!(hear_prompt("history").await.said(), "[]");
+}
+
+#[tokio::test]
+async fn an_output_schema_gets_a_valid_instance_and_say_wins_only_as_json() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "degrees": {"type": "integer", "minimum": 3}},
+        "required": ["city", "degrees"],
+    });
+    for (prompt, wanted) in [
+        ("weather?", r#"{"city":"demo","degrees":3}"#),
+        ("say plain words", r#"{"city":"demo","degrees":3}"#),
+        ("say {\"city\": 1}", r#"{"city": 1}"#),
+    ] {
+        let mut asked = request(vec![user(prompt)]);
+        asked.output_schema = Some(Arc::new(OutputSchema {
+            name: "weather".into(),
+            schema: schema.as_object().unwrap().clone(),
+            enforcement: Default::default(),
+        }));
+        let heard = hear(asked).await;
+        assert_eq!(heard.said(), wanted);
+        let structured = heard.done.unwrap().structured;
+        assert!(structured.schema_requested && structured.schema_enforced);
+        assert_eq!(
+            structured.enforcement_mechanism,
+            EnforcementMechanism::NativeSchema
+        );
+    }
+}
+
+#[tokio::test]
+async fn usage_counts_four_characters_a_token() {
+    let mut asked = request(vec![user("say 12345678")]);
+    asked.system = "abcde".into();
+    let heard = hear(asked).await;
+    let wanted = Tokens {
+        input_tokens: 5,
+        cached_tokens: 0,
+        reasoning_tokens: 0,
+        output_tokens: 2,
+    };
+    assert_eq!(heard.usage, wanted);
+}
+
+#[tokio::test]
+async fn the_same_request_gives_the_same_answer_and_words_join_to_the_text() {
+    let prompt = "say  a\tb   c\u{a0}d é ";
+    let (first, second) = (hear_prompt(prompt).await, hear_prompt(prompt).await);
+    assert_eq!(first.text, second.text);
+    assert_eq!(first.said(), "a\tb   c\u{a0}d é");
+}
+
+#[test]
+fn unknown_keys_are_refused() {
+    let settings = ProviderSettings {
+        extra: serde_json::Map::from_iter([("speed".to_owned(), json!(1))]),
+        ..Default::default()
+    };
+    assert!(open(&settings, &ModelSettings::default()).is_err());
+}

@@ -1,0 +1,441 @@
+//! From a provider's refusal to a classified [`ModelError`]: one place for every vendor's words.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::HeaderMap;
+use runloom_core::ports::model::ModelError;
+use runloom_protocol::outcome::{ErrorClass, finish_reason};
+use serde_json::Value;
+
+use crate::settings::Secret;
+
+/// Upper bound of a message for people, in bytes.
+const MAX_MESSAGE_BYTES: usize = 2_000;
+
+/// Upper bound of a provider's own code, in bytes.
+const MAX_CODE_BYTES: usize = 120;
+
+/// Longer hints are not believed: a run does not wait for an hour.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
+
+/// What a provider says about a failure, in no vendor's shape.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ErrorBody {
+    /// For people.
+    pub(crate) message: String,
+    /// Machine words, the most specific first: OpenAI's `code` and `type`, Anthropic's `type`, Google's `status`, …
+    pub(crate) words: Vec<String>,
+    /// The status inside the body, for failures within a 200 stream.
+    pub(crate) status: Option<u16>,
+    /// A hint inside the body (Google's `RetryInfo`).
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl ErrorBody {
+    /// Reads any of the vendors' error bodies; what is not JSON becomes the message.
+    pub(crate) fn parse(body: &[u8]) -> Self {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) => Self::from_value(&value),
+            Err(_) => Self {
+                message: String::from_utf8_lossy(body).trim().to_owned(),
+                ..Self::default()
+            },
+        }
+    }
+
+    /// The same for a body that is parsed already.
+    pub(crate) fn from_value(value: &Value) -> Self {
+        // Google wraps a stream's error in an array.
+        let value = value.get(0).unwrap_or(value);
+        let inner = match value.get("error") {
+            Some(Value::String(text)) => {
+                return Self {
+                    message: text.clone(),
+                    words: words_of(value, &["code", "type"]),
+                    ..Self::default()
+                };
+            }
+            Some(inner @ Value::Object(_)) => inner,
+            _ => value,
+        };
+        let message = ["message", "Message", "detail"]
+            .iter()
+            .find_map(|key| match inner.get(*key) {
+                Some(Value::String(text)) => Some(text.clone()),
+                Some(other) if !other.is_null() => Some(other.to_string()),
+                _ => None,
+            })
+            .unwrap_or_default();
+        Self {
+            message,
+            words: words_of(inner, &["code", "type", "status", "__type"]),
+            status: inner.get("code").and_then(status_of),
+            retry_after: retry_info(inner),
+        }
+    }
+
+    /// With one more machine word (a header, the name of an exception frame).
+    pub(crate) fn with_word(mut self, word: &str) -> Self {
+        self.words.push(word.to_owned());
+        self
+    }
+}
+
+/// Classifies an HTTP answer that is not a success.
+pub(crate) fn from_response(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
+    let mut parsed = ErrorBody::parse(body);
+    if let Some(kind) = header(headers, "x-amzn-errortype") {
+        parsed
+            .words
+            .push(kind.split([':', ',']).next().unwrap_or(kind).to_owned());
+    }
+    let mut error = classified(Some(status), parsed);
+    error.retry_after = retry_after(headers, SystemTime::now()).or(error.retry_after);
+    if header(headers, "x-should-retry") == Some("false") {
+        error.retryable = false;
+    }
+    error
+}
+
+/// Classifies a failure that came inside a stream which had begun with 200.
+pub(crate) fn from_stream(body: ErrorBody) -> ModelError {
+    classified(None, body)
+}
+
+/// The connection closed before the provider's final frame.
+pub(crate) fn cut() -> ModelError {
+    ModelError::new(
+        ErrorClass::Server,
+        "the provider closed the connection before its answer was complete",
+    )
+}
+
+/// A frame that cannot be read. The frame itself is not shown: it may hold the conversation.
+pub(crate) fn garbage(error: &serde_json::Error) -> ModelError {
+    ModelError::new(
+        ErrorClass::Server,
+        format!(
+            "the provider sent a frame that cannot be read ({:?} error at column {})",
+            error.classify(),
+            error.column()
+        ),
+    )
+}
+
+/// The model's arguments of a call are not a JSON object.
+pub(crate) fn malformed_call(name: &str) -> ModelError {
+    let mut error = ModelError::new(
+        ErrorClass::Server,
+        format!("the model called `{name}` with arguments that are not a JSON object"),
+    );
+    error.finish_reason = Some(finish_reason::MALFORMED_FUNCTION_CALL.to_owned());
+    error
+}
+
+/// True when a 400 is about the output schema itself, and not about a tool's schema or something else.
+pub(crate) fn refuses_schema(error: &ModelError) -> bool {
+    if !matches!(error.api_status, Some(400 | 422)) || error.class != ErrorClass::InvalidRequest {
+        return false;
+    }
+    let text = format!(
+        "{} {}",
+        error.message.to_ascii_lowercase(),
+        error.api_code.as_deref().unwrap_or_default()
+    );
+    let about_tool = ["for function", "tools[", "tools.", "function_declarations"];
+    let about_output = [
+        "response_format",
+        "text.format",
+        "json_schema",
+        "responsejsonschema",
+        "response_json_schema",
+        "response_schema",
+        "output_format",
+        "output_config",
+        "invalid schema",
+    ];
+    about_output.iter().any(|word| text.contains(word))
+        && !about_tool.iter().any(|word| text.contains(word))
+}
+
+/// The error of a run that insists on a schema which the provider refuses.
+pub(crate) fn schema_rejected(mut error: ModelError) -> ModelError {
+    error.class = ErrorClass::StructuredOutputSchemaRejected;
+    error.retryable = false;
+    error
+}
+
+/// Takes credentials out of a message: those we know, and what looks like one.
+pub(crate) fn redact(error: &mut ModelError, secrets: &[Secret]) {
+    for secret in secrets {
+        // A short value would blank ordinary words; no credential is that short.
+        if secret.expose().len() >= 6 {
+            error.message = error.message.replace(secret.expose(), "***");
+        }
+    }
+    let looks_like_key = |word: &str| {
+        let word = word.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+        ["sk-", "xai-", "AIza", "AKIA", "ASIA", "gsk_"]
+            .iter()
+            .any(|prefix| word.starts_with(prefix) && word.len() > prefix.len() + 4)
+    };
+    if error.message.split_whitespace().any(looks_like_key) {
+        let words: Vec<&str> = error
+            .message
+            .split(' ')
+            .map(|word| if looks_like_key(word) { "***" } else { word })
+            .collect();
+        error.message = words.join(" ");
+    }
+}
+
+fn classified(status: Option<u16>, body: ErrorBody) -> ModelError {
+    let status = status.or(body.status);
+    let class = class_of(status, &body);
+    let message = match (body.message.trim(), status) {
+        ("", Some(status)) => format!("the provider answered {status} without saying why"),
+        ("", None) => "the provider reported an error without saying why".to_owned(),
+        (message, _) => capped(message, MAX_MESSAGE_BYTES),
+    };
+    let mut error = ModelError::new(class, message);
+    error.api_status = status;
+    error.api_code = body
+        .words
+        .first()
+        .map(|word| capped(word, MAX_CODE_BYTES))
+        .filter(|word| !word.is_empty());
+    error.retry_after = body.retry_after;
+    if body
+        .words
+        .iter()
+        .any(|word| matches!(word.as_str(), "insufficient_quota" | "billing_error"))
+    {
+        // Nobody's quota comes back within a backoff.
+        error.retryable = false;
+    }
+    error
+}
+
+fn class_of(status: Option<u16>, body: &ErrorBody) -> ErrorClass {
+    let by_word = body.words.iter().find_map(|word| class_of_word(word));
+    match status {
+        Some(429) => ErrorClass::RateLimit,
+        Some(503 | 529) => ErrorClass::Overloaded,
+        Some(401 | 403) => ErrorClass::Auth,
+        Some(408) => ErrorClass::Timeout,
+        Some(504) => by_word.unwrap_or(ErrorClass::Timeout),
+        Some(status @ 500..) => match by_word {
+            // Bedrock and some gateways wrap a throttle in a 5xx.
+            Some(class @ (ErrorClass::RateLimit | ErrorClass::Overloaded)) if status < 600 => class,
+            _ => ErrorClass::Server,
+        },
+        Some(status @ 300..) => {
+            match by_word {
+                _ if says_context(body) => ErrorClass::ContextWindow,
+                Some(
+                    class @ (ErrorClass::RateLimit | ErrorClass::Auth | ErrorClass::Overloaded),
+                ) if status == 400 => class,
+                _ => ErrorClass::InvalidRequest,
+            }
+        }
+        _ if says_context(body) => ErrorClass::ContextWindow,
+        _ => by_word.unwrap_or(ErrorClass::Server),
+    }
+}
+
+/// The vendors' machine words, compared without case and punctuation.
+fn class_of_word(word: &str) -> Option<ErrorClass> {
+    let word: String = word
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect::<String>()
+        .to_ascii_lowercase();
+    Some(match word.as_str() {
+        "ratelimiterror"
+        | "ratelimitexceeded"
+        | "toomanyrequests"
+        | "insufficientquota"
+        | "resourceexhausted"
+        | "throttlingexception"
+        | "throttling"
+        | "ratelimit" => ErrorClass::RateLimit,
+        "overloadederror"
+        | "overloaded"
+        | "unavailable"
+        | "serviceunavailableexception"
+        | "serviceunavailable"
+        | "slowdown"
+        | "modelnotreadyexception" => ErrorClass::Overloaded,
+        "contextlengthexceeded" | "contextwindowexceeded" | "stringabovemaxlength" => {
+            ErrorClass::ContextWindow
+        }
+        "authenticationerror"
+        | "permissionerror"
+        | "invalidapikey"
+        | "unauthenticated"
+        | "permissiondenied"
+        | "accessdeniedexception"
+        | "unrecognizedclientexception"
+        | "expiredtokenexception"
+        | "apikeyinvalid" => ErrorClass::Auth,
+        "invalidrequesterror"
+        | "invalidargument"
+        | "validationexception"
+        | "notfounderror"
+        | "notfound"
+        | "badrequest"
+        | "invalidprompt"
+        | "requesttoolarge"
+        | "failedprecondition" => ErrorClass::InvalidRequest,
+        "timeouterror" | "timeout" | "deadlineexceeded" | "modeltimeoutexception" => {
+            ErrorClass::Timeout
+        }
+        "servererror"
+        | "apierror"
+        | "internal"
+        | "internalservererror"
+        | "internalerror"
+        | "internalserverexception"
+        | "modelstreamerrorexception"
+        | "modelerrorexception" => ErrorClass::Server,
+        _ => return None,
+    })
+}
+
+fn says_context(body: &ErrorBody) -> bool {
+    if body
+        .words
+        .iter()
+        .any(|word| class_of_word(word) == Some(ErrorClass::ContextWindow))
+    {
+        return true;
+    }
+    let message = body.message.to_ascii_lowercase();
+    [
+        "context length",
+        "context window",
+        "context_length",
+        "maximum context",
+        "prompt is too long",
+        "input is too long",
+        "input token count",
+        "too many input tokens",
+        "exceeds the maximum number of tokens",
+        "exceed context limit",
+        "maximum prompt length",
+        "reduce the length of the",
+    ]
+    .iter()
+    .any(|hint| message.contains(hint))
+}
+
+fn words_of(value: &Value, keys: &[&str]) -> Vec<String> {
+    keys.iter()
+        .filter_map(|key| match value.get(*key)? {
+            Value::String(word) if !word.is_empty() && word != "error" => Some(word.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn status_of(code: &Value) -> Option<u16> {
+    let status = match code {
+        Value::Number(number) => u16::try_from(number.as_u64()?).ok()?,
+        Value::String(text) => text.parse().ok()?,
+        _ => return None,
+    };
+    (400..600).contains(&status).then_some(status)
+}
+
+/// Google's `details: [{"@type": "…RetryInfo", "retryDelay": "3.5s"}]`.
+fn retry_info(error: &Value) -> Option<Duration> {
+    let details = error.get("details")?.as_array()?;
+    let delay = details
+        .iter()
+        .find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    seconds(delay.strip_suffix('s')?)
+}
+
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let after = header(headers, "retry-after-ms")
+        .and_then(|text| seconds(text).map(|milliseconds| milliseconds / 1_000))
+        .or_else(|| header(headers, "retry-after").and_then(|text| seconds_or_date(text, now)))
+        .or_else(|| reset_of_exhausted(headers, now))?;
+    Some(after.min(MAX_RETRY_AFTER))
+}
+
+fn seconds_or_date(text: &str, now: SystemTime) -> Option<Duration> {
+    seconds(text).or_else(|| {
+        let at = httpdate::parse_http_date(text).ok()?;
+        Some(at.duration_since(now).unwrap_or_default())
+    })
+}
+
+/// `x-ratelimit-reset*`: only the windows whose `remaining` is zero tell when to come back; a plain
+/// `x-ratelimit-reset` is a Unix time or a number of seconds.
+fn reset_of_exhausted(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    ["requests", "tokens"]
+        .iter()
+        .filter(|window| header(headers, &format!("x-ratelimit-remaining-{window}")) == Some("0"))
+        .filter_map(|window| header(headers, &format!("x-ratelimit-reset-{window}")))
+        .filter_map(span)
+        .max()
+        .or_else(|| {
+            let reset = seconds(header(headers, "x-ratelimit-reset")?)?;
+            let epoch = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            // Some gateways give milliseconds since the epoch, some seconds, some seconds from now.
+            Some(match reset.as_secs() {
+                0..1_000_000_000 => reset,
+                1_000_000_000..100_000_000_000 => reset.saturating_sub(epoch),
+                _ => (reset / 1_000).saturating_sub(epoch),
+            })
+        })
+}
+
+/// OpenAI's spans: `1s`, `6m0s`, `250ms`, `1h2m3.5s`.
+fn span(text: &str) -> Option<Duration> {
+    let mut total = Duration::ZERO;
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| c.is_ascii_alphabetic())?;
+        let amount = seconds(&rest[..digits])?;
+        rest = &rest[digits..];
+        let unit_end = rest
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(rest.len());
+        total = total.checked_add(match &rest[..unit_end] {
+            "ms" => amount / 1_000,
+            "s" => amount,
+            "m" => amount.checked_mul(60)?,
+            "h" => amount.checked_mul(3_600)?,
+            "d" => amount.checked_mul(86_400)?,
+            _ => return None,
+        })?;
+        rest = &rest[unit_end..];
+    }
+    Some(total)
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.trim().parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn capped(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let end = (0..=limit)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+#[path = "error_tests.rs"]
+mod tests;

@@ -1,0 +1,213 @@
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::*;
+
+fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+    pairs
+        .iter()
+        .map(|(name, value)| {
+            (
+                HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                HeaderValue::from_str(value).unwrap(),
+            )
+        })
+        .collect()
+}
+
+fn error(status: u16, body: &str) -> ModelError {
+    from_response(status, &HeaderMap::new(), body.as_bytes())
+}
+
+#[test]
+fn statuses_and_words_of_every_vendor_are_classified() {
+    use ErrorClass::*;
+    let table = [
+        (
+            429,
+            r#"{"error":{"message":"slow","type":"requests","code":"rate_limit_exceeded"}}"#,
+            RateLimit,
+            true,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"pay","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+            RateLimit,
+            false,
+        ),
+        (
+            529,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            Overloaded,
+            true,
+        ),
+        (
+            503,
+            r#"[{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}]"#,
+            Overloaded,
+            true,
+        ),
+        (500, "<html>oops</html>", Server, true),
+        (502, "", Server, true),
+        (504, "", Timeout, true),
+        (408, "", Timeout, true),
+        (
+            401,
+            r#"{"error":{"message":"no","code":"invalid_api_key"}}"#,
+            Auth,
+            false,
+        ),
+        (403, r#"{"message":"denied"}"#, Auth, false),
+        (
+            400,
+            r#"{"error":{"message":"This model's maximum context length is 8192 tokens","code":"context_length_exceeded"}}"#,
+            ContextWindow,
+            false,
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens"}}"#,
+            ContextWindow,
+            false,
+        ),
+        (
+            400,
+            r#"{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed","status":"INVALID_ARGUMENT"}}"#,
+            ContextWindow,
+            false,
+        ),
+        (
+            400,
+            r#"{"object":"error","message":"bad temperature","type":"BadRequestError","code":400}"#,
+            InvalidRequest,
+            false,
+        ),
+        (
+            400,
+            r#"{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}"#,
+            InvalidRequest,
+            false,
+        ),
+        (
+            404,
+            r#"{"error":"model 'x' not found"}"#,
+            InvalidRequest,
+            false,
+        ),
+        (302, "", InvalidRequest, false),
+    ];
+    for (status, body, class, retryable) in table {
+        let error = error(status, body);
+        assert_eq!(
+            (error.class, error.retryable),
+            (class, retryable),
+            "{status} {body}"
+        );
+        assert_eq!(error.api_status, Some(status));
+        assert!(!error.message.is_empty());
+    }
+}
+
+#[test]
+fn failures_inside_a_stream_are_classified_by_their_words() {
+    let table = [
+        (
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"o"}}"#,
+            ErrorClass::Overloaded,
+        ),
+        (
+            r#"{"code":"rate_limit_exceeded","message":"o"}"#,
+            ErrorClass::RateLimit,
+        ),
+        (
+            r#"{"error":{"code":502,"message":"upstream"}}"#,
+            ErrorClass::Server,
+        ),
+        (
+            r#"{"error":{"code":"context_length_exceeded","message":"o"}}"#,
+            ErrorClass::ContextWindow,
+        ),
+        (r#"{"error":{"message":"who knows"}}"#, ErrorClass::Server),
+    ];
+    for (body, class) in table {
+        assert_eq!(
+            from_stream(ErrorBody::parse(body.as_bytes())).class,
+            class,
+            "{body}"
+        );
+    }
+    let throttled = ErrorBody::parse(br#"{"message":"slow"}"#).with_word("throttlingException");
+    assert_eq!(from_stream(throttled).class, ErrorClass::RateLimit);
+}
+
+#[test]
+fn hints_to_come_back_are_read_in_every_form() {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let date = httpdate::fmt_http_date(now + Duration::from_secs(90));
+    let table: &[(&[(&str, &str)], Option<u64>)] = &[
+        (&[("retry-after", "2")], Some(2_000)),
+        (&[("retry-after", "0.5")], Some(500)),
+        (&[("retry-after", &date)], Some(90_000)),
+        (
+            &[("retry-after-ms", "250"), ("retry-after", "9")],
+            Some(250),
+        ),
+        (
+            &[
+                ("x-ratelimit-remaining-tokens", "0"),
+                ("x-ratelimit-reset-tokens", "6m0.5s"),
+            ],
+            Some(360_500),
+        ),
+        (
+            &[
+                ("x-ratelimit-remaining-tokens", "9"),
+                ("x-ratelimit-reset-tokens", "6m0s"),
+            ],
+            None,
+        ),
+        (&[("x-ratelimit-reset", "1700000030")], Some(30_000)),
+        (&[("x-ratelimit-reset", "1700000030000")], Some(30_000)),
+        (&[("x-ratelimit-reset", "7")], Some(7_000)),
+        (&[("retry-after", "99999999")], Some(3_600_000)),
+        (&[("retry-after", "-1")], None),
+        (&[("retry-after", "soon")], None),
+        (&[], None),
+    ];
+    for (pairs, wanted) in table {
+        let found = retry_after(&headers(pairs), now);
+        assert_eq!(found, wanted.map(Duration::from_millis), "{pairs:?}");
+    }
+    let google = r#"{"error":{"code":429,"message":"q","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x/RetryInfo","retryDelay":"3.5s"}]}}"#;
+    assert_eq!(
+        error(429, google).retry_after,
+        Some(Duration::from_millis(3_500))
+    );
+}
+
+#[test]
+fn keys_never_reach_a_message() {
+    let mut error = error(
+        401,
+        r#"{"error":{"message":"Incorrect API key provided: sk-proj-abcdefgh. Token hunter2hunter2 is bad"}}"#,
+    );
+    redact(&mut error, &["hunter2hunter2".into()]);
+    assert_eq!(
+        error.message,
+        "Incorrect API key provided: *** Token *** is bad"
+    );
+}
+
+#[test]
+fn long_messages_are_cut_between_characters() {
+    let error = error(500, &"é".repeat(5_000));
+    assert!(error.message.len() < 2_010);
+}
+
+#[test]
+fn only_a_complaint_about_the_output_schema_counts_as_its_refusal() {
+    let yes = r#"{"error":{"message":"Invalid schema for response_format 'output': In context=(), 'additionalProperties' is required","type":"invalid_request_error","param":"text.format.schema","code":"invalid_json_schema"}}"#;
+    let no = r#"{"error":{"message":"Invalid schema for function 'f': bad","type":"invalid_request_error","code":"invalid_function_parameters"}}"#;
+    assert!(refuses_schema(&error(400, yes)));
+    assert!(!refuses_schema(&error(400, no)));
+    assert!(!refuses_schema(&error(500, yes)));
+}

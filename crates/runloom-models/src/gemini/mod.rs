@@ -1,0 +1,134 @@
+//! Google's Gemini API.
+//!
+//! Reading order: `dialect` (what a model accepts), `request` and `history` (what is sent), `stream` (what comes back),
+//! `wire` (both, as JSON).
+
+mod dialect;
+mod history;
+mod request;
+mod stream;
+mod wire;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqwest::header::{HeaderMap, HeaderName};
+use runloom_core::ports::model::{
+    Capabilities, Model, ModelError, ModelRequest, ModelStream, StructuredSupport,
+};
+
+use self::dialect::{Dialect, ThinkingMode};
+use self::request::Encoded;
+use self::stream::Decoder;
+use crate::http::{Http, HttpCall, secret_header};
+use crate::settings::{ModelSettings, OpenError, ProviderSettings};
+use crate::sse::Sse;
+use crate::structured;
+
+/// Whose the stored parts are: kind and format.
+const OWNER: &str = "gemini/1";
+
+const VENDOR_URL: &str = "https://generativelanguage.googleapis.com";
+
+/// The version of the API, when the base URL names none.
+const VERSION: &str = "v1beta";
+
+#[derive(Debug)]
+struct Gemini {
+    http: Http,
+    url: String,
+    headers: HeaderMap,
+    model: ModelSettings,
+}
+
+/// Opens one Gemini model.
+pub(crate) fn open(
+    provider: &ProviderSettings,
+    model: &ModelSettings,
+) -> Result<Arc<dyn Model>, OpenError> {
+    provider.check_extra(&[])?;
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        HeaderName::from_static("x-goog-api-key"),
+        secret_header(provider, "", provider.require_key()?)?,
+    );
+    Ok(Arc::new(Gemini {
+        http: Http::open(provider)?,
+        url: url(&provider.base_url_or(VENDOR_URL)?, &model.vendor_model_id),
+        headers,
+        model: model.clone(),
+    }))
+}
+
+fn url(base: &str, model: &str) -> String {
+    let after_scheme = base.split_once("://").map_or(base, |(_, rest)| rest);
+    let version = if after_scheme.contains('/') {
+        String::new()
+    } else {
+        format!("/{VERSION}")
+    };
+    let kind = if model.contains('/') { "" } else { "models/" };
+    format!("{base}{version}/{kind}{model}:streamGenerateContent?alt=sse")
+}
+
+#[async_trait]
+impl Model for Gemini {
+    fn capabilities(&self) -> Capabilities {
+        let dialect = Dialect::of(&self.model.vendor_model_id);
+        Capabilities {
+            reasoning: self
+                .model
+                .reasoning
+                .unwrap_or(dialect.thinking != ThinkingMode::Unknown),
+            structured: if dialect.schema_with_tools {
+                StructuredSupport::Native
+            } else {
+                StructuredSupport::SyntheticTool
+            },
+        }
+    }
+
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let request = request::for_model(request, &self.model);
+        let model = &self.model.vendor_model_id;
+        match self.send(request::encode(model, &request)?).await {
+            Err(failure) => {
+                let request = structured::without_refused_schema(failure, &request)?;
+                self.send(request::encode(model, &request)?.fallen_back())
+                    .await
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl Gemini {
+    async fn send(&self, encoded: Encoded) -> Result<ModelStream, ModelError> {
+        let call = HttpCall {
+            url: self.url.clone(),
+            headers: self.headers.clone(),
+            body: encoded.body.into(),
+        };
+        let decoder = Decoder::new(encoded.expect);
+        self.http
+            .stream(call, Box::new(Sse::default()), Box::new(decoder))
+            .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_added_unless_the_base_url_has_a_path() {
+        assert_eq!(
+            url(VENDOR_URL, "gemini-2.5-pro"),
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
+        );
+        assert_eq!(
+            url("http://127.0.0.1:1/v1", "tunedModels/x"),
+            "http://127.0.0.1:1/v1/tunedModels/x:streamGenerateContent?alt=sse"
+        );
+    }
+}

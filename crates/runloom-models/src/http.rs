@@ -1,0 +1,412 @@
+//! The HTTP of every adapter: shared connections, deadlines, error bodies, and the answer as a stream of events.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{FutureExt, Stream, StreamExt, stream};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Proxy, Response, redirect};
+use runloom_core::ports::model::{ModelError, ModelEvent, ModelStream};
+use runloom_protocol::outcome::ErrorClass;
+use rustls::crypto::CryptoProvider;
+use tokio::time::{Instant, timeout_at};
+
+use crate::decode::{Decoding, Framing, StreamDecoder};
+use crate::error;
+use crate::settings::{OpenError, ProviderSettings, Secret, Timeouts};
+
+/// How much of an error's body is read, in bytes.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// How long an error's body may take: the status alone is worth more than a long wait.
+const ERROR_BODY_WAIT: Duration = Duration::from_secs(5);
+
+/// How many clients are kept: one per proxy and connect timeout in use.
+const MAX_CLIENTS: usize = 64;
+
+/// Connections are shared by all models of a process that connect in the same way: opening a model is cheap, and a
+/// second run finds a warm connection.
+static CLIENTS: LazyLock<Mutex<HashMap<ClientKey, Client>>> = LazyLock::new(Mutex::default);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ClientKey {
+    proxy: Option<String>,
+    connect_ms: u64,
+}
+
+/// One POST.
+pub(crate) struct HttpCall {
+    /// Absolute.
+    pub(crate) url: String,
+    /// The adapter's headers (credential, version); `Content-Type: application/json` is the default.
+    pub(crate) headers: HeaderMap,
+    /// JSON.
+    pub(crate) body: Bytes,
+}
+
+/// What an adapter calls its provider with.
+#[derive(Clone)]
+pub(crate) struct Http {
+    client: Client,
+    timeouts: Timeouts,
+    headers: HeaderMap,
+    secrets: Vec<Secret>,
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Http")
+            .field("timeouts", &self.timeouts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Http {
+    /// Prepares calls to one provider.
+    pub(crate) fn open(provider: &ProviderSettings) -> Result<Self, OpenError> {
+        let mut headers = HeaderMap::new();
+        let mut secrets: Vec<Secret> = provider.api_key.iter().cloned().collect();
+        for (name, value) in &provider.headers {
+            let parsed = HeaderName::from_bytes(name.as_bytes())
+                .ok()
+                .zip(HeaderValue::from_str(value).ok());
+            let Some((parsed, mut value_parsed)) = parsed else {
+                return Err(provider.invalid(format!("the header `{name}` is not valid")));
+            };
+            value_parsed.set_sensitive(true);
+            headers.insert(parsed, value_parsed);
+            // A header may be a credential; its scheme word is not.
+            secrets.push(value.rsplit(' ').next().unwrap_or(value).into());
+        }
+        Ok(Self {
+            client: shared_client(provider)?,
+            timeouts: provider.timeouts,
+            headers,
+            secrets,
+        })
+    }
+
+    /// One more value that must never appear in a message.
+    pub(crate) fn with_secret(mut self, secret: Secret) -> Self {
+        self.secrets.push(secret);
+        self
+    }
+
+    /// Posts, and returns the answer's events once the provider has accepted the request.
+    pub(crate) async fn stream(
+        &self,
+        call: HttpCall,
+        framing: Box<dyn Framing>,
+        decoder: Box<dyn StreamDecoder>,
+    ) -> Result<ModelStream, ModelError> {
+        let deadlines = Deadlines::start(&self.timeouts);
+        let response = self
+            .accepted(call, &deadlines)
+            .await
+            .map_err(|failure| self.redacted(failure))?;
+        let reading = Reading {
+            body: Some(Box::pin(response.bytes_stream())),
+            decoding: Decoding::new(framing, decoder),
+            queue: VecDeque::new(),
+            scratch: Vec::new(),
+            failure: None,
+            deadlines,
+            began: false,
+            secrets: self.secrets.clone(),
+        };
+        Ok(Box::pin(stream::unfold(reading, Reading::next)))
+    }
+
+    async fn accepted(
+        &self,
+        call: HttpCall,
+        deadlines: &Deadlines,
+    ) -> Result<Response, ModelError> {
+        let mut headers = call.headers;
+        headers
+            .entry(CONTENT_TYPE)
+            .or_insert(HeaderValue::from_static("application/json"));
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+        let sending = self
+            .client
+            .post(call.url)
+            .headers(headers)
+            .body(call.body)
+            .send();
+        let response = match timeout_at(deadlines.first_byte(), sending).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(failure)) => return Err(unreachable_error(&failure)),
+            Err(_) => return Err(deadlines.nothing_came()),
+        };
+        let status = response.status();
+        if !status.is_success() {
+            let headers = response.headers().clone();
+            let body = error_body(response, deadlines).await;
+            return Err(error::from_response(status.as_u16(), &headers, &body));
+        }
+        if is_json(&response) {
+            // Some servers answer 200 with an error, or ignore `stream`; neither is a stream.
+            let body = error_body(response, deadlines).await;
+            let parsed = error::ErrorBody::parse(&body);
+            let mut failure = error::from_stream(parsed);
+            failure.message = format!(
+                "the provider answered with JSON instead of a stream: {}",
+                failure.message
+            );
+            return Err(failure);
+        }
+        Ok(response)
+    }
+
+    fn redacted(&self, mut failure: ModelError) -> ModelError {
+        error::redact(&mut failure, &self.secrets);
+        failure
+    }
+}
+
+/// A header value that holds a credential.
+pub(crate) fn secret_header(
+    provider: &ProviderSettings,
+    prefix: &str,
+    secret: &Secret,
+) -> Result<HeaderValue, OpenError> {
+    let mut value =
+        HeaderValue::from_str(&format!("{prefix}{}", secret.expose())).map_err(|_| {
+            provider.invalid("the API key has characters that no HTTP header can carry".to_owned())
+        })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn shared_client(provider: &ProviderSettings) -> Result<Client, OpenError> {
+    let key = ClientKey {
+        proxy: provider.proxy.clone(),
+        connect_ms: provider.timeouts.connect_ms,
+    };
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(client) = clients.get(&key) {
+        return Ok(client.clone());
+    }
+    let client = build_client(provider, &key)?;
+    if clients.len() >= MAX_CLIENTS {
+        // Models that are open keep their own handle; only the sharing starts anew.
+        clients.clear();
+    }
+    clients.insert(key, client.clone());
+    Ok(client)
+}
+
+fn build_client(provider: &ProviderSettings, key: &ClientKey) -> Result<Client, OpenError> {
+    if CryptoProvider::get_default().is_none() {
+        // The binary installs it at start; a library user or a test may not have. Losing a race here is fine.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let mut builder = Client::builder()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .connect_timeout(Duration::from_millis(key.connect_ms))
+        .pool_idle_timeout(Duration::from_secs(90))
+        .pool_max_idle_per_host(64)
+        .tcp_keepalive(Duration::from_secs(30))
+        .user_agent(concat!("runloom/", env!("CARGO_PKG_VERSION")));
+    if let Some(proxy) = &key.proxy {
+        let proxy = Proxy::all(proxy)
+            .map_err(|_| provider.invalid("`proxy` is not a proxy's URL".to_owned()))?;
+        builder = builder.proxy(proxy);
+    }
+    builder
+        .build()
+        .map_err(|failure| provider.invalid(format!("no HTTP client can be built: {failure}")))
+}
+
+fn is_json(response: &Response) -> bool {
+    response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.starts_with("application/json"))
+}
+
+/// The beginning of a body that is no stream; what came before a fault or a deadline counts.
+async fn error_body(response: Response, deadlines: &Deadlines) -> Vec<u8> {
+    let until = (Instant::now() + ERROR_BODY_WAIT).min(deadlines.total);
+    let mut chunks = response.bytes_stream();
+    let mut body = Vec::new();
+    while let Ok(Some(Ok(chunk))) = timeout_at(until, chunks.next()).await {
+        let room = MAX_ERROR_BYTES - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if body.len() == MAX_ERROR_BYTES {
+            break;
+        }
+    }
+    body
+}
+
+/// No answer at all. The URL stays out of the message: it may carry a credential.
+fn unreachable_error(failure: &reqwest::Error) -> ModelError {
+    if failure.is_timeout() {
+        return ModelError::new(
+            ErrorClass::Timeout,
+            "the provider could not be reached in time",
+        );
+    }
+    let what = if failure.is_connect() {
+        "the provider cannot be reached"
+    } else if failure.is_builder() {
+        return ModelError::new(
+            ErrorClass::InvalidRequest,
+            "the provider's URL is not valid",
+        );
+    } else {
+        "the connection to the provider broke before it answered"
+    };
+    ModelError::new(ErrorClass::Server, format!("{what}{}", cause_of(failure)))
+}
+
+/// The innermost cause, which never holds the URL.
+fn cause_of(failure: &reqwest::Error) -> String {
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(failure);
+    let mut innermost = String::new();
+    while let Some(error) = cause {
+        innermost = format!(": {error}");
+        cause = error.source();
+    }
+    innermost
+}
+
+/// The clocks of one call.
+#[derive(Debug, Clone, Copy)]
+struct Deadlines {
+    started: Instant,
+    first_byte: Duration,
+    idle: Duration,
+    total: Instant,
+}
+
+impl Deadlines {
+    fn start(timeouts: &Timeouts) -> Self {
+        // More than a day is as good as for ever, and cannot overflow a clock.
+        let span = |ms: u64| Duration::from_millis(ms.min(86_400_000));
+        let started = Instant::now();
+        Self {
+            started,
+            first_byte: span(timeouts.first_byte_ms),
+            idle: span(timeouts.idle_ms),
+            total: started + span(timeouts.total_ms),
+        }
+    }
+
+    fn first_byte(&self) -> Instant {
+        (self.started + self.first_byte).min(self.total)
+    }
+
+    fn nothing_came(&self) -> ModelError {
+        ModelError::new(
+            ErrorClass::Timeout,
+            format!(
+                "the provider sent nothing within {} ms",
+                (self.first_byte() - self.started).as_millis()
+            ),
+        )
+    }
+
+    fn went_silent(&self) -> ModelError {
+        let message = if Instant::now() >= self.total {
+            let limit = (self.total - self.started).as_millis();
+            format!("the provider's answer took longer than {limit} ms")
+        } else {
+            let limit = self.idle.as_millis();
+            format!("the provider fell silent for {limit} ms in the middle of its answer")
+        };
+        ModelError::new(ErrorClass::UpstreamDeadline, message)
+    }
+}
+
+type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+/// An answer that is being read. Dropping it drops the body, which closes the connection.
+struct Reading {
+    /// `None` after the end.
+    body: Option<Body>,
+    decoding: Decoding,
+    queue: VecDeque<ModelEvent>,
+    scratch: Vec<ModelEvent>,
+    failure: Option<ModelError>,
+    deadlines: Deadlines,
+    began: bool,
+    secrets: Vec<Secret>,
+}
+
+impl Reading {
+    /// Lets the body go. When its end has already arrived it is read first, so that the connection can be used again.
+    fn close(&mut self) {
+        let Some(mut body) = self.body.take() else {
+            return;
+        };
+        if self.failure.is_none() {
+            for _ in 0..8 {
+                if !matches!(body.next().now_or_never(), Some(Some(Ok(_)))) {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn next(mut self) -> Option<(Result<ModelEvent, ModelError>, Self)> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                if matches!(event, ModelEvent::Done(_)) {
+                    self.queue.clear();
+                }
+                return Some((Ok(event), self));
+            }
+            if let Some(mut failure) = self.failure.take() {
+                error::redact(&mut failure, &self.secrets);
+                return Some((Err(failure), self));
+            }
+            let body = self.body.as_mut()?;
+            let until = if self.began {
+                (Instant::now() + self.deadlines.idle).min(self.deadlines.total)
+            } else {
+                self.deadlines.first_byte()
+            };
+            let outcome = match timeout_at(until, body.next()).await {
+                Ok(Some(Ok(chunk))) => {
+                    self.began |= !chunk.is_empty();
+                    // A trickle that never pauses must end as well.
+                    if Instant::now() >= self.deadlines.total {
+                        Err(self.deadlines.went_silent())
+                    } else {
+                        self.decoding.chunk(&chunk, &mut self.scratch)
+                    }
+                }
+                Ok(Some(Err(failure))) => Err(ModelError::new(
+                    ErrorClass::Server,
+                    format!(
+                        "the connection broke in the middle of the provider's answer{}",
+                        cause_of(&failure)
+                    ),
+                )),
+                Ok(None) => {
+                    self.body = None;
+                    self.decoding.end(&mut self.scratch)
+                }
+                Err(_) if self.began => Err(self.deadlines.went_silent()),
+                Err(_) => Err(self.deadlines.nothing_came()),
+            };
+            self.queue.extend(self.scratch.drain(..));
+            self.failure = outcome.err();
+            if self.failure.is_some() || self.decoding.is_done() {
+                self.close();
+            }
+        }
+    }
+}

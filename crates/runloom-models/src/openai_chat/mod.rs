@@ -1,0 +1,136 @@
+//! The chat-completions API, as xAI and the many servers that imitate OpenAI speak it (OpenRouter, Ollama, vLLM, …).
+//!
+//! The servers differ, so only what all of them know is sent: no reasoning effort, no output schema. What they send is
+//! read with every liberty they are known to take.
+
+mod calls;
+mod request;
+mod stream;
+mod wire;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use runloom_core::ports::model::{
+    Capabilities, Message, Model, ModelError, ModelRequest, ModelStream,
+};
+use runloom_protocol::outcome::StructuredOutput;
+
+use crate::http::{Http, HttpCall, secret_header};
+use crate::settings::{ModelSettings, OpenError, ProviderSettings};
+use crate::sse::Sse;
+use request::{Dialect, Target};
+
+#[derive(Debug)]
+struct OpenAiChat {
+    http: Http,
+    url: String,
+    headers: HeaderMap,
+    target: Target,
+}
+
+/// Opens a model of xAI.
+pub(crate) fn open_xai(
+    provider: &ProviderSettings,
+    model: &ModelSettings,
+) -> Result<Arc<dyn Model>, OpenError> {
+    provider.require_key()?;
+    let base = provider.base_url_or("https://api.x.ai/v1")?;
+    open_at(provider, model, base, Dialect::Xai)
+}
+
+/// Opens a model of any server that speaks the API; the key is optional, the address is not.
+pub(crate) fn open(
+    provider: &ProviderSettings,
+    model: &ModelSettings,
+) -> Result<Arc<dyn Model>, OpenError> {
+    if provider.base_url.is_none() {
+        return Err(provider.invalid(
+            "`base_url` is missing: it is where /chat/completions is, like http://127.0.0.1:11434/v1"
+                .to_owned(),
+        ));
+    }
+    let base = provider.base_url_or("")?;
+    open_at(provider, model, base, Dialect::Compatible)
+}
+
+fn open_at(
+    provider: &ProviderSettings,
+    model: &ModelSettings,
+    base: String,
+    dialect: Dialect,
+) -> Result<Arc<dyn Model>, OpenError> {
+    provider.check_extra(&[])?;
+    let mut headers = HeaderMap::new();
+    if let Some(key) = &provider.api_key {
+        headers.insert(AUTHORIZATION, secret_header(provider, "Bearer ", key)?);
+    }
+    Ok(Arc::new(OpenAiChat {
+        http: Http::open(provider)?,
+        url: format!("{base}/chat/completions"),
+        headers,
+        target: Target {
+            model: model.vendor_model_id.clone(),
+            max_output_tokens: model.max_output_tokens,
+            dialect,
+        },
+    }))
+}
+
+#[async_trait]
+impl Model for OpenAiChat {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let body = request::encode(&self.target, &request)?;
+        let mut headers = self.headers.clone();
+        if self.target.dialect == Dialect::Xai
+            && let Ok(key) = HeaderValue::from_str(&request.cache_key)
+        {
+            // xAI keeps a conversation on one machine, and its prompt cache warm, by this header.
+            headers.insert(HeaderName::from_static("x-grok-conv-id"), key);
+        }
+        let decoder = stream::Decoder::new(
+            request.reasoning_level.unwrap_or(0) > 0,
+            turn_of(&request.messages),
+            StructuredOutput {
+                schema_requested: request.output_schema.is_some(),
+                ..StructuredOutput::default()
+            },
+        );
+        let call = HttpCall {
+            url: self.url.clone(),
+            headers,
+            body: Bytes::from(body),
+        };
+        self.http
+            .stream(call, Box::<Sse>::default(), Box::new(decoder))
+            .await
+    }
+}
+
+/// The number of this turn in the conversation: makes ids unique where the server gives none.
+fn turn_of(messages: &[Message]) -> usize {
+    let spoken = messages
+        .iter()
+        .filter(|message| matches!(message, Message::Assistant { .. }));
+    spoken.count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_key_or_address_is_said_when_opening() {
+        let model = ModelSettings::default();
+        let error = open_xai(&ProviderSettings::default(), &model).unwrap_err();
+        assert!(error.to_string().contains("api_key_env"));
+        let error = open(&ProviderSettings::default(), &model).unwrap_err();
+        assert!(error.to_string().contains("base_url"));
+    }
+}

@@ -1,0 +1,170 @@
+//! From a neutral request to the vendors' JSON.
+
+use std::borrow::Cow;
+
+use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest};
+use runloom_protocol::outcome::ErrorClass;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::tools;
+
+/// The model that requests are made for.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) model: String,
+    pub(super) max_output_tokens: Option<u64>,
+    pub(super) dialect: Dialect,
+}
+
+/// What differs between the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Has replaced `max_tokens` by `max_completion_tokens`.
+    Xai,
+    /// Knows `max_tokens`, as nearly every server does.
+    Compatible,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    stream: bool,
+    stream_options: StreamOptions,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum Turn<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<Call<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: CalledFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct CalledFunction<'a> {
+    name: &'a str,
+    arguments: String,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: Cow<'a, str>,
+    parameters: &'a Value,
+}
+
+/// The body of one call.
+pub(super) fn encode(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+    let tools: Vec<Tool<'_>> = request
+        .tools
+        .iter()
+        .map(|tool| Tool {
+            kind: "function",
+            function: Function {
+                name: &tool.name,
+                description: tools::description(tool),
+                parameters: &tool.parameters,
+            },
+        })
+        .collect();
+    let budget = request.max_output_tokens.or(target.max_output_tokens);
+    let body = Body {
+        model: &target.model,
+        messages: messages(request),
+        tool_choice: (!tools.is_empty() && !request.tools_enabled).then_some("none"),
+        tools,
+        max_tokens: budget.filter(|_| target.dialect == Dialect::Compatible),
+        max_completion_tokens: budget.filter(|_| target.dialect == Dialect::Xai),
+        stream: true,
+        stream_options: StreamOptions {
+            include_usage: true,
+        },
+    };
+    serde_json::to_vec(&body).map_err(|failure| {
+        ModelError::new(
+            ErrorClass::InvalidRequest,
+            format!("the request cannot be written as JSON: {failure}"),
+        )
+    })
+}
+
+fn messages(request: &ModelRequest) -> Vec<Turn<'_>> {
+    let mut turns = Vec::with_capacity(request.messages.len() + 1);
+    if !request.system.is_empty() {
+        turns.push(Turn::System {
+            content: &request.system,
+        });
+    }
+    for message in request.messages.iter() {
+        match message {
+            Message::System { text } => turns.push(Turn::System { content: text }),
+            Message::User { text } => turns.push(Turn::User { content: text }),
+            // Servers refuse a message with neither.
+            Message::Assistant { text, calls, .. } if text.is_empty() && calls.is_empty() => {}
+            Message::Assistant { text, calls, .. } => turns.push(Turn::Assistant {
+                content: (!text.is_empty()).then_some(text),
+                tool_calls: calls.iter().map(call).collect(),
+            }),
+            Message::Tool {
+                call_id, content, ..
+            } => turns.push(Turn::Tool {
+                tool_call_id: call_id,
+                content,
+            }),
+        }
+    }
+    turns
+}
+
+fn call(call: &CallRequest) -> Call<'_> {
+    Call {
+        id: &call.id,
+        kind: "function",
+        function: CalledFunction {
+            name: &call.name,
+            arguments: call.input.to_string(),
+        },
+    }
+}

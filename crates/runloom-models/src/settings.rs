@@ -1,0 +1,271 @@
+//! What a provider and a model are told by the configuration.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value};
+use zeroize::Zeroize;
+
+/// A key or token: printed as `***`, wiped when dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes the clear text.
+    #[must_use]
+    pub fn new(clear: impl Into<String>) -> Self {
+        Self(clear.into())
+    }
+
+    /// The clear text, to be put on the wire and nowhere else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl From<String> for Secret {
+    fn from(clear: String) -> Self {
+        Self(clear)
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(clear: &str) -> Self {
+        Self(clear.to_owned())
+    }
+}
+
+/// The clocks of one model call, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// TCP and TLS.
+    pub connect_ms: u64,
+    /// From the start of the call to the first byte of the answer's body.
+    pub first_byte_ms: u64,
+    /// Silence inside the answer.
+    pub idle_ms: u64,
+    /// The whole call.
+    pub total_ms: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect_ms: 10_000,
+            first_byte_ms: 60_000,
+            idle_ms: 60_000,
+            total_ms: 600_000,
+        }
+    }
+}
+
+/// One configured provider.
+#[derive(Clone, Default)]
+pub struct ProviderSettings {
+    /// The id in the configuration; appears in errors.
+    pub id: String,
+    /// Where the API is; `None` = the vendor's own address.
+    pub base_url: Option<String>,
+    /// The credential.
+    pub api_key: Option<Secret>,
+    /// Sent with every call; they win over the adapter's own headers of the same name.
+    pub headers: BTreeMap<String, String>,
+    /// An HTTP or SOCKS proxy for this provider; `None` = connect directly, whatever the environment says.
+    pub proxy: Option<String>,
+    /// The clocks.
+    pub timeouts: Timeouts,
+    /// Keys that only one kind knows (`deployment`, `region`, …).
+    pub extra: Map<String, Value>,
+}
+
+impl fmt::Debug for ProviderSettings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of headers and kind-specific keys may be credentials: only their names are shown.
+        formatter
+            .debug_struct("ProviderSettings")
+            .field("id", &self.id)
+            .field("base_url", &self.base_url)
+            .field("api_key", &self.api_key)
+            .field("headers", &self.headers.keys())
+            .field("timeouts", &self.timeouts)
+            .field("extra", &self.extra.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProviderSettings {
+    /// Refuses kind-specific keys that are not in `known`.
+    pub(crate) fn check_extra(&self, known: &[&'static str]) -> Result<(), OpenError> {
+        match self.extra.keys().find(|key| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some(key) => Err(OpenError::UnknownKey {
+                provider: self.id.clone(),
+                key: key.clone(),
+                hint: nearest(key, known),
+            }),
+        }
+    }
+
+    /// A kind-specific key that must be a non-empty string when it is there.
+    pub(crate) fn extra_text(&self, key: &'static str) -> Result<Option<&str>, OpenError> {
+        match self.extra.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(_) => Err(self.invalid(format!("`{key}` must be a non-empty string"))),
+        }
+    }
+
+    /// The credential, or an error that says it is missing.
+    pub(crate) fn require_key(&self) -> Result<&Secret, OpenError> {
+        match &self.api_key {
+            Some(key) if !key.expose().is_empty() => Ok(key),
+            _ => Err(self.invalid("no API key: set `api_key_env`".to_owned())),
+        }
+    }
+
+    /// The base URL without its trailing slash.
+    pub(crate) fn base_url_or(&self, vendor: &str) -> Result<String, OpenError> {
+        let base = self.base_url.as_deref().unwrap_or(vendor);
+        if base.starts_with("https://") || base.starts_with("http://") {
+            Ok(base.trim_end_matches('/').to_owned())
+        } else {
+            Err(self.invalid(format!(
+                "`base_url` must start with https:// or http://, not `{base}`"
+            )))
+        }
+    }
+
+    /// An error about this provider's settings.
+    pub(crate) fn invalid(&self, problem: String) -> OpenError {
+        OpenError::Invalid {
+            provider: self.id.clone(),
+            problem,
+        }
+    }
+}
+
+/// One model of a provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelSettings {
+    /// The vendor's own name of it.
+    pub vendor_model_id: String,
+    /// Whether it reasons; `None` = the adapter decides by the name.
+    pub reasoning: Option<bool>,
+    /// Upper bound of one answer when the request names none.
+    pub max_output_tokens: Option<u64>,
+    /// How much it can read, in tokens.
+    pub context_window: Option<u64>,
+}
+
+/// Why a model cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// No such provider kind.
+    #[error("unknown provider kind `{kind}`; known kinds: {}", known.join(", "))]
+    UnknownKind {
+        /// What was asked for.
+        kind: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// A key that this kind does not know.
+    #[error("provider `{provider}`: unknown key `{key}`{hint}")]
+    UnknownKey {
+        /// Which provider.
+        provider: String,
+        /// The key.
+        key: String,
+        /// The nearest known one, as the end of the sentence.
+        hint: String,
+    },
+    /// A value that cannot be used.
+    #[error("provider `{provider}`: {problem}")]
+    Invalid {
+        /// Which provider.
+        provider: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+}
+
+fn nearest(key: &str, known: &[&'static str]) -> String {
+    match known.iter().min_by_key(|name| distance(key, name)) {
+        Some(name) if distance(key, name) <= name.len().max(3) / 2 + 1 => {
+            format!("; did you mean `{name}`?")
+        }
+        Some(_) => format!("; known keys: {}", known.join(", ")),
+        None => "; this kind has no keys of its own".to_owned(),
+    }
+}
+
+/// Edit distance, for suggestions only.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let substituted = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_names_its_nearest_neighbour() {
+        let settings = ProviderSettings {
+            id: "az".into(),
+            extra: Map::from_iter([("deployement".to_owned(), Value::from("x"))]),
+            ..Default::default()
+        };
+        let error = settings
+            .check_extra(&["api_version", "deployment"])
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "provider `az`: unknown key `deployement`; did you mean `deployment`?"
+        );
+    }
+
+    #[test]
+    fn debug_output_shows_no_credential() {
+        let settings = ProviderSettings {
+            api_key: Some("sk-very-secret".into()),
+            headers: BTreeMap::from([("x-token".to_owned(), "hush".to_owned())]),
+            extra: Map::from_iter([("secret_access_key".to_owned(), Value::from("hush"))]),
+            ..Default::default()
+        };
+        let shown = format!("{settings:?}");
+        assert!(shown.contains("***") && shown.contains("x-token"));
+        assert!(!shown.contains("very-secret") && !shown.contains("hush"));
+    }
+
+    #[test]
+    fn a_base_url_without_a_scheme_is_refused() {
+        let settings = ProviderSettings {
+            base_url: Some("api.example.com".into()),
+            ..Default::default()
+        };
+        assert!(settings.base_url_or("https://vendor").is_err());
+    }
+}

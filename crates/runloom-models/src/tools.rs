@@ -1,0 +1,75 @@
+//! What every adapter does alike with tools.
+
+use std::borrow::Cow;
+
+use runloom_core::ports::model::{ModelError, ToolDeclaration};
+use serde_json::Value;
+
+use crate::error;
+
+/// The description for vendors that have no place for an output schema: it is told in words.
+pub(crate) fn description(tool: &ToolDeclaration) -> Cow<'_, str> {
+    match &tool.output_schema {
+        None => Cow::Borrowed(&tool.description),
+        Some(schema) => {
+            let gap = if tool.description.is_empty() {
+                ""
+            } else {
+                "\n\n"
+            };
+            Cow::Owned(format!(
+                "{}{gap}The result is JSON that follows this schema: {schema}",
+                tool.description
+            ))
+        }
+    }
+}
+
+/// The arguments of a call as the model wrote them. Nothing, or `null`, is no arguments.
+pub(crate) fn arguments(name: &str, text: &str) -> Result<Value, ModelError> {
+    if text.trim().is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
+        Ok(value @ Value::Object(_)) => Ok(value),
+        _ => Err(error::malformed_call(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_output_schema_is_told_in_the_description() {
+        let mut tool = ToolDeclaration {
+            name: "t".into(),
+            description: "Does it.".into(),
+            parameters: json!({}),
+            output_schema: None,
+        };
+        assert_eq!(description(&tool), "Does it.");
+        tool.output_schema = Some(json!({"type": "object"}));
+        assert_eq!(
+            description(&tool),
+            "Does it.\n\nThe result is JSON that follows this schema: {\"type\":\"object\"}"
+        );
+    }
+
+    #[test]
+    fn arguments_are_an_object_or_malformed() {
+        assert_eq!(arguments("t", "").unwrap(), json!({}));
+        assert_eq!(arguments("t", "null").unwrap(), json!({}));
+        assert_eq!(arguments("t", "{\"a\":1}").unwrap(), json!({"a": 1}));
+        for text in ["[1]", "{\"a\":", "\"x\"", "{} {}"] {
+            let error = arguments("t", text).unwrap_err();
+            assert_eq!(
+                error.finish_reason.as_deref(),
+                Some("malformed_function_call")
+            );
+        }
+    }
+}
