@@ -3,7 +3,7 @@
 //! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
 //!
 //! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `http` (deadlines,
-//! error bodies), `error` (classification), then one folder per API, each with `request` (neutral request → vendor JSON),
+//! error bodies) on `clients`, `error` and `retry_after` (classification), then one folder per API, each with `request` (neutral request → vendor JSON),
 //! `stream` (vendor frames → [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never
 //! leave their folder).
 //!
@@ -12,9 +12,11 @@
 
 pub mod settings;
 
+mod clients;
 mod decode;
 mod error;
 mod http;
+mod retry_after;
 mod sse;
 mod structured;
 mod tools;
