@@ -283,6 +283,16 @@ fn a_stream_without_a_finish_reason_is_an_error() {
     assert_eq!(outcome.error.unwrap().class, ErrorClass::Server);
 }
 
+#[test]
+fn the_decoder_is_steady_on_damaged_answers() {
+    for expect in [expect(), expect_answer()] {
+        crate::decode::properties::hold_for("gemini", || {
+            let decoder = Decoder::new(expect.clone());
+            crate::decode::Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(decoder))
+        });
+    }
+}
+
 proptest! {
     #[test]
     fn no_sequence_of_chunks_panics_or_ends_twice(picks in prop::collection::vec(0_usize..10, 0..30), hidden in any::<bool>()) {

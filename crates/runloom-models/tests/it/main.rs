@@ -10,7 +10,10 @@
 )]
 
 mod cases;
+mod event_stream;
 mod faults;
+mod gemini;
+mod messages_api;
 mod openai_responses;
 mod providers;
 mod registry;
@@ -43,6 +46,9 @@ conformance! {
         azure_openai,
         xai,
         openai_compatible,
+        anthropic,
+        bedrock,
+        google,
     }
     cases: {
         cases::text,

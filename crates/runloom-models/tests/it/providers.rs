@@ -29,7 +29,15 @@ pub struct Row {
 
 /// The rows, for the tests that go through all of them.
 pub fn all() -> Vec<Row> {
-    vec![openai(), azure_openai(), xai(), openai_compatible()]
+    vec![
+        openai(),
+        azure_openai(),
+        xai(),
+        openai_compatible(),
+        anthropic(),
+        bedrock(),
+        google(),
+    ]
 }
 
 pub fn openai() -> Row {
@@ -52,6 +60,28 @@ pub fn xai() -> Row {
 
 pub fn openai_compatible() -> Row {
     sse("openai-compatible", "openai_chat", "llama3.3", "/v1")
+}
+
+pub fn anthropic() -> Row {
+    sse("anthropic", "anthropic", "claude-sonnet-4-5", "")
+}
+
+pub fn bedrock() -> Row {
+    Row {
+        extra: &[("region", "eu-central-1")],
+        content_type: "application/vnd.amazon.eventstream",
+        wire: crate::event_stream::frames,
+        ..sse(
+            "bedrock",
+            "bedrock",
+            "eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "",
+        )
+    }
+}
+
+pub fn google() -> Row {
+    sse("google", "gemini", "gemini-3.1-pro-preview", "/v1beta")
 }
 
 fn sse(

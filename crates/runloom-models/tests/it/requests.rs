@@ -120,7 +120,7 @@ fn history() -> ModelRequest {
     request
 }
 
-async fn sent(row: &Row, request: ModelRequest) -> Asked {
+pub async fn sent(row: &Row, request: ModelRequest) -> Asked {
     let server = Server::start([stream(row, "text")]).await;
     listen(row.open(&server).as_ref(), request).await.done();
     server.asked().pop().unwrap()
@@ -136,7 +136,7 @@ async fn multi_turn(row: &Row) -> Asked {
     server.asked().pop().unwrap()
 }
 
-fn compare(row: &Row, name: &str, asked: &Asked) -> Option<String> {
+pub fn compare(row: &Row, name: &str, asked: &Asked) -> Option<String> {
     let folder = fixtures().join(row.folder).join("requests").join(row.kind);
     let path = folder.join(format!("{name}.json"));
     let shown = format!("{:#}\n", show(asked));

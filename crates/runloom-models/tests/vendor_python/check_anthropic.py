@@ -1,8 +1,5 @@
 """Holds the fixtures of `anthropic` and `bedrock` against the official package.
 
-    python -m venv venv && venv/bin/pip install anthropic
-    venv/bin/python check_anthropic.py [--write]
-
 - Every request snapshot must be one that the package's own types allow, with no field that they do not know.
 - Every answer is made here from the package's own event types and read back by its own reader; `--write` writes the
   fixtures, otherwise they are compared. Bedrock's are the same events; the tests put them into AWS's frames.
@@ -21,7 +18,8 @@ from anthropic.types.shared import ErrorResponse
 from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import is_typeddict
 
-FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
+from judge import FIXTURES
+
 
 
 # ---------------------------------------------------------------- requests

@@ -1,8 +1,5 @@
 """Holds the fixtures of `gemini` against the official package.
 
-    python -m venv venv && venv/bin/pip install google-genai
-    venv/bin/python check_google.py [--write]
-
 - Every request snapshot must be one that the package's own types (closed ones) allow.
 - Every answer is made here from the package's own types and read back by them; `--write` writes the fixtures, otherwise
   they are compared.
@@ -15,7 +12,9 @@ import sys
 import pydantic
 from google.genai import types as t
 
-FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures" / "gemini"
+import judge
+
+FIXTURES = judge.FIXTURES / "gemini"
 
 
 # ---------------------------------------------------------------- requests
