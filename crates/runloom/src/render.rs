@@ -163,6 +163,10 @@ impl Screen {
                     preview(&call.args.to_string())
                 ));
             }
+            Event::ToolFiles(found) => {
+                let names: Vec<&str> = found.files.iter().map(|file| file.filename.as_str()).collect();
+                self.remark(&format!("← {} {}", found.name, names.join(", ")));
+            }
             Event::ToolResult(result) => {
                 let sign = if result.ok { "←" } else { "✗" };
                 self.remark(&format!(
