@@ -1,6 +1,8 @@
 //! How client commands find a server: the environment that every SDK reads, else the `runloom dev` of this folder.
 
-use runloom_client::{AdminClient, Client};
+use std::time::Duration;
+
+use runloom_client::{AdminClient, Client, Options, RetryPolicy};
 
 use crate::config::Environment;
 use crate::data_dir::{DEFAULT, DataDir, DevCredentials};
@@ -9,6 +11,18 @@ use crate::exit::{Exit, Failure};
 /// Where a server listens unless it is told otherwise.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8787";
 
+/// Somebody is watching: a server that is away is said to be away soon. Streams stay as patient as they are.
+fn options() -> Options {
+    Options {
+        retry: RetryPolicy {
+            max_retries: 3,
+            first_delay: Duration::from_millis(200),
+            ..RetryPolicy::default()
+        },
+        ..Options::default()
+    }
+}
+
 /// A client of the workspace that the environment names.
 pub(crate) fn client(environment: &Environment) -> Result<Client, Failure> {
     let url = environment.get("MANTYX_BASE_URL");
@@ -16,7 +30,8 @@ pub(crate) fn client(environment: &Environment) -> Result<Client, Failure> {
         let workspace = environment.get("MANTYX_WORKSPACE_SLUG").ok_or_else(|| {
             Failure::new(Exit::Usage, "MANTYX_API_KEY is set but MANTYX_WORKSPACE_SLUG is not: which workspace is it for?")
         })?;
-        return Ok(Client::new(url.unwrap_or(DEFAULT_URL), key, workspace)?);
+        let url = url.unwrap_or(DEFAULT_URL);
+        return Ok(Client::with_options(url, key, workspace, options())?);
     }
     let Some(dev) = dev_server(environment)? else {
         return Err(Failure::new(
@@ -28,10 +43,12 @@ pub(crate) fn client(environment: &Environment) -> Result<Client, Failure> {
     let workspace = environment
         .get("MANTYX_WORKSPACE_SLUG")
         .unwrap_or(&dev.workspace);
-    Ok(Client::new(
-        url.unwrap_or(&dev.url),
+    let url = url.unwrap_or(&dev.url);
+    Ok(Client::with_options(
+        url,
         &dev.api_key,
         workspace,
+        options(),
     )?)
 }
 
