@@ -45,7 +45,8 @@ pub struct RunState {
     /// Malformed function calls that were given back.
     pub(super) malformed: u32,
     pub(super) guards: Guards,
-    message: Option<AssistantMessage>,
+    /// A turn whose note has not been folded yet.
+    pub(super) message: Option<AssistantMessage>,
 }
 
 /// A turn that called no tools.
