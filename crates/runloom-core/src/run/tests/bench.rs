@@ -149,33 +149,46 @@ impl Bench {
 
     /// Makes everything so far durable, as one batch.
     pub(super) fn flush(&mut self) {
+        self.log.extend(self.pending());
+        self.frames.clear();
+        self.notes.clear();
+        self.flushed = self.seq();
+    }
+
+    /// What is not durable yet, as the batch that it would become.
+    fn pending(&self) -> Option<LogEntry> {
         if self.frames.is_empty() && self.notes.is_empty() {
-            return;
+            return None;
         }
-        let notes = if self.notes.is_empty() {
-            String::new()
-        } else {
-            serde_json::to_string(&std::mem::take(&mut self.notes)).unwrap()
+        let notes = match self.notes.as_slice() {
+            [] => String::new(),
+            notes => serde_json::to_string(notes).unwrap(),
         };
-        self.log.push(LogEntry {
+        Some(LogEntry {
             chunk: Chunk {
                 first_seq: self.flushed + 1,
                 last_seq: self.seq(),
                 terminal: self.events.last().is_some_and(Event::is_terminal),
-                frames: self.frames.split().freeze(),
+                frames: self.frames.clone().freeze(),
             },
             notes,
             at: Millis(self.now),
-        });
-        self.flushed = self.seq();
+        })
     }
 
     /// What another process would make of the log.
     pub(super) fn folded(&self) -> RunState {
+        self.fold(self.log.iter())
+    }
+
+    /// What another process would make of the log if everything so far were durable.
+    pub(super) fn folded_with_pending(&self) -> RunState {
+        self.fold(self.log.iter().chain(&self.pending()))
+    }
+
+    fn fold<'a>(&self, entries: impl Iterator<Item = &'a LogEntry>) -> RunState {
         let mut state = RunState::new(Arc::clone(&self.state.plan));
-        for entry in &self.log {
-            fold(&mut state, entry);
-        }
+        entries.for_each(|entry| fold(&mut state, entry));
         state
     }
 
