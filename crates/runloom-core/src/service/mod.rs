@@ -11,6 +11,7 @@ mod view;
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Catalog;
@@ -167,9 +168,30 @@ impl Service {
         Ok(())
     }
 
+    /// Carries `work` to its end even when the caller goes away in the middle, as the request of a client that hangs up does:
+    /// what was made durable must also be acted upon.
+    async fn see_through<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let Some(worker) = &self.parts.worker else {
+            return work.await;
+        };
+        let (reply, answer) = oneshot::channel();
+        worker.tasks().spawn("see a request through", async move {
+            // Nobody listens any more when the caller has gone.
+            let _ = reply.send(work.await);
+        });
+        answer
+            .await
+            .unwrap_or_else(|gone| Err(Error::internal(gone)))
+    }
+}
+
+impl ServiceParts {
     /// Offers a run to the workers.
     fn offer(&self, run: RunNo) {
-        self.parts.queue.push(Job {
+        self.queue.push(Job {
             run,
             workspace: None,
         });
@@ -177,7 +199,7 @@ impl Service {
 
     /// Tells whoever is concerned that there is mail.
     fn notify(&self, delivery: Delivery) {
-        match (&self.parts.worker, delivery) {
+        match (&self.worker, delivery) {
             (Some(worker), delivery) => worker.notify(delivery),
             (None, Delivery::Owner(run) | Delivery::Queue(run)) => self.offer(run),
         }

@@ -112,6 +112,11 @@ impl Worker {
         &self.id
     }
 
+    /// Where this worker's tasks are spawned.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.parts.tasks
+    }
+
     /// Runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
