@@ -51,6 +51,8 @@ const PROVIDERS: &[Provider] = &[
     Provider {
         kind: "bedrock",
         open: bedrock::open,
+    },
+    Provider {
         kind: "openai",
         open: openai_responses::open,
     },

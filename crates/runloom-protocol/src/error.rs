@@ -74,6 +74,8 @@ codes! {
     SessionEnded = "session_ended";
     /// Cause: the `Idempotency-Key` was used with another body. Remedy: a new key for a new request.
     IdempotencyConflict = "idempotency_conflict";
+    /// Cause: the request contradicts what is there. Remedy: read it again, then decide.
+    Conflict = "conflict";
     /// Cause: the body is larger than the server takes. Remedy: send less.
     PayloadTooLarge = "payload_too_large";
     /// Cause: the body is not JSON. Remedy: `Content-Type: application/json`.

@@ -25,7 +25,8 @@ pub struct Tool {
 }
 
 /// What happens in the world when a call is made, and so whether it may be made again after a crash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Nothing; may be repeated.
     Read,
