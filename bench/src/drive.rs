@@ -1,8 +1,8 @@
 //! The load: runs against Runloom, a floor or the provider itself, each checked to be complete.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -280,7 +280,9 @@ impl Watch {
 
     /// The stream has ended: was it whole?
     pub(crate) fn close(&self, tokens: u64) -> anyhow::Result<Shot> {
-        let to_end = self.end.context("the stream ended without a terminal event")?;
+        let to_end = self
+            .end
+            .context("the stream ended without a terminal event")?;
         anyhow::ensure!(
             self.deltas == tokens,
             "{} pieces of text came, not {tokens}",
@@ -327,12 +329,18 @@ impl Outcome {
 
     /// Milliseconds to the terminal event, at the quantile.
     pub(crate) fn to_end(&self, quantile: f64) -> f64 {
-        at(self.shots.iter().map(|shot| shot.to_end).collect(), quantile)
+        at(
+            self.shots.iter().map(|shot| shot.to_end).collect(),
+            quantile,
+        )
     }
 
     /// Milliseconds to the first piece of text, at the quantile.
     pub(crate) fn to_first(&self, quantile: f64) -> f64 {
-        at(self.shots.iter().map(|shot| shot.to_first).collect(), quantile)
+        at(
+            self.shots.iter().map(|shot| shot.to_first).collect(),
+            quantile,
+        )
     }
 }
 

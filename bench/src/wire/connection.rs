@@ -99,7 +99,10 @@ impl Connection {
                 break;
             }
             if !self.more().await? {
-                anyhow::ensure!(head.framing == Framing::UntilClose, "the answer was cut off");
+                anyhow::ensure!(
+                    head.framing == Framing::UntilClose,
+                    "the answer was cut off"
+                );
                 break;
             }
         }
@@ -164,8 +167,8 @@ fn read_head(head: &[u8]) -> anyhow::Result<Head> {
     } else {
         Framing::UntilClose
     };
-    let closes = super::header(head, "connection")
-        .is_some_and(|value| value.eq_ignore_ascii_case("close"));
+    let closes =
+        super::header(head, "connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
     Ok(Head {
         status,
         framing,

@@ -7,7 +7,7 @@ mod connection;
 mod frames;
 mod request;
 
-pub(crate) use connection::{Connection, Head};
+pub(crate) use connection::Connection;
 pub(crate) use frames::{Frame, Frames};
 pub(crate) use request::Requests;
 
