@@ -68,7 +68,9 @@ impl ErrorBody {
             .unwrap_or_default();
         Self {
             message,
-            words: words_of(inner, &["code", "type", "status", "__type"]),
+            words: reasons(inner)
+                .chain(words_of(inner, &["code", "type", "status", "__type"]))
+                .collect(),
             status: inner.get("code").and_then(status_of),
             retry_after: retry_info(inner),
         }
@@ -264,6 +266,7 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
         | "unavailable"
         | "serviceunavailableexception"
         | "serviceunavailable"
+        | "serverisoverloaded"
         | "slowdown"
         | "modelnotreadyexception" => ErrorClass::Overloaded,
         "contextlengthexceeded" | "contextwindowexceeded" | "stringabovemaxlength" => {
@@ -336,6 +339,19 @@ fn words_of(value: &Value, keys: &[&str]) -> Vec<String> {
             _ => None,
         })
         .collect()
+}
+
+/// Google's `details: [{"@type": "…ErrorInfo", "reason": "API_KEY_INVALID"}]`: the status alone says only that the
+/// request was wrong.
+fn reasons(error: &Value) -> impl Iterator<Item = String> {
+    let details = error.get("details").and_then(Value::as_array);
+    let reasons = details.into_iter().flatten().filter_map(|detail| {
+        detail
+            .get("reason")?
+            .as_str()
+            .filter(|reason| !reason.is_empty())
+    });
+    reasons.map(str::to_owned)
 }
 
 fn status_of(code: &Value) -> Option<u16> {

@@ -2,6 +2,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
 
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     pairs
         .iter()
@@ -50,6 +52,14 @@ fn statuses_and_words_of_every_vendor_are_classified() {
         (502, "", Server, true),
         (504, "", Timeout, true),
         (408, "", Timeout, true),
+    ];
+    check(&table);
+}
+
+#[test]
+fn refusals_that_a_retry_cannot_help_are_told_apart() {
+    use ErrorClass::*;
+    let table = [
         (
             401,
             r#"{"error":{"message":"no","code":"invalid_api_key"}}"#,
@@ -95,7 +105,11 @@ fn statuses_and_words_of_every_vendor_are_classified() {
         ),
         (302, "", InvalidRequest, false),
     ];
-    for (status, body, class, retryable) in table {
+    check(&table);
+}
+
+fn check(table: &[(u16, &str, ErrorClass, bool)]) {
+    for &(status, body, class, retryable) in table {
         let error = error(status, body);
         assert_eq!(
             (error.class, error.retryable),
@@ -143,7 +157,7 @@ fn failures_inside_a_stream_are_classified_by_their_words() {
 fn hints_to_come_back_are_read_in_every_form() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let date = httpdate::fmt_http_date(now + Duration::from_secs(90));
-    let table: &[(&[(&str, &str)], Option<u64>)] = &[
+    let table: &[(Headers<'_>, Option<u64>)] = &[
         (&[("retry-after", "2")], Some(2_000)),
         (&[("retry-after", "0.5")], Some(500)),
         (&[("retry-after", &date)], Some(90_000)),
@@ -210,4 +224,15 @@ fn only_a_complaint_about_the_output_schema_counts_as_its_refusal() {
     assert!(refuses_schema(&error(400, yes)));
     assert!(!refuses_schema(&error(400, no)));
     assert!(!refuses_schema(&error(500, yes)));
+}
+
+#[test]
+fn a_bad_key_at_google_is_told_from_a_bad_request_by_its_reason() {
+    let body = r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[
+        {"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID","domain":"googleapis.com"}]}}"#;
+    let error = error(400, body);
+    assert_eq!(
+        (error.class, error.api_code.as_deref()),
+        (ErrorClass::Auth, Some("API_KEY_INVALID"))
+    );
 }

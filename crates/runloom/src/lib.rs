@@ -1,3 +1,3 @@
 //! The Runloom server and command line.
-pub mod config;
 pub mod app;
+pub mod config;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use runloom_protocol::event::{parse_frame, split_frames};
 use runloom_protocol::outcome::RunCancelled;
 use tokio::sync::Notify;
@@ -25,6 +26,11 @@ impl Doorbell {
     /// There may be mail.
     pub fn ring(&self) {
         self.0.notify_one();
+    }
+
+    /// True when somebody rang since the last look.
+    pub(crate) fn take_ring(&self) -> bool {
+        self.0.notified().now_or_never().is_some()
     }
 }
 
@@ -64,16 +70,17 @@ impl Mailbox {
         }
     }
 
+    /// There is mail although nobody rang: the next [`Self::take`] reads it.
+    pub(crate) fn look(&mut self) {
+        self.rung = true;
+    }
+
     /// The mail since the last call, or nothing when nobody rang.
     pub(crate) async fn take(
         &mut self,
         kill: &CancellationToken,
     ) -> Result<Option<Vec<Mail>>, Abandon> {
-        use futures_util::FutureExt;
-        if self.waiting.is_empty()
-            && !self.rung
-            && self.doorbell.0.notified().now_or_never().is_none()
-        {
+        if self.waiting.is_empty() && !self.rung && !self.doorbell.take_ring() {
             return Ok(None);
         }
         // Nothing is given up before the read has succeeded: the caller may drop this future.

@@ -3,6 +3,7 @@
 //! Everything that happens is recorded first in the state and the journal's draft, together; the draft is durable before anything
 //! outside may depend on it. A driver that cannot go on simply drops the run: the log says where it stands.
 
+mod execute;
 mod journal;
 mod mailbox;
 mod turn;
@@ -21,6 +22,7 @@ use crate::clock::{Clock, rfc3339};
 use crate::hub::Hub;
 use crate::ports::model::{Model, ModelError};
 use crate::ports::store::{Claim, Ending, Millis, Next, OpenCall, RunNo, Store};
+use crate::ports::tools::{ToolContext, ToolHost};
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 
 pub(crate) use journal::{Abandon, Journal};
@@ -28,7 +30,7 @@ pub use mailbox::Doorbell;
 use mailbox::Mailbox;
 use turn::TurnEnd;
 
-/// Claims without a committed batch after which a run is given up: it kills its workers.
+/// Claims without anything written after which a run is given up: it kills its workers.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// What drivers share.
@@ -58,6 +60,8 @@ pub(crate) struct Driver {
     pub(crate) journal: Journal,
     pub(crate) mailbox: Mailbox,
     pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Arc<dyn ToolHost>,
+    pub(crate) context: ToolContext,
     pub(crate) settings: DriverSettings,
     pub(crate) clock: Clock,
     pub(crate) started_at: Millis,
@@ -119,6 +123,12 @@ impl Driver {
                             return self.cancel(receipt, spent).await;
                         }
                         TurnEnd::Stopped => return self.release().await,
+                    }
+                }
+                Step::ResolveTools => self.resolve_tools().await,
+                Step::Execute(calls) => {
+                    if let Some(left) = self.execute(calls).await? {
+                        return Ok(left);
                     }
                 }
                 Step::Finish(event) => return self.finish(event).await,
@@ -189,7 +199,11 @@ impl Driver {
                     },
                 )
                 .await?;
-            return Ok(parked.then_some(Left::Parked(Some(wake_at))));
+            if parked {
+                return Ok(Some(Left::Parked(Some(wake_at))));
+            }
+            self.mailbox.look();
+            return Ok(None);
         }
         let closed = late.iter().filter_map(call_of).collect();
         if self.journal.attempt(&late, closed, Next::Keep).await? {
@@ -197,6 +211,8 @@ impl Driver {
                 self.state.apply(Record::Event(event));
             }
             self.resume_status();
+        } else {
+            self.mailbox.look();
         }
         Ok(None)
     }
@@ -214,13 +230,7 @@ impl Driver {
     }
 
     fn resume_status(&mut self) {
-        let asked = |call: &run::Call| matches!(call.state, run::CallState::Asked { .. });
-        let waiting = self.state.calls.iter().any(asked);
-        self.journal.set_status(if waiting {
-            RunStatus::WaitingTool
-        } else {
-            RunStatus::Running
-        });
+        self.journal.set_status(status_of(&self.state));
     }
 
     async fn cancel(&mut self, mut receipt: RunCancelled, spent: Spent) -> Result<Left, Abandon> {
@@ -324,6 +334,16 @@ impl Driver {
     }
 }
 
+/// The status of a run that is not over.
+fn status_of(state: &RunState) -> RunStatus {
+    let asked = |call: &run::Call| matches!(call.state, run::CallState::Asked { .. });
+    if state.calls.iter().any(asked) {
+        RunStatus::WaitingTool
+    } else {
+        RunStatus::Running
+    }
+}
+
 fn call_of(event: &Event) -> Option<String> {
     match event {
         Event::LocalToolResultIn(result) => Some(result.tool_use_id.clone()),
@@ -336,6 +356,8 @@ pub(crate) struct Start {
     pub(crate) claim: Claim,
     pub(crate) plan: Arc<Plan>,
     pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Arc<dyn ToolHost>,
+    pub(crate) context: ToolContext,
     pub(crate) request: Vec<PromptMessage>,
     pub(crate) doorbell: Arc<Doorbell>,
 }
@@ -353,6 +375,8 @@ impl Driver {
             claim,
             plan,
             model,
+            tools,
+            context,
             request,
             doorbell,
         } = start;
@@ -368,18 +392,22 @@ impl Driver {
         for entry in &claim.log {
             mailbox::fold(&mut state, entry);
         }
-        let journal = Journal::new(
+        let mut journal = Journal::new(
             Arc::clone(&store),
             live,
             claim.lease,
             last_seq,
             kill.clone(),
         );
+        // What the row says follows from the log. Writing it again would cost every claim a commit.
+        journal.status = Some(status_of(&state));
         Self {
             state,
             journal,
             mailbox: Mailbox::new(store, claim.lease.run, doorbell, claim.mail),
             model,
+            tools,
+            context,
             settings,
             clock: Clock,
             started_at: claim.started_at,

@@ -63,7 +63,7 @@ enum Attempt {
     Interrupted(Progress, TurnInterrupt),
 }
 
-enum TurnInterrupt {
+pub(super) enum TurnInterrupt {
     Cancel(RunCancelled),
     Stop,
     OutOfTime,
@@ -239,7 +239,20 @@ impl Driver {
     }
 
     /// Records a complete turn. The draft is written together with what follows from it.
-    fn complete(&mut self, plan: CallPlan, progress: Progress, done: Done) -> Result<(), Abandon> {
+    fn complete(
+        &mut self,
+        plan: CallPlan,
+        mut progress: Progress,
+        mut done: Done,
+    ) -> Result<(), Abandon> {
+        if !plan.tools_enabled && !progress.calls.is_empty() {
+            // Nobody will answer calls of a turn without tools, so the log does not show any.
+            progress.calls.clear();
+            done.state = None;
+            if done.finish_reason == finish_reason::TOOL_USE {
+                done.finish_reason = finish_reason::END_TURN.to_owned();
+            }
+        }
         let suffix = self
             .state
             .plan
@@ -282,7 +295,7 @@ impl Driver {
         ModelRequest {
             system: fixed.system.clone(),
             messages: self.state.messages.clone(),
-            tools: fixed.toolbox.declarations(),
+            tools: self.state.toolbox.declarations(),
             tools_enabled: plan.tools_enabled,
             reasoning_level: fixed.reasoning_level,
             output_schema: fixed.output.as_ref().map(|(schema, _)| schema.clone()),
@@ -300,7 +313,7 @@ impl Driver {
     }
 
     /// Resolves when something outside ends the turn, or when mail came that does not (`None`).
-    async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
+    pub(super) async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
         let wall = self
             .wall_deadline()
             .map(|deadline| self.clock.until(deadline));

@@ -44,6 +44,8 @@ pub struct LiveRun {
 struct Ring {
     chunks: VecDeque<Chunk>,
     bytes: usize,
+    /// The run is over: nothing comes after what is stored.
+    ended: bool,
 }
 
 /// What the ring can say about the events after a number.
@@ -101,6 +103,13 @@ impl LiveRun {
         let last_seq = chunk.last_seq;
         {
             let mut ring = lock(&self.ring);
+            // After a detour over another worker there is a hole; the store has what is missing.
+            let follows = |last: &Chunk| last.last_seq + 1 == chunk.first_seq;
+            if !ring.chunks.back().is_some_and(follows) {
+                ring.chunks.clear();
+                ring.bytes = 0;
+            }
+            ring.ended |= chunk.terminal;
             ring.bytes += chunk.frames.len();
             ring.chunks.push_back(chunk);
             while ring.bytes > RING_BYTES && ring.chunks.len() > 1 {
@@ -110,6 +119,16 @@ impl LiveRun {
             }
         }
         self.head.send_replace(last_seq);
+    }
+
+    /// Tells that the run's row has a terminal status.
+    pub fn set_ended(&self) {
+        lock(&self.ring).ended = true;
+    }
+
+    /// Once true, the store holds the whole log.
+    fn has_ended(&self) -> bool {
+        lock(&self.ring).ended
     }
 
     fn recent(&self, after: u64) -> Recent {

@@ -23,15 +23,12 @@ const PAGE_BYTES: usize = 256 * 1024;
 pub type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// Streams a run's events after `after`.
-///
-/// `finished` says that the caller saw the run's row with a terminal status: then nothing is waited for.
 #[must_use]
 pub fn subscribe(
     hub: &Arc<Hub>,
     live: Arc<LiveRun>,
     store: Arc<dyn Store>,
     after: u64,
-    finished: bool,
     stop: CancellationToken,
 ) -> EventStream {
     hub.subscribers.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +39,6 @@ pub fn subscribe(
         store,
         cursor: after,
         backlog: VecDeque::new(),
-        finished,
         over: false,
         stop,
         _count: Count(Arc::clone(hub)),
@@ -62,7 +58,6 @@ struct Subscription {
     store: Arc<dyn Store>,
     cursor: u64,
     backlog: VecDeque<Chunk>,
-    finished: bool,
     over: bool,
     stop: CancellationToken,
     _count: Count,
@@ -87,10 +82,12 @@ impl Subscription {
             }
             // Subscribed first, read second: whatever is committed after the read moves the head.
             self.head.borrow_and_update();
+            let ended = self.live.has_ended();
             match self.live.recent(self.cursor) {
                 Recent::Chunks(chunks) => self.backlog = chunks.into(),
+                Recent::Nothing if ended => self.over = true,
                 Recent::Nothing => self.wait().await,
-                Recent::Unknown => self.read_store().await,
+                Recent::Unknown => self.read_store(ended).await,
             }
         }
         None
@@ -109,14 +106,15 @@ impl Subscription {
         Some(skip_frames(chunk.frames, known))
     }
 
-    async fn read_store(&mut self) {
+    /// `ended` was read before, so that an empty answer is the end and not the moment before the last event.
+    async fn read_store(&mut self, ended: bool) {
         match self
             .store
             .read_log(self.live.no, self.cursor, PAGE_BYTES)
             .await
         {
             Ok(chunks) if !chunks.is_empty() => self.backlog = chunks.into(),
-            Ok(_) if self.finished => self.over = true,
+            Ok(_) if ended => self.over = true,
             Ok(_) => self.wait().await,
             Err(error) => {
                 warn!(%error, "a stream ends early because the log cannot be read");

@@ -1,5 +1,6 @@
 //! The fold: from records to where a run stands.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
@@ -10,6 +11,7 @@ use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
 use super::record::{Note, Record};
 use crate::ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
+use crate::toolbox::Toolbox;
 
 /// Where a run stands. Made by [`RunState::new`] and [`RunState::apply`] alone.
 #[derive(Debug, Clone)]
@@ -18,6 +20,10 @@ pub struct RunState {
     pub plan: Arc<Plan>,
     /// The conversation so far; legal at every model call.
     pub messages: Arc<Vec<Message>>,
+    /// The tools, those of the server included once they are resolved.
+    pub toolbox: Arc<Toolbox>,
+    /// The server's tools are resolved, or there are none.
+    pub resolved: bool,
     /// Calls of the tool turn that is under way, in the model's order; empty between tool turns.
     pub calls: Vec<Call>,
     /// `started` is in the log.
@@ -34,6 +40,8 @@ pub struct RunState {
     pub tokens: Tokens,
     /// Deltas of a turn that is not complete are in the log.
     pub shown: bool,
+    /// How often the turn that is under way was called again after it had shown something.
+    pub restarts: u32,
     /// What became of the output schema so far.
     pub structured: StructuredOutput,
     /// The last complete turn, when it called no tools.
@@ -44,6 +52,8 @@ pub struct RunState {
     pub(super) malformed: u32,
     pub(super) guards: Guards,
     message: Option<AssistantMessage>,
+    /// Whole outputs whose `tool_result` follows.
+    outputs: HashMap<String, String>,
 }
 
 /// A turn that called no tools.
@@ -91,6 +101,8 @@ pub enum CallState {
         /// When it times out, in milliseconds since the Unix epoch.
         deadline: i64,
     },
+    /// The server has begun to execute it: whether it took effect is unknown until the result is there.
+    Called,
     /// The model can be told.
     Done {
         /// What the model reads.
@@ -110,6 +122,9 @@ impl RunState {
         };
         Self {
             messages: Arc::new(plan.opening.clone()),
+            toolbox: Arc::clone(&plan.toolbox),
+            resolved: !plan.has_server_tools,
+            outputs: HashMap::new(),
             plan,
             calls: Vec::new(),
             started: false,
@@ -119,6 +134,7 @@ impl RunState {
             tool_calls: 0,
             tokens: Tokens::default(),
             shown: false,
+            restarts: 0,
             structured,
             answer: None,
             forced: false,
@@ -157,9 +173,13 @@ impl RunState {
         match event {
             Event::Started(_) => self.started = true,
             Event::AssistantDelta(_) | Event::ThinkingDelta(_) => self.shown = true,
-            Event::TurnRestarted(_) => self.shown = false,
+            Event::TurnRestarted(_) => {
+                self.shown = false;
+                self.restarts = self.restarts.saturating_add(1);
+            }
             Event::AssistantMessage(message) => {
                 self.shown = false;
+                self.restarts = 0;
                 self.message = Some(message);
             }
             Event::LocalToolCall(call) => {
@@ -170,12 +190,17 @@ impl RunState {
                 let content = result.error.or(result.output).unwrap_or_default();
                 self.set(&result.tool_use_id, CallState::Done { content, is_error });
             }
-            Event::ToolCall(_) => {}
+            Event::ToolCall(call) => self.set(&call.tool_use_id, CallState::Called),
+            Event::ToolFiles(_) => {}
             Event::ToolResult(result) => {
+                let content = self
+                    .outputs
+                    .remove(&result.tool_use_id)
+                    .unwrap_or(result.result);
                 self.set(
                     &result.tool_use_id,
                     CallState::Done {
-                        content: result.result,
+                        content,
                         is_error: !result.ok,
                     },
                 );
@@ -202,6 +227,16 @@ impl RunState {
                     self.close_turn(message, call_ids, state, structured);
                 }
             }
+            Note::Toolset { tools } => {
+                self.toolbox = Arc::new(self.plan.toolbox.with_server(tools, &self.plan.schemas));
+                self.resolved = true;
+            }
+            Note::Output {
+                tool_use_id,
+                content,
+            } => {
+                self.outputs.insert(tool_use_id, content);
+            }
             Note::Asked {
                 tool_use_id,
                 deadline,
@@ -220,11 +255,13 @@ impl RunState {
         let finish = message
             .finish_reason
             .unwrap_or_else(|| finish_reason::END_TURN.to_owned());
-        // A model that calls tools on a turn without them is not obeyed: its text stands.
-        let requested = if self.must_finalise() {
-            Vec::new()
+        // A model that calls tools on a turn without them is not obeyed: its text stands. The provider's items go with the
+        // calls, because replaying a call without its result is refused.
+        let obeyed = message.tool_calls.is_empty() || !self.must_finalise();
+        let (requested, state) = if obeyed {
+            (message.tool_calls, state)
         } else {
-            message.tool_calls
+            (Vec::new(), None)
         };
         let calls = pair_ids(requested, call_ids);
         self.note_structured(structured);
@@ -288,7 +325,8 @@ impl RunState {
         if self.calls.is_empty() || !self.calls.iter().all(done) {
             return;
         }
-        let skipped = self.guards.verdict(self.plan.loop_detection) != Verdict::Fine;
+        let verdict = self.guards.verdict(self.plan.loop_detection);
+        let skipped = verdict != Verdict::Fine;
         for call in std::mem::take(&mut self.calls) {
             if !skipped {
                 *self.guards.calls.entry(call.name.clone()).or_default() += 1;
@@ -302,7 +340,8 @@ impl RunState {
                 });
             }
         }
-        if self.must_finalise() {
+        // The last answer closes the turn before the event that announces the hard cutoff is folded.
+        if self.must_finalise() || verdict == Verdict::Stuck {
             self.push(Message::User {
                 text: guard::FINALISE.to_owned(),
             });

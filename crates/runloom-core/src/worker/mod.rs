@@ -19,6 +19,7 @@ use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{
     Batch, Chunk, Claim, ClaimOutcome, Delivery, Lease, MailNo, Millis, Next, RunNo, Store,
 };
+use crate::ports::tools::{ToolContext, ToolHost};
 use crate::tasks::Tasks;
 
 use doorbells::Doorbells;
@@ -45,6 +46,8 @@ pub struct WorkerParts {
     pub hub: Arc<Hub>,
     /// Makes plans.
     pub planner: Arc<Planner>,
+    /// Executes tools.
+    pub tools: Arc<dyn ToolHost>,
     /// Where tasks are spawned.
     pub tasks: Tasks,
 }
@@ -73,6 +76,8 @@ impl std::fmt::Debug for Worker {
 #[derive(Debug)]
 pub struct Place {
     _permit: OwnedSemaphorePermit,
+    /// State of the doorbells when the place was taken.
+    unheard: u64,
 }
 
 impl Worker {
@@ -124,7 +129,10 @@ impl Worker {
         Arc::clone(&self.permits)
             .try_acquire_owned()
             .ok()
-            .map(|permit| Place { _permit: permit })
+            .map(|permit| Place {
+                _permit: permit,
+                unheard: self.doorbells.unheard(),
+            })
     }
 
     /// Drives a run that was created with this worker's lease.
@@ -138,17 +146,11 @@ impl Worker {
         live: Arc<LiveRun>,
     ) {
         let run = claim.lease.run;
-        let doorbell = self.doorbells.install(run);
+        let doorbell = self.doorbells.install(run, place.unheard);
         let worker = Arc::clone(self);
         self.parts.tasks.spawn("run", async move {
             let span = info_span!("run", id = %claim.id);
-            let start = Start {
-                claim,
-                plan: planned.plan,
-                model: planned.model,
-                request,
-                doorbell,
-            };
+            let start = worker.start_of(claim, planned, request, doorbell);
             worker.drive(start).instrument(span).await;
             drop((place, live));
         });
@@ -198,11 +200,11 @@ impl Worker {
             .await
         {
             Ok(ClaimOutcome::Claimed(claim)) => *claim,
-            Ok(ClaimOutcome::NotNow) => return self.leave(run),
+            Ok(ClaimOutcome::NotNow) => return self.leave(run, &doorbell),
             Err(error) => {
                 // The sweeper offers the run again.
                 warn!(run = run.0, %error, "cannot claim a run");
-                return self.leave(run);
+                return self.leave(run, &doorbell);
             }
         };
         let span = info_span!("run", id = %claim.id);
@@ -232,23 +234,43 @@ impl Worker {
             }
             Ok(stored) => {
                 let (model, request) = (stored.model.clone(), stored.messages.clone());
-                let planned = self
-                    .parts
-                    .planner
-                    .plan(claim.id.clone(), stored, claim.history.clone())
-                    .await;
+                let planner = &self.parts.planner;
+                let planned = match stored.opened(&planner.vault) {
+                    Ok(stored) => {
+                        planner
+                            .plan(claim.id.clone(), stored, claim.history.clone())
+                            .await
+                    }
+                    Err(error) => Err(error),
+                };
                 let planned = planned.unwrap_or_else(|error| {
-                    self.parts
-                        .planner
-                        .unplannable(claim.id.clone(), &model, error.to_string())
+                    planner.unplannable(claim.id.clone(), &model, error.to_string())
                 });
                 (planned, request)
             }
         };
+        self.start_of(claim, planned, request, doorbell)
+    }
+
+    fn start_of(
+        &self,
+        claim: Claim,
+        planned: Planned,
+        request: Vec<PromptMessage>,
+        doorbell: Arc<Doorbell>,
+    ) -> Start {
+        let context = ToolContext {
+            workspace: planned.workspace,
+            run: claim.id.clone(),
+            refs: planned.refs,
+        };
+        let tools = Arc::clone(&self.parts.tools);
         Start {
             claim,
             plan: planned.plan,
             model: planned.model,
+            tools,
+            context,
             request,
             doorbell,
         }
@@ -265,7 +287,10 @@ impl Worker {
             worker: self,
             lease,
             last_seq,
+            doorbell: Arc::clone(&start.doorbell),
+            armed: true,
         };
+        let doorbell = Arc::clone(&start.doorbell);
         let mut driver = Driver::new(
             start,
             Arc::clone(&self.parts.store),
@@ -275,8 +300,8 @@ impl Worker {
         );
         let left = driver.drive().await;
         drop(driver);
-        std::mem::forget(guard);
-        self.leave(lease.run);
+        guard.defuse();
+        self.leave(lease.run, &doorbell);
         match left {
             Ok(Left::Finished(Some(next))) => self.offer(next),
             Ok(Left::Finished(None) | Left::Released) => {}
@@ -289,14 +314,14 @@ impl Worker {
     }
 
     /// The run's driver is gone. When somebody asked for it meanwhile, it is offered again.
-    fn leave(&self, run: RunNo) {
-        if self.doorbells.remove(run) {
+    fn leave(&self, run: RunNo, doorbell: &Arc<Doorbell>) {
+        if self.doorbells.remove(run, doorbell) {
             self.offer(run);
         }
     }
 
     fn wake_sweeper(&self, at: Option<Millis>) {
-        if at.is_some_and(|at| at.0 < self.next_sweep.load(Ordering::Relaxed)) {
+        if at.is_some_and(|at| at.0 < self.next_sweep.load(Ordering::SeqCst)) {
             self.sweep.notify_one();
         }
     }
@@ -307,10 +332,22 @@ struct LeaveOnPanic<'a> {
     worker: &'a Worker,
     lease: Lease,
     last_seq: u64,
+    doorbell: Arc<Doorbell>,
+    armed: bool,
+}
+
+impl LeaveOnPanic<'_> {
+    /// The driver ended in order.
+    fn defuse(mut self) {
+        self.armed = false;
+    }
 }
 
 impl Drop for LeaveOnPanic<'_> {
     fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
         let (store, lease) = (Arc::clone(&self.worker.parts.store), self.lease);
         let batch = Batch {
             chunk: Chunk {
@@ -328,13 +365,18 @@ impl Drop for LeaveOnPanic<'_> {
             status: None,
             next: Next::Release,
         };
-        self.worker.leave(lease.run);
+        let queue = Arc::clone(&self.worker.parts.queue);
+        self.worker.leave(lease.run, &self.doorbell);
         self.worker
             .parts
             .tasks
             .spawn("give a lease back", async move {
-                if let Err(error) = store.commit(lease, batch).await {
-                    error!(run = lease.run.0, %error, "cannot give a lease back");
+                match store.commit(lease, batch).await {
+                    Ok(_) => queue.push(Job {
+                        run: lease.run,
+                        workspace: None,
+                    }),
+                    Err(error) => error!(run = lease.run.0, %error, "cannot give a lease back"),
                 }
             });
     }

@@ -11,7 +11,7 @@ use crate::ports::store::Millis;
 
 /// Longest time between two sweeps: what a lost message can cost.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
-/// Time between two sweeps that each found a full page.
+/// Shortest time between two sweeps: after one that found a full page, or while a due run finds no free place.
 const SWEEP_ON: Duration = Duration::from_millis(50);
 /// Runs that one sweep offers.
 const PAGE: usize = 2_000;
@@ -46,6 +46,8 @@ impl Worker {
 
     async fn sweep_once(&self) -> usize {
         let now = self.clock.now();
+        // Whoever parks a run from here on cannot know whether this sweep still sees its timer, so it wakes the next one.
+        self.next_sweep.store(i64::MAX, Ordering::SeqCst);
         if let Err(error) = self.parts.store.heartbeat(&self.id, now).await {
             warn!(%error, "cannot tell that this worker lives");
         }
@@ -67,9 +69,9 @@ impl Worker {
         let latest = later(self.clock.now(), SWEEP_EVERY);
         let timer = self.parts.store.next_timer().await.ok().flatten();
         let next = timer.map_or(latest, |timer| timer.min(latest));
-        self.next_sweep.store(next.0, Ordering::Relaxed);
+        self.next_sweep.store(next.0, Ordering::SeqCst);
         // A millisecond more, so that the timer is due when the sweep looks.
-        self.clock.until(next) + Duration::from_millis(1)
+        (self.clock.until(next) + Duration::from_millis(1)).max(SWEEP_ON)
     }
 
     async fn purge(&self) {

@@ -133,4 +133,12 @@ mod tests {
         let error = open(&ProviderSettings::default(), &model).unwrap_err();
         assert!(error.to_string().contains("base_url"));
     }
+
+    #[test]
+    fn the_decoder_is_steady_on_damaged_answers() {
+        crate::decode::properties::hold_for("openai_chat", || {
+            let decoder = stream::Decoder::new(true, 1, StructuredOutput::default());
+            crate::decode::Decoding::new(Box::<Sse>::default(), Box::new(decoder))
+        });
+    }
 }

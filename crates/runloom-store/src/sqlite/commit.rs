@@ -49,7 +49,7 @@ pub(super) fn write(
     if batch.unless_mail && mail::is_waiting(tx.connection, run, batch.mail_through)? {
         return Ok(Err(Refusal::MailWaiting));
     }
-    if !(batch.chunk.frames.is_empty() && batch.notes.is_empty()) {
+    if has_records(batch) {
         append(tx, run, &batch.chunk, &batch.notes, batch.at)?;
     }
     let through = holding.mail_through.max(batch.mail_through.0);
@@ -63,19 +63,26 @@ pub(super) fn write(
     let mut next_in_session = None;
     match &batch.next {
         Next::Keep => {
-            if holding.attempts_counted || batch.status.is_some() {
+            let reset = holding.attempts_counted && has_records(batch);
+            if reset || batch.status.is_some() {
                 tx.execute(
-                    "UPDATE runs SET attempts = 0, status = coalesce(?2, status) WHERE no = ?1",
-                    params![run.0, batch.status.map(|status| status.as_str())],
+                    "UPDATE runs SET attempts = iif(?3, 0, attempts), status = coalesce(?2, status) WHERE no = ?1",
+                    params![run.0, batch.status.map(|status| status.as_str()), reset],
                 )?;
             }
-            tx.held.set(lease, false, through);
+            tx.held
+                .set(lease, holding.attempts_counted && !reset, through);
         }
         Next::Park { wake_at } => leave(tx, batch, run, Leaving::Parked(*wake_at))?,
         Next::Release => leave(tx, batch, run, Leaving::Ready)?,
         Next::Finish(ending) => next_in_session = finish(tx, run, ending, batch.at)?,
     }
     Ok(Ok(Committed { next_in_session }))
+}
+
+/// True when the batch adds to the log: that is progress, which a change of the row alone is not.
+fn has_records(batch: &Batch) -> bool {
+    !(batch.chunk.frames.is_empty() && batch.notes.is_empty())
 }
 
 /// Appends one row to the log.
@@ -159,14 +166,17 @@ fn leave(tx: &mut Tx<'_>, batch: &Batch, run: RunNo, leaving: Leaving) -> rusqli
         }
         Leaving::Parked(_) | Leaving::Ready => (false, None),
     };
+    let reset = parked || has_records(batch);
     tx.execute(
-        "UPDATE runs SET worker = NULL, attempts = 0, parked = ?2, wake_at = ?3, status = coalesce(?4, status)
+        "UPDATE runs SET worker = NULL, attempts = iif(?5, 0, attempts), parked = ?2, wake_at = ?3,
+             status = coalesce(?4, status)
          WHERE no = ?1",
         params![
             run.0,
             parked,
             wake_at.map(|at| at.0),
             batch.status.map(|status| status.as_str()),
+            reset,
         ],
     )?;
     tx.held.remove(run);

@@ -76,7 +76,8 @@ pub struct Claim {
     pub log: Vec<LogEntry>,
     /// Unread mail, oldest first.
     pub mail: Vec<Mail>,
-    /// Claims since the last committed batch, this one included: a run that kills its workers is found by this.
+    /// Claims since the last batch that wrote events or notes, or that parked the run, this one included: a run that kills
+    /// its workers is found by this. A lease that is given back with nothing written does not reset it.
     pub attempts: u32,
     /// When the run was accepted.
     pub created_at: Millis,
