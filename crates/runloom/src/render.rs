@@ -164,7 +164,11 @@ impl Screen {
                 ));
             }
             Event::ToolFiles(found) => {
-                let names: Vec<&str> = found.files.iter().map(|file| file.filename.as_str()).collect();
+                let names: Vec<&str> = found
+                    .files
+                    .iter()
+                    .map(|file| file.filename.as_str())
+                    .collect();
                 self.remark(&format!("← {} {}", found.name, names.join(", ")));
             }
             Event::ToolResult(result) => {
