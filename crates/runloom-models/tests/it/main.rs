@@ -13,6 +13,7 @@ mod cases;
 mod event_stream;
 mod faults;
 mod gemini;
+mod http;
 mod messages_api;
 mod openai_responses;
 mod providers;
