@@ -1,1 +1,103 @@
-fn main() {}
+//! The project's chores: `cargo xtask test`, `lint` and `bench`.
+//!
+//! Needs nothing but the toolchain to start: whatever a stage wants beyond that (Python
+//! environments, Debian packages) the stage installs itself, below `target/xtask`.
+//! Reading order: `stages` (the table), `report` (what is printed and counted), `process`
+//! (running one program), then the rooms of the stages: `cargo`, `python`, `server`, `interop`.
+
+mod cargo;
+mod interop;
+mod place;
+mod process;
+mod python;
+mod report;
+mod server;
+mod stages;
+
+use std::process::ExitCode;
+
+use stages::Suite;
+
+const USAGE: &str = "\
+usage: cargo xtask <command> [--only STAGE[,STAGE…]]
+       cargo xtask bench [--only WORKLOAD[,WORKLOAD…]] [--quick]
+
+commands
+  test     everything: format, lints, tests, doctests, interop, vendors' packages
+  lint     format and lints only
+  bench    the measurements: a release build, then target/bench/report.md (see bench/README.md)
+  stages   lists the stages that --only takes";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            report::complain(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs what the command line asks for; `false` when a stage failed.
+fn dispatch(arguments: &[String]) -> anyhow::Result<bool> {
+    let Some((command, rest)) = arguments.split_first() else {
+        anyhow::bail!("no command given\n\n{USAGE}");
+    };
+    let suite = match command.as_str() {
+        "test" => Suite::Test,
+        "lint" => Suite::Lint,
+        "bench" => return cargo::bench(rest),
+        "stages" => {
+            stages::list();
+            return Ok(true);
+        }
+        "help" | "--help" | "-h" => {
+            report::say(USAGE);
+            return Ok(true);
+        }
+        other => anyhow::bail!("there is no command {other:?}\n\n{USAGE}"),
+    };
+    let only = only_stages(rest)?;
+    stages::run(suite, &only)
+}
+
+/// The names behind `--only`; it may be given several times, with commas or without.
+fn only_stages(arguments: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut only = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let names = if argument == "--only" {
+            rest.next()
+                .ok_or_else(|| anyhow::anyhow!("--only wants the name of a stage"))?
+        } else if let Some(names) = argument.strip_prefix("--only=") {
+            names
+        } else {
+            anyhow::bail!("{argument:?} is not an option here\n\n{USAGE}");
+        };
+        only.extend(names.split(',').map(str::to_owned));
+    }
+    Ok(only)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::only_stages;
+
+    fn arguments(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn only_takes_names_in_every_usual_spelling() {
+        let given = arguments(&["--only", "fmt,clippy", "--only=vendors"]);
+        assert_eq!(only_stages(&given).unwrap(), ["fmt", "clippy", "vendors"]);
+    }
+
+    #[test]
+    fn only_without_a_name_and_unknown_options_are_refused() {
+        assert!(only_stages(&arguments(&["--only"])).is_err());
+        assert!(only_stages(&arguments(&["--fast"])).is_err());
+    }
+}

@@ -1,1 +1,26 @@
-//! The HTTP and SSE API.
+//! The HTTP and SSE API: it parses requests, calls one use case each, and renders answers.
+//!
+//! Not here: rules and storage. A handler that decides something beyond the shape of a request is in the wrong crate.
+//!
+//! Reading order: [`router`] (how a request travels) and the private `routes` (one file per resource, one line per
+//! route); `extract` (requests to values), `error` (refusals to answers, the only place with their status codes), `sse`
+//! (streams), `guard` and `edge` (what happens around every handler); [`serve()`] (connections).
+//!
+//! Invariants: credentials are checked before a body is read. Every refusal has the same shape. Nothing that a client sent
+//! in a header or a body is ever logged.
+
+mod app;
+mod edge;
+mod error;
+mod extract;
+mod guard;
+mod openapi;
+mod router;
+mod routes;
+mod serve;
+mod sse;
+
+pub use app::{AdminToken, Settings};
+pub use openapi::DOCUMENT as OPENAPI;
+pub use router::{route_table, router};
+pub use serve::serve;

@@ -1,4 +1,6 @@
-//! How a request is refused: one body, one list of codes.
+//! How a request is refused: one body, one list of codes. Which status goes with a code is the HTTP crate's business.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,4 +11,202 @@ pub struct Issue {
     pub path: String,
     /// What is wrong and what would be right.
     pub message: String,
+}
+
+impl fmt::Display for Issue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.path.is_empty() {
+            "body"
+        } else {
+            &self.path
+        };
+        write!(f, "{place}: {}", self.message)
+    }
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
+        /// Why a request was refused, for programs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorCode {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl ErrorCode {
+            /// Every code, in the order of the protocol's list.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The word under `code`.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Cause: no credential, or one that is unknown, expired or revoked. Remedy: send a valid API key or access token.
+    Unauthorized = "unauthorized";
+    /// Cause: the credential is valid but may not do this. Remedy: another key, or a wider allow-list.
+    Forbidden = "forbidden";
+    /// Cause: an OAuth token lacks a scope. Remedy: ask for the scopes under `required` when authorizing.
+    InsufficientScope = "insufficient_scope";
+    /// Cause: the workspace's plan has no API keys. Remedy: change the plan.
+    ApiKeysPlan = "api_keys_plan";
+    /// Cause: the workspace's plan has no OAuth apps. Remedy: change the plan.
+    OauthAppsPlan = "oauth_apps_plan";
+    /// Cause: no such thing in this workspace. Remedy: check the id, and the workspace in the path.
+    NotFound = "not_found";
+    /// Cause: the path exists, but not with this method. Remedy: use a method that `Allow` names.
+    MethodNotAllowed = "method_not_allowed";
+    /// Cause: the body violates the contract. Remedy: correct what `issues` lists.
+    InvalidRequest = "invalid_request";
+    /// Cause: `modelId` names no model, or several. Remedy: take one of `candidates`, or an id of the catalog.
+    InvalidModel = "invalid_model";
+    /// Cause: a plugin tool is not installed. Remedy: install it, or remove the ref.
+    InvalidPlugin = "invalid_plugin";
+    /// Cause: the tool call is unknown, was answered, or timed out. Remedy: none; drop the answer.
+    UnknownToolUse = "unknown_tool_use";
+    /// Cause: the run has ended. Remedy: none; start another.
+    RunTerminal = "run_terminal";
+    /// Cause: the session has ended. Remedy: create another.
+    SessionEnded = "session_ended";
+    /// Cause: the `Idempotency-Key` was used with another body. Remedy: a new key for a new request.
+    IdempotencyConflict = "idempotency_conflict";
+    /// Cause: the request contradicts what is there. Remedy: read it again, then decide.
+    Conflict = "conflict";
+    /// Cause: the body is larger than the server takes. Remedy: send less.
+    PayloadTooLarge = "payload_too_large";
+    /// Cause: the body is not JSON. Remedy: `Content-Type: application/json`.
+    UnsupportedMediaType = "unsupported_media_type";
+    /// Cause: too many requests in this minute. Remedy: wait as long as `Retry-After` says.
+    RateLimitExceeded = "rate_limit_exceeded";
+    /// Cause: the server failed inside. Remedy: try again; if it stays, tell the operator.
+    Internal = "internal";
+    /// Cause: the server is stopping, or a service behind it is away. Remedy: try again shortly.
+    Unavailable = "unavailable";
+}
+
+impl ErrorCode {
+    /// Reads the word under `code`.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.as_str() == word)
+    }
+
+    /// The word under `error`: the code itself, but for the one that SDKs know by another name there.
+    #[must_use]
+    pub fn error_word(self) -> &'static str {
+        match self {
+            Self::RateLimitExceeded => "rate_limited",
+            other => other.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The body of every refusal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// The code again; for credential errors a sentence, because SDKs show it.
+    pub error: String,
+    /// One of [`ErrorCode`]; a string, so that a client can read the codes of a newer server.
+    #[serde(default)]
+    pub code: String,
+    /// What happened, for people.
+    #[serde(default)]
+    pub message: String,
+    /// What to try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Model ids that may have been meant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<String>,
+    /// Scopes that the token lacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<Required>,
+    /// Violations of the body.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+}
+
+/// Scopes: a string when it is one, an array when there are several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Required {
+    /// The one scope.
+    One(String),
+    /// Several scopes.
+    Many(Vec<String>),
+}
+
+impl ErrorBody {
+    /// A body with code and message.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            error: code.error_word().to_owned(),
+            code: code.as_str().to_owned(),
+            message: message.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The refusal of a body that violates the contract.
+    #[must_use]
+    pub fn invalid_request(issues: Vec<Issue>) -> Self {
+        let message = match issues.as_slice() {
+            [] => "The request is not valid.".to_owned(),
+            [first] => first.to_string(),
+            [first, rest @ ..] => format!("{first} (and {} more, see `issues`)", rest.len()),
+        };
+        Self {
+            issues,
+            ..Self::new(ErrorCode::InvalidRequest, message)
+        }
+    }
+
+    /// Puts a sentence under `error`, as credential errors have it.
+    #[must_use]
+    pub fn with_error(mut self, error: impl Into<String>) -> Self {
+        self.error = error.into();
+        self
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds model ids that may have been meant.
+    #[must_use]
+    pub fn with_candidates(mut self, candidates: Vec<String>) -> Self {
+        self.candidates = candidates;
+        self
+    }
+
+    /// Adds the scopes that are missing; none leaves the field out.
+    #[must_use]
+    pub fn with_required(mut self, mut scopes: Vec<String>) -> Self {
+        self.required = match scopes.len() {
+            0 => None,
+            1 => scopes.pop().map(Required::One),
+            _ => Some(Required::Many(scopes)),
+        };
+        self
+    }
+
+    /// The code, when it is one that we know.
+    #[must_use]
+    pub fn error_code(&self) -> Option<ErrorCode> {
+        ErrorCode::parse(&self.code)
+    }
 }

@@ -1,8 +1,101 @@
 //! Every number of the contract, with its unit.
+//!
+//! `…_CHARS` counts Unicode scalar values, `…_BYTES` counts bytes of UTF-8 (of compact JSON for objects), everything
+//! else counts things. A kilobyte is 1,024 bytes, as the SDKs compute it. Where the protocol names no number, ours is
+//! here so that nothing a client sends is unbounded; those constants say "ours".
 
 /// Default of `loopDetection.consecutiveThreshold`.
 pub const LOOP_CONSECUTIVE_DEFAULT: u32 = 3;
+/// Smallest `loopDetection.consecutiveThreshold`: one turn cannot repeat itself.
+pub const LOOP_CONSECUTIVE_MIN: u32 = 2;
 /// Default of `loopDetection.hardCutoffThreshold`.
 pub const LOOP_HARD_DEFAULT: u32 = 6;
+/// Smallest `loopDetection.hardCutoffThreshold`: it must be greater than the smallest soft threshold.
+pub const LOOP_HARD_MIN: u32 = 3;
+/// Largest value of either threshold.
+pub const LOOP_THRESHOLD_MAX: u32 = 100;
+
 /// Default of `budgets.maxToolTurns`.
 pub const MAX_TOOL_TURNS_DEFAULT: u32 = 32;
+/// Smallest `budgets.maxToolTurns`.
+pub const MAX_TOOL_TURNS_MIN: u32 = 1;
+/// Largest `budgets.maxToolTurns`.
+pub const MAX_TOOL_TURNS_MAX: u32 = 100;
+/// Largest integer in a request (ours): beyond it JSON numbers lose digits in JavaScript, and sums stay far from overflow.
+pub const INTEGER_MAX: u64 = (1 << 53) - 1;
+
+/// Entries of `toolBudgets`.
+pub const TOOL_BUDGETS_MAX: usize = 32;
+/// Characters of a key of `toolBudgets`; at least one.
+pub const TOOL_BUDGET_NAME_MAX_CHARS: usize = 120;
+/// Largest `maxCalls`.
+pub const TOOL_BUDGET_CALLS_MAX: u32 = 1000;
+
+/// Entries of `metadata`.
+pub const METADATA_MAX: usize = 16;
+/// Characters of a key of `metadata`, out of `[A-Za-z0-9._-]`; at least one.
+pub const METADATA_KEY_MAX_CHARS: usize = 64;
+/// Characters of a value of `metadata`.
+pub const METADATA_VALUE_MAX_CHARS: usize = 256;
+/// Bytes of the whole `metadata` as compact JSON.
+pub const METADATA_MAX_BYTES: usize = 4 * 1024;
+
+/// Entries of `messages`.
+pub const MESSAGES_MAX: usize = 200;
+/// Characters of one message's text. The protocol names it for `messages`; `prompt` is a message in short form, and
+/// `systemPrompt` is what a `system` message would carry, so both have the same limit.
+pub const MESSAGE_MAX_CHARS: usize = 200_000;
+/// Parts of one message whose content is an array (ours).
+pub const MESSAGE_PARTS_MAX: usize = 200;
+
+/// Bytes of the whole `outputSchema` as compact JSON.
+pub const OUTPUT_SCHEMA_MAX_BYTES: usize = 32 * 1024;
+/// Characters of `outputSchema.name`, out of `[a-zA-Z0-9_-]`; at least one.
+pub const OUTPUT_SCHEMA_NAME_MAX_CHARS: usize = 64;
+
+/// Largest numeric `reasoningLevel`.
+pub const REASONING_LEVEL_MAX: u8 = 100;
+
+/// Entries of `tools` (ours): what the strictest provider takes in one request.
+pub const TOOLS_MAX: usize = 128;
+/// Entries of an `mcp_local` ref's `tools`; at least one.
+pub const MCP_LOCAL_TOOLS_MAX: usize = 64;
+/// Characters of a model-facing name, out of `[a-zA-Z0-9_]`; at least one.
+pub const TOOL_NAME_MAX_CHARS: usize = 64;
+/// Characters of a reference that the server looks up: a tool's id, a plugin tool's name, a model id (ours).
+pub const REFERENCE_MAX_CHARS: usize = 256;
+/// Characters of the label `name` of a spec (ours).
+pub const LABEL_MAX_CHARS: usize = 256;
+/// Characters of a tool's description (ours).
+pub const DESCRIPTION_MAX_CHARS: usize = 32_768;
+/// Bytes of one JSON document of a tool — schema, agent card, server info, annotations — as compact JSON (ours). Cards
+/// are echoed into the log at every call.
+pub const TOOL_DOCUMENT_MAX_BYTES: usize = 256 * 1024;
+/// Entries of `headers` (ours).
+pub const HEADERS_MAX: usize = 64;
+/// Bytes of a header's name (ours); at least one.
+pub const HEADER_NAME_MAX_BYTES: usize = 256;
+/// Bytes of a header's value.
+pub const HEADER_VALUE_MAX_BYTES: usize = 8 * 1024;
+/// Bytes of a URL (ours).
+pub const URL_MAX_BYTES: usize = 4096;
+/// Characters of an A2A `contextId` (ours).
+pub const CONTEXT_ID_MAX_CHARS: usize = 1024;
+/// Entries of `toolFilter` (ours).
+pub const TOOL_FILTER_MAX: usize = 512;
+
+/// Characters of `toolUseId` (ours); at least one.
+pub const TOOL_USE_ID_MAX_CHARS: usize = 256;
+/// Bytes of a client tool's `result`.
+pub const TOOL_RESULT_MAX_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of a client tool's `error`.
+pub const TOOL_ERROR_MAX_BYTES: usize = 8 * 1024;
+/// Entries of `files` beside a client tool's result.
+pub const TOOL_FILES_MAX: usize = 20;
+/// Bytes of all `files` together, decoded.
+pub const TOOL_FILES_MAX_BYTES: usize = 5 * 1024 * 1024;
+/// Characters of a file's name (ours); at least one.
+pub const FILE_NAME_MAX_CHARS: usize = 255;
+
+/// Violations listed in one refusal (ours); the last one then says how many are not listed.
+pub const ISSUES_MAX: usize = 100;

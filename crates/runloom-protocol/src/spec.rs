@@ -127,7 +127,10 @@ pub enum LoopDetection {
 
 impl Default for LoopDetection {
     fn default() -> Self {
-        Self::On { consecutive: crate::limits::LOOP_CONSECUTIVE_DEFAULT, hard: crate::limits::LOOP_HARD_DEFAULT }
+        Self::On {
+            consecutive: crate::limits::LOOP_CONSECUTIVE_DEFAULT,
+            hard: crate::limits::LOOP_HARD_DEFAULT,
+        }
     }
 }
 
@@ -146,9 +149,10 @@ impl Serialize for LoopDetection {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Self::Off => LoopDetectionWire::Switch(false),
-            Self::On { consecutive, hard } => {
-                LoopDetectionWire::Thresholds { consecutive_threshold: consecutive, hard_cutoff_threshold: hard }
-            }
+            Self::On { consecutive, hard } => LoopDetectionWire::Thresholds {
+                consecutive_threshold: consecutive,
+                hard_cutoff_threshold: hard,
+            },
         }
         .serialize(serializer)
     }
@@ -159,9 +163,13 @@ impl<'de> Deserialize<'de> for LoopDetection {
         Ok(match LoopDetectionWire::deserialize(deserializer)? {
             LoopDetectionWire::Switch(false) => Self::Off,
             LoopDetectionWire::Switch(true) => Self::default(),
-            LoopDetectionWire::Thresholds { consecutive_threshold, hard_cutoff_threshold } => {
-                Self::On { consecutive: consecutive_threshold, hard: hard_cutoff_threshold }
-            }
+            LoopDetectionWire::Thresholds {
+                consecutive_threshold,
+                hard_cutoff_threshold,
+            } => Self::On {
+                consecutive: consecutive_threshold,
+                hard: hard_cutoff_threshold,
+            },
         })
     }
 }
@@ -239,6 +247,20 @@ pub struct SubmitToolResult {
     pub tool_use_id: String,
     /// What the tool said.
     pub answer: ToolAnswer,
+    /// Files beside a result; empty beside an error.
+    pub files: Vec<ToolFile>,
+}
+
+/// A file that a client's tool made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolFile {
+    /// The name shown to the model.
+    pub filename: String,
+    /// An accepted attachment type.
+    pub mime_type: String,
+    /// Standard base64, already checked.
+    pub data: String,
 }
 
 /// A client's answer to a tool call.

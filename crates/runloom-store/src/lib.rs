@@ -1,1 +1,144 @@
-//! One folder per database: the event log, runs, sessions, mail and leases.
+//! The store port on real databases: one folder per database.
+//!
+//! [`open`] turns a URL into a store; nothing else in the tree knows which database is behind it. Not here: any decision about
+//! runs. The rules each database keeps are in `runloom_core::ports::store`, and `tests/it` checks them for every one.
+//!
+//! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/readers`, then one file per trait of the port.
+
+mod error;
+mod sqlite;
+
+use std::sync::Arc;
+
+use runloom_core::ports::store::Store;
+
+pub use error::OpenError;
+
+/// How a store is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// What to do with a database of an older version.
+    pub migrations: Migrations,
+    /// Connections that read at the same time.
+    pub readers: usize,
+    /// Milliseconds without a heartbeat after which others may claim a worker's runs.
+    pub worker_silence_ms: i64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            migrations: Migrations::Apply,
+            readers: 4,
+            worker_silence_ms: 60_000,
+        }
+    }
+}
+
+/// What to do with a database of an older version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migrations {
+    /// Bring it up to date.
+    Apply,
+    /// Refuse it with [`OpenError::MigrationsPending`].
+    Refuse,
+}
+
+/// What [`migrate`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migrated {
+    /// Version before.
+    pub from: u32,
+    /// Version now.
+    pub to: u32,
+}
+
+/// What [`check`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// The database and its version, for people.
+    pub engine: String,
+    /// Version of the schema that is there; 0 = none.
+    pub version: u32,
+    /// Version of the schema that this program writes.
+    pub expected: u32,
+    /// Names of the migrations that are missing.
+    pub pending: Vec<String>,
+    /// What the database's own integrity check complains about; empty = nothing.
+    pub problems: Vec<String>,
+}
+
+impl Health {
+    /// True when a server can work with it as it is.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.problems.is_empty() && self.version == self.expected
+    }
+}
+
+/// Opens the store that `url` names: `sqlite:PATH`.
+///
+/// # Errors
+/// See [`OpenError`].
+pub async fn open(url: &str, options: OpenOptions) -> Result<Arc<dyn Store>, OpenError> {
+    match Backend::of(url)? {
+        Backend::Sqlite(path) => {
+            let store = off_thread(move || sqlite::SqliteStore::open(&path, options)).await?;
+            Ok(Arc::new(store))
+        }
+    }
+}
+
+/// Brings the database's schema up to date, creating it when it is not there.
+///
+/// # Errors
+/// See [`OpenError`].
+pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
+    match Backend::of(url)? {
+        Backend::Sqlite(path) => off_thread(move || sqlite::migrate(&path)).await,
+    }
+}
+
+/// Looks whether the database is whole and up to date, changing nothing. A server may be running on it.
+///
+/// # Errors
+/// See [`OpenError`].
+pub async fn check(url: &str) -> Result<Health, OpenError> {
+    match Backend::of(url)? {
+        Backend::Sqlite(path) => off_thread(move || sqlite::check(&path)).await,
+    }
+}
+
+/// The one place that maps a URL's scheme to a database.
+enum Backend {
+    Sqlite(std::path::PathBuf),
+}
+
+impl Backend {
+    fn of(url: &str) -> Result<Self, OpenError> {
+        let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+        match scheme {
+            "sqlite" => {
+                let path = rest.strip_prefix("//").unwrap_or(rest);
+                if path.is_empty() || path == ":memory:" {
+                    return Err(OpenError::NoPath);
+                }
+                Ok(Self::Sqlite(path.into()))
+            }
+            "postgres" | "postgresql" => Err(OpenError::NotBuiltYet { scheme: "postgres" }),
+            _ => Err(OpenError::UnknownScheme {
+                scheme: scheme.to_owned(),
+            }),
+        }
+    }
+}
+
+/// Opening reads and writes files, perhaps for long (migrations): not on an async thread.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, OpenError> + Send + 'static,
+) -> Result<T, OpenError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(OpenError::Stopped(error)),
+    }
+}

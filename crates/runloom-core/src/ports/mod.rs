@@ -4,3 +4,4 @@
 pub mod model;
 pub mod queue;
 pub mod store;
+pub mod tools;

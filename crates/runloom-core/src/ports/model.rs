@@ -161,7 +161,8 @@ pub struct ProviderState {
 
 impl PartialEq for ProviderState {
     fn eq(&self, other: &Self) -> bool {
-        (&self.owner, &self.model, self.items.get()) == (&other.owner, &other.model, other.items.get())
+        (&self.owner, &self.model, self.items.get())
+            == (&other.owner, &other.model, other.items.get())
     }
 }
 

@@ -1,0 +1,253 @@
+//! The fenced writer of one run: drafts records, makes them durable, then shows them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use runloom_protocol::event::Event;
+use runloom_protocol::resource::RunStatus;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::clock::Clock;
+use crate::hub::LiveRun;
+use crate::ports::store::{
+    Batch, Chunk, CommitError, Committed, Lease, MailNo, Next, OpenCall, Store,
+};
+use crate::run::{Note, PlacedNote};
+
+/// First and longest pause between attempts to write to a store that is unavailable.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LONGEST: Duration = Duration::from_secs(5);
+
+/// Why a run is left as it is.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Abandon {
+    /// Another worker has the run.
+    #[error("another worker has taken the run over")]
+    Fenced,
+    /// The process ends before the store came back.
+    #[error("the process ends while the store is unavailable")]
+    Killed,
+    /// An event cannot be written down.
+    #[error("an event cannot be serialised")]
+    Unwritable(#[from] serde_json::Error),
+}
+
+/// The future of a batch on its way to the store.
+pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Committed, Abandon>> + Send>>;
+
+/// The writer of one run's log.
+pub(crate) struct Journal {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    live: Arc<LiveRun>,
+    lease: Lease,
+    kill: CancellationToken,
+    /// Number of the last event that is durable or in the draft.
+    seq: u64,
+    /// Mail up to here has been folded in.
+    pub(crate) mail_read: MailNo,
+    /// What the run's row says, when that is known.
+    pub(crate) status: Option<RunStatus>,
+    draft: Draft,
+}
+
+/// What was recorded since the last batch.
+#[derive(Default)]
+struct Draft {
+    frames: BytesMut,
+    events: u64,
+    terminal: bool,
+    notes: Vec<PlacedNote>,
+    opened: Vec<OpenCall>,
+    closed: Vec<String>,
+    status: Option<RunStatus>,
+}
+
+impl Journal {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        live: Arc<LiveRun>,
+        lease: Lease,
+        last_seq: u64,
+        kill: CancellationToken,
+    ) -> Self {
+        Self {
+            store,
+            clock: Clock,
+            live,
+            lease,
+            kill,
+            seq: last_seq,
+            mail_read: MailNo::default(),
+            status: None,
+            draft: Draft::default(),
+        }
+    }
+
+    /// Drafts an event; it gets the next number.
+    pub(crate) fn event(&mut self, event: &Event) -> Result<(), Abandon> {
+        event.write_frame(self.seq + 1, &mut self.draft.frames)?;
+        self.seq += 1;
+        self.draft.events += 1;
+        self.draft.terminal = event.is_terminal();
+        Ok(())
+    }
+
+    /// Drafts a note, placed after the last event.
+    pub(crate) fn note(&mut self, note: Note) {
+        self.draft.notes.push(PlacedNote {
+            after: self.seq,
+            note,
+        });
+    }
+
+    /// From the next batch on, the client may answer this call.
+    pub(crate) fn open_call(&mut self, call: OpenCall) {
+        self.draft.opened.push(call);
+    }
+
+    /// From the next batch on, nobody may answer this call.
+    pub(crate) fn close_call(&mut self, tool_use_id: String) {
+        self.draft.closed.push(tool_use_id);
+    }
+
+    /// The status that the next batch gives the run, unless it has it already.
+    pub(crate) fn set_status(&mut self, status: RunStatus) {
+        if self.status != Some(status) {
+            self.status = Some(status);
+            self.draft.status = Some(status);
+        }
+    }
+
+    /// True when there is nothing to write.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.draft.events == 0 && self.draft.notes.is_empty() && self.draft.status.is_none()
+    }
+
+    /// Bytes of events that wait to be written.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.draft.frames.len()
+    }
+
+    /// Writes the draft and goes on; nothing to do when it is empty.
+    pub(crate) async fn flush(&mut self) -> Result<(), Abandon> {
+        if !self.is_clean() {
+            self.begin(Next::Keep)?.await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the draft, which ends the run or hands it over.
+    pub(crate) async fn leave(&mut self, next: Next) -> Result<Committed, Abandon> {
+        self.begin(next)?.await
+    }
+
+    /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended.
+    pub(crate) fn begin(&mut self, next: Next) -> Result<Writing, Abandon> {
+        let batch = self.take_batch(next, false)?;
+        let (store, live, lease, kill) = (
+            Arc::clone(&self.store),
+            Arc::clone(&self.live),
+            self.lease,
+            self.kill.clone(),
+        );
+        Ok(Box::pin(async move {
+            let chunk = batch.chunk.clone();
+            let committed = write(&*store, lease, batch, &kill).await?;
+            show(&live, chunk);
+            // Without `unless_mail` nothing is refused for mail.
+            committed.ok_or(Abandon::Fenced)
+        }))
+    }
+
+    /// Writes events that rest on no mail having arrived. Returns false, with nothing written or drafted, when some has. The
+    /// draft must be empty.
+    pub(crate) async fn attempt(
+        &mut self,
+        events: &[Event],
+        closed: Vec<String>,
+        next: Next,
+    ) -> Result<bool, Abandon> {
+        debug_assert!(self.is_clean());
+        let seq = self.seq;
+        for event in events {
+            self.event(event)?;
+        }
+        self.draft.closed = closed;
+        let batch = self.take_batch(next, true)?;
+        let chunk = batch.chunk.clone();
+        let written = write(&*self.store, self.lease, batch, &self.kill)
+            .await?
+            .is_some();
+        if written {
+            show(&self.live, chunk);
+        } else {
+            self.seq = seq;
+        }
+        Ok(written)
+    }
+
+    fn take_batch(&mut self, next: Next, unless_mail: bool) -> Result<Batch, Abandon> {
+        let draft = std::mem::take(&mut self.draft);
+        let notes = if draft.notes.is_empty() {
+            String::new()
+        } else {
+            serde_json::to_string(&draft.notes)?
+        };
+        Ok(Batch {
+            chunk: Chunk {
+                first_seq: self.seq + 1 - draft.events,
+                last_seq: self.seq,
+                terminal: draft.terminal,
+                frames: draft.frames.freeze(),
+            },
+            notes,
+            at: self.clock.now(),
+            opened: draft.opened,
+            closed: draft.closed,
+            mail_through: self.mail_read,
+            unless_mail,
+            status: draft.status,
+            next,
+        })
+    }
+}
+
+fn show(live: &LiveRun, chunk: Chunk) {
+    if chunk.last_seq >= chunk.first_seq {
+        live.publish(chunk);
+    }
+}
+
+/// Writes a batch, trying again while the store is unavailable: a run that cannot be written down must not go on. `None`: mail
+/// waits.
+async fn write(
+    store: &dyn Store,
+    lease: Lease,
+    batch: Batch,
+    kill: &CancellationToken,
+) -> Result<Option<Committed>, Abandon> {
+    let mut pause = RETRY_FIRST;
+    loop {
+        match store.commit(lease, batch.clone()).await {
+            Ok(committed) => return Ok(Some(committed)),
+            Err(CommitError::MailWaiting) => return Ok(None),
+            Err(CommitError::Fenced) => return Err(Abandon::Fenced),
+            Err(CommitError::Store(error)) => {
+                warn!(
+                    run = lease.run.0,
+                    error = &error as &dyn std::error::Error,
+                    "cannot write the log; trying again"
+                );
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(RETRY_LONGEST),
+            () = kill.cancelled() => return Err(Abandon::Killed),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What others told the run, and the fold of its log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use runloom_protocol::event::{parse_frame, split_frames};
+use runloom_protocol::outcome::RunCancelled;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Abandon, Driver, call_of};
+use crate::clock::rfc3339;
+use crate::ports::store::{LogEntry, Mail, MailBody, MailNo, RunNo, Store};
+use crate::run::{self, PlacedNote, Record, RunState};
+
+/// Pause between attempts to read mail from a store that is unavailable.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Rung when there may be mail for a run.
+#[derive(Debug, Default)]
+pub struct Doorbell(Notify);
+
+impl Doorbell {
+    /// There may be mail.
+    pub fn ring(&self) {
+        self.0.notify_one();
+    }
+
+    /// True when somebody rang since the last look.
+    pub(crate) fn take_ring(&self) -> bool {
+        self.0.notified().now_or_never().is_some()
+    }
+}
+
+/// Reads a run's mail when the doorbell rings.
+pub(crate) struct Mailbox {
+    store: Arc<dyn Store>,
+    run: RunNo,
+    doorbell: Arc<Doorbell>,
+    read: MailNo,
+    waiting: Vec<Mail>,
+    rung: bool,
+}
+
+impl Mailbox {
+    /// A mailbox with the mail that came along with the claim.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        run: RunNo,
+        doorbell: Arc<Doorbell>,
+        waiting: Vec<Mail>,
+    ) -> Self {
+        Self {
+            store,
+            run,
+            doorbell,
+            read: MailNo::default(),
+            waiting,
+            rung: false,
+        }
+    }
+
+    /// Waits for the doorbell. Cancel-safe.
+    pub(crate) async fn rung(&mut self) {
+        if !self.rung {
+            self.doorbell.0.notified().await;
+            self.rung = true;
+        }
+    }
+
+    /// There is mail although nobody rang: the next [`Self::take`] reads it.
+    pub(crate) fn look(&mut self) {
+        self.rung = true;
+    }
+
+    /// The mail since the last call, or nothing when nobody rang.
+    pub(crate) async fn take(
+        &mut self,
+        kill: &CancellationToken,
+    ) -> Result<Option<Vec<Mail>>, Abandon> {
+        if self.waiting.is_empty() && !self.rung && !self.doorbell.take_ring() {
+            return Ok(None);
+        }
+        // Nothing is given up before the read has succeeded: the caller may drop this future.
+        self.rung = true;
+        let last = self.waiting.last().map_or(self.read, |mail| mail.no);
+        let more = loop {
+            match self.store.mail(self.run, last).await {
+                Ok(more) => break more,
+                Err(error) => warn!(run = self.run.0, %error, "cannot read mail; trying again"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RETRY) => {}
+                () = kill.cancelled() => return Err(Abandon::Killed),
+            }
+        };
+        self.rung = false;
+        let mut mail = std::mem::take(&mut self.waiting);
+        mail.extend(more);
+        self.read = mail.last().map_or(self.read, |mail| mail.no);
+        Ok(Some(mail))
+    }
+}
+
+impl Driver {
+    /// Folds mail into the run. A cancel ends everything else: its receipt is returned.
+    pub(super) fn accept(&mut self, mail: Vec<Mail>) -> Result<Option<RunCancelled>, Abandon> {
+        let mut cancel = None;
+        for letter in mail {
+            self.journal.mail_read = letter.no;
+            match letter.body {
+                MailBody::Cancel { reason } => {
+                    cancel.get_or_insert_with(|| RunCancelled {
+                        reason,
+                        requested_at: Some(rfc3339(letter.at)),
+                        stopped_at: None,
+                        interrupted: self.interrupted(),
+                        tokens: self.state.tokens,
+                        turns: self.state.turns,
+                        model: None,
+                        cost_usd: None,
+                    });
+                }
+                MailBody::ToolResult {
+                    tool_use_id,
+                    answer,
+                } => {
+                    // An answer that came too late finds no waiting call and changes nothing.
+                    if let Some(event) = run::answer(&self.state, &tool_use_id, &answer) {
+                        if let Some(call) = call_of(&event) {
+                            self.journal.close_call(call);
+                        }
+                        self.record(event)?;
+                    }
+                }
+            }
+        }
+        Ok(cancel)
+    }
+
+    /// What a cancel interrupts right now: the names of the tools that clients still execute.
+    fn interrupted(&self) -> Vec<String> {
+        let asked = |call: &&run::Call| matches!(call.state, run::CallState::Asked { .. });
+        self.state
+            .calls
+            .iter()
+            .filter(asked)
+            .map(|call| call.name.clone())
+            .collect()
+    }
+}
+
+/// Folds one stored batch: its events in order, each followed by the notes placed after it.
+pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) {
+    let notes: Vec<PlacedNote> = match entry.notes.as_str() {
+        "" => Vec::new(),
+        text => serde_json::from_str(text).unwrap_or_else(|error| {
+            warn!(%error, "a private record of the log cannot be read");
+            Vec::new()
+        }),
+    };
+    let mut notes = notes.into_iter().peekable();
+    let first = entry.chunk.first_seq;
+    while let Some(placed) = notes.next_if(|placed| placed.after < first) {
+        state.apply(Record::Note(placed.note));
+    }
+    for (frame, seq) in split_frames(&entry.chunk.frames).zip(first..) {
+        match parse_frame(frame) {
+            Some(Ok(sequenced)) => state.apply(Record::Event(sequenced.event)),
+            // An event of a newer version: it changes nothing that this version decides by.
+            _ => warn!(seq, "an event of the log is unknown to this version"),
+        }
+        while let Some(placed) = notes.next_if(|placed| placed.after <= seq) {
+            state.apply(Record::Note(placed.note));
+        }
+    }
+}

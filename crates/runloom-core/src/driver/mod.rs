@@ -1,0 +1,421 @@
+//! The driver: performs the machine's steps for one run, as long as this process holds its lease.
+//!
+//! Everything that happens is recorded first in the state and the journal's draft, together; the draft is durable before anything
+//! outside may depend on it. A driver that cannot go on simply drops the run: the log says where it stands.
+
+mod execute;
+mod journal;
+mod mailbox;
+mod turn;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use runloom_protocol::event::{Event, LocalToolCall};
+use runloom_protocol::outcome::{ErrorClass, RunCancelled};
+use runloom_protocol::resource::RunStatus;
+use runloom_protocol::spec::{PromptMessage, Role};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+use crate::clock::{Clock, rfc3339};
+use crate::hub::Hub;
+use crate::ports::model::{Model, ModelError};
+use crate::ports::store::{Claim, Ending, Millis, Next, OpenCall, RunNo, Store};
+use crate::ports::tools::{ToolContext, ToolHost};
+use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
+
+pub(crate) use journal::{Abandon, Journal};
+pub use mailbox::Doorbell;
+use mailbox::Mailbox;
+pub(crate) use mailbox::fold;
+use turn::TurnEnd;
+
+/// Claims without anything written after which a run is given up: it kills its workers.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// What drivers share.
+#[derive(Debug, Clone)]
+pub struct DriverSettings {
+    /// How long a client has to answer a call.
+    pub local_tool_timeout: Duration,
+    /// How long a run waits for a client before it is parked.
+    pub park_after: Duration,
+    /// How often a model call is tried again before anything was shown.
+    pub model_retries: u32,
+}
+
+impl Default for DriverSettings {
+    fn default() -> Self {
+        Self {
+            local_tool_timeout: Duration::from_secs(300),
+            park_after: Duration::from_secs(5),
+            model_retries: 4,
+        }
+    }
+}
+
+/// One run under way.
+pub(crate) struct Driver {
+    pub(crate) state: RunState,
+    pub(crate) journal: Journal,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Arc<dyn ToolHost>,
+    pub(crate) context: ToolContext,
+    pub(crate) settings: DriverSettings,
+    pub(crate) clock: Clock,
+    pub(crate) started_at: Millis,
+    pub(crate) request: Vec<PromptMessage>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) kill: CancellationToken,
+    pub(crate) attempts: u32,
+}
+
+/// How a driver left its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// It is over; the session's next run wants a worker.
+    Finished(Option<RunNo>),
+    /// It waits for a client; nobody holds it.
+    Parked(Option<Millis>),
+    /// The process stops; another worker goes on.
+    Released,
+}
+
+impl Driver {
+    /// Drives the run until it is over, parked or handed over.
+    pub(crate) async fn drive(&mut self) -> Result<Left, Abandon> {
+        if self.attempts > MAX_ATTEMPTS {
+            let message =
+                format!("the run was interrupted {MAX_ATTEMPTS} times without getting any further");
+            return self
+                .fail(
+                    ModelError::new(ErrorClass::Server, message),
+                    Spent::default(),
+                )
+                .await;
+        }
+        loop {
+            if let Some(left) = self.read_mail().await? {
+                return Ok(left);
+            }
+            match run::next(&self.state) {
+                Step::Write(events) => {
+                    for event in events {
+                        self.record(event)?;
+                    }
+                }
+                Step::Ask(calls) => self.ask(calls).await?,
+                Step::Wait { deadline } => {
+                    self.journal.flush().await?;
+                    if let Some(left) = self.wait(Millis(deadline)).await? {
+                        return Ok(left);
+                    }
+                }
+                Step::CallModel(plan) => {
+                    if self.stop.is_cancelled() {
+                        return self.release().await;
+                    }
+                    match self.turn(plan).await? {
+                        TurnEnd::Complete => {}
+                        TurnEnd::Failed(error, spent) => return self.fail(error, spent).await,
+                        TurnEnd::Cancelled(receipt, spent) => {
+                            return self.cancel(receipt, spent).await;
+                        }
+                        TurnEnd::Stopped => return self.release().await,
+                    }
+                }
+                Step::ResolveTools => self.resolve_tools().await,
+                Step::Execute(calls) => {
+                    if let Some(left) = self.execute(calls).await? {
+                        return Ok(left);
+                    }
+                }
+                Step::Finish(event) => return self.finish(event).await,
+                Step::Over => return Ok(Left::Finished(None)),
+            }
+        }
+    }
+
+    /// Records an event in the state and in the draft.
+    fn record(&mut self, event: Event) -> Result<(), Abandon> {
+        self.journal.event(&event)?;
+        self.state.apply(Record::Event(event));
+        Ok(())
+    }
+
+    fn note(&mut self, note: Note) {
+        self.journal.note(note.clone());
+        self.state.apply(Record::Note(note));
+    }
+
+    async fn ask(&mut self, calls: Vec<LocalToolCall>) -> Result<(), Abandon> {
+        let timeout =
+            i64::try_from(self.settings.local_tool_timeout.as_millis()).unwrap_or(i64::MAX);
+        let deadline = Millis(self.clock.now().0.saturating_add(timeout));
+        for call in calls {
+            let tool_use_id = call.tool_use_id.clone();
+            self.record(Event::LocalToolCall(call))?;
+            self.note(Note::Asked {
+                tool_use_id: tool_use_id.clone(),
+                deadline: deadline.0,
+            });
+            self.journal.open_call(OpenCall {
+                tool_use_id,
+                deadline,
+            });
+        }
+        self.journal.set_status(RunStatus::WaitingTool);
+        self.journal.flush().await
+    }
+
+    /// Waits for a client's answer: first here, then parked.
+    async fn wait(&mut self, deadline: Millis) -> Result<Option<Left>, Abandon> {
+        let wake_at = self
+            .wall_deadline()
+            .map_or(deadline, |wall| wall.min(deadline));
+        let left = self.clock.until(wake_at);
+        tokio::select! {
+            () = self.mailbox.rung() => return Ok(None),
+            () = self.stop.cancelled() => {}
+            () = tokio::time::sleep(left.min(self.settings.park_after)) => {}
+        }
+        let now = self.clock.now();
+        if self.wall_deadline().is_some_and(|wall| wall <= now) {
+            return self
+                .fail(self.out_of_time(), Spent::default())
+                .await
+                .map(Some);
+        }
+        let late = run::expire(&self.state, now.0);
+        if late.is_empty() {
+            let parked = self
+                .journal
+                .attempt(
+                    &[],
+                    Vec::new(),
+                    Next::Park {
+                        wake_at: Some(wake_at),
+                    },
+                )
+                .await?;
+            if parked {
+                return Ok(Some(Left::Parked(Some(wake_at))));
+            }
+            self.mailbox.look();
+            return Ok(None);
+        }
+        let closed = late.iter().filter_map(call_of).collect();
+        if self.journal.attempt(&late, closed, Next::Keep).await? {
+            for event in late {
+                self.state.apply(Record::Event(event));
+            }
+            self.resume_status();
+        } else {
+            self.mailbox.look();
+        }
+        Ok(None)
+    }
+
+    /// Folds in what others told the run.
+    async fn read_mail(&mut self) -> Result<Option<Left>, Abandon> {
+        let Some(mail) = self.mailbox.take(&self.kill).await? else {
+            return Ok(None);
+        };
+        if let Some(receipt) = self.accept(mail)? {
+            return self.cancel(receipt, Spent::default()).await.map(Some);
+        }
+        self.resume_status();
+        Ok(None)
+    }
+
+    fn resume_status(&mut self) {
+        self.journal.set_status(status_of(&self.state));
+    }
+
+    async fn cancel(&mut self, mut receipt: RunCancelled, spent: Spent) -> Result<Left, Abandon> {
+        if !self.state.started {
+            self.record(Event::Started(runloom_protocol::event::Started {}))?;
+        }
+        receipt.stopped_at = Some(rfc3339(self.clock.now()));
+        let event = run::cancelled(&self.state, receipt, &spent);
+        self.finish(event).await
+    }
+
+    async fn fail(&mut self, error: ModelError, spent: Spent) -> Result<Left, Abandon> {
+        if !self.state.started {
+            self.record(Event::Started(runloom_protocol::event::Started {}))?;
+        }
+        let event = run::failed(&self.state, &error, &spent);
+        self.finish(event).await
+    }
+
+    async fn finish(&mut self, event: Event) -> Result<Left, Abandon> {
+        let ending = self.ending(&event);
+        info!(
+            status = ending.status.as_str(),
+            turns = ending.turns,
+            "run ended"
+        );
+        self.record(event)?;
+        let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
+        Ok(Left::Finished(committed.next_in_session))
+    }
+
+    async fn release(&mut self) -> Result<Left, Abandon> {
+        debug!("handing the run over");
+        self.journal.leave(Next::Release).await?;
+        Ok(Left::Released)
+    }
+
+    fn ending(&self, event: &Event) -> Ending {
+        let plan = &self.state.plan;
+        let mut ending = Ending {
+            status: RunStatus::Failed,
+            final_text: None,
+            error: None,
+            failure: None,
+            cancel: None,
+            tokens: self.state.tokens,
+            turns: self.state.turns,
+            model: plan.model.clone(),
+            cost_usd: None,
+            tool_calls: self.state.tool_calls,
+            session_messages: Vec::new(),
+        };
+        match event {
+            Event::Result(result) => {
+                ending.status = RunStatus::Succeeded;
+                ending.final_text = Some(result.text.clone());
+                ending.cost_usd = result.cost_usd;
+                let said = self
+                    .request
+                    .iter()
+                    .filter(|message| message.role != Role::System)
+                    .cloned();
+                let answer = PromptMessage {
+                    role: Role::Assistant,
+                    content: result.text.clone(),
+                };
+                ending.session_messages = said.chain([answer]).collect();
+            }
+            Event::Error(error) => {
+                ending.error = Some(error.error.clone());
+                ending.failure = Some(run::failure(error));
+                ending.final_text = error.partial_text.clone();
+                (ending.tokens, ending.turns, ending.cost_usd) =
+                    (error.tokens, error.turns, error.cost_usd);
+            }
+            Event::Cancelled(receipt) => {
+                ending.status = RunStatus::Cancelled;
+                (ending.tokens, ending.turns, ending.cost_usd) =
+                    (receipt.tokens, receipt.turns, receipt.cost_usd);
+                ending.cancel = Some(receipt.clone());
+            }
+            _ => {}
+        }
+        ending
+    }
+
+    /// When `budgets.maxWallMs` is used up.
+    fn wall_deadline(&self) -> Option<Millis> {
+        let limit = i64::try_from(self.state.plan.budgets.max_wall_ms?).unwrap_or(i64::MAX);
+        Some(Millis(self.started_at.0.saturating_add(limit)))
+    }
+
+    fn out_of_time(&self) -> ModelError {
+        let limit = self.state.plan.budgets.max_wall_ms.unwrap_or_default();
+        let mut error = ModelError::new(
+            ErrorClass::LocalTimeout,
+            format!("budgets.maxWallMs ({limit} ms) is used up"),
+        );
+        error.retryable = false;
+        error
+    }
+}
+
+/// The status of a run that is not over.
+fn status_of(state: &RunState) -> RunStatus {
+    let asked = |call: &run::Call| matches!(call.state, run::CallState::Asked { .. });
+    if state.calls.iter().any(asked) {
+        RunStatus::WaitingTool
+    } else {
+        RunStatus::Running
+    }
+}
+
+fn call_of(event: &Event) -> Option<String> {
+    match event {
+        Event::LocalToolResultIn(result) => Some(result.tool_use_id.clone()),
+        _ => None,
+    }
+}
+
+/// What a driver is made from.
+pub(crate) struct Start {
+    pub(crate) claim: Claim,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Arc<dyn ToolHost>,
+    pub(crate) context: ToolContext,
+    pub(crate) request: Vec<PromptMessage>,
+    pub(crate) doorbell: Arc<Doorbell>,
+}
+
+impl Driver {
+    /// Folds a claimed run's log and makes its driver.
+    pub(crate) fn new(
+        start: Start,
+        store: Arc<dyn Store>,
+        hub: &Arc<Hub>,
+        settings: DriverSettings,
+        tokens: (CancellationToken, CancellationToken),
+    ) -> Self {
+        let Start {
+            claim,
+            plan,
+            model,
+            tools,
+            context,
+            request,
+            doorbell,
+        } = start;
+        let (stop, kill) = tokens;
+        let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
+        let last_seq = claim
+            .log
+            .iter()
+            .map(|entry| entry.chunk.last_seq)
+            .max()
+            .unwrap_or(0);
+        let mut state = RunState::new(plan);
+        for entry in &claim.log {
+            fold(&mut state, entry);
+        }
+        let mut journal = Journal::new(
+            Arc::clone(&store),
+            live,
+            claim.lease,
+            last_seq,
+            kill.clone(),
+        );
+        // What the row says follows from the log. Writing it again would cost every claim a commit.
+        journal.status = Some(status_of(&state));
+        Self {
+            state,
+            journal,
+            mailbox: Mailbox::new(store, claim.lease.run, doorbell, claim.mail),
+            model,
+            tools,
+            context,
+            settings,
+            clock: Clock,
+            started_at: claim.started_at,
+            request,
+            stop,
+            kill,
+            attempts: claim.attempts,
+        }
+    }
+}

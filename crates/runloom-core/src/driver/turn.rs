@@ -1,0 +1,390 @@
+//! One turn: the model is called, its deltas are written and shown, its end is recorded.
+
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, TextDelta};
+use runloom_protocol::outcome::{ErrorClass, RunCancelled, Tokens, finish_reason};
+use runloom_protocol::resource::RunStatus;
+use tracing::debug;
+
+use super::journal::Writing;
+use super::{Abandon, Driver};
+use crate::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelRequest, ModelStream};
+use crate::ports::store::Next;
+use crate::run::{CallPlan, Note, Spent};
+
+/// Longest text of one turn; a model that says more is broken.
+const MAX_TURN_BYTES: usize = 8 * 1024 * 1024;
+/// Most calls of one turn.
+const MAX_CALLS: usize = 256;
+/// Frames that may wait for the store before the provider is no longer read.
+const MAX_PENDING_BYTES: usize = 256 * 1024;
+/// First pause before a retry; doubled each time, with full jitter.
+const BACKOFF_FIRST: Duration = Duration::from_millis(500);
+/// Longest pause, also for a provider's own hint: past it the run fails and says when to come back.
+const BACKOFF_LONGEST: Duration = Duration::from_secs(60);
+
+/// How a turn ended.
+pub(super) enum TurnEnd {
+    /// It is recorded.
+    Complete,
+    /// The call failed for good.
+    Failed(ModelError, Spent),
+    /// A cancel came.
+    Cancelled(RunCancelled, Spent),
+    /// The process stops; the turn will be called again elsewhere.
+    Stopped,
+}
+
+/// What has come of a turn so far.
+#[derive(Default)]
+struct Progress {
+    text: String,
+    calls: Vec<CallRequest>,
+    tokens: Tokens,
+    shown: bool,
+}
+
+impl Progress {
+    fn spent(self) -> Spent {
+        Spent {
+            tokens: self.tokens,
+            turns: 1,
+            partial_text: Some(self.text),
+        }
+    }
+}
+
+/// What one attempt at a turn came to.
+enum Attempt {
+    Done(Progress, Done),
+    Broken(Progress, ModelError),
+    Interrupted(Progress, TurnInterrupt),
+}
+
+pub(super) enum TurnInterrupt {
+    Cancel(RunCancelled),
+    Stop,
+    OutOfTime,
+}
+
+impl Driver {
+    /// Calls the model until a turn is complete or has failed. Retries only before anything was shown.
+    pub(super) async fn turn(&mut self, plan: CallPlan) -> Result<TurnEnd, Abandon> {
+        self.journal.set_status(RunStatus::Running);
+        let mut retries = 0;
+        loop {
+            match self.attempt(plan).await? {
+                Attempt::Done(progress, done) => {
+                    self.complete(plan, progress, done)?;
+                    return Ok(TurnEnd::Complete);
+                }
+                Attempt::Interrupted(progress, TurnInterrupt::Cancel(mut receipt)) => {
+                    receipt.interrupted.insert(0, "model".to_owned());
+                    return Ok(TurnEnd::Cancelled(receipt, progress.spent()));
+                }
+                Attempt::Interrupted(_, TurnInterrupt::Stop) => return Ok(TurnEnd::Stopped),
+                Attempt::Interrupted(progress, TurnInterrupt::OutOfTime) => {
+                    return Ok(TurnEnd::Failed(self.out_of_time(), progress.spent()));
+                }
+                Attempt::Broken(progress, error) => {
+                    let pause = backoff(retries, error.retry_after);
+                    let again =
+                        error.retryable && !progress.shown && retries < self.settings.model_retries;
+                    if !again || pause > BACKOFF_LONGEST {
+                        return Ok(TurnEnd::Failed(error, progress.spent()));
+                    }
+                    debug!(
+                        class = error.class.as_str(),
+                        ?pause,
+                        "calling the model again"
+                    );
+                    retries += 1;
+                    if let Some(interrupt) = self.pause(pause).await? {
+                        return Ok(match interrupt {
+                            TurnInterrupt::Cancel(receipt) => {
+                                TurnEnd::Cancelled(receipt, progress.spent())
+                            }
+                            TurnInterrupt::Stop => TurnEnd::Stopped,
+                            TurnInterrupt::OutOfTime => {
+                                TurnEnd::Failed(self.out_of_time(), progress.spent())
+                            }
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// One call, from the request to its end.
+    async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
+        let mut progress = Progress::default();
+        let model = std::sync::Arc::clone(&self.model);
+        let mut opening = model.call(self.request_of(plan));
+        let mut writing: Option<Writing> = None;
+        let mut stream = loop {
+            self.begin_writing(&mut writing)?;
+            tokio::select! {
+                opened = &mut opening => match opened {
+                    Ok(stream) => break stream,
+                    Err(error) => {
+                        finish_writing(&mut writing).await?;
+                        return Ok(Attempt::Broken(progress, error));
+                    }
+                },
+                written = written(&mut writing) => { written?; }
+                interrupt = self.interrupt() => if let Some(interrupt) = interrupt? {
+                    finish_writing(&mut writing).await?;
+                    return Ok(Attempt::Interrupted(progress, interrupt));
+                },
+            }
+        };
+        drop(opening);
+        let end = self
+            .read_stream(&mut stream, &mut progress, &mut writing)
+            .await?;
+        // The connection closes here, before anything else is done.
+        drop(stream);
+        finish_writing(&mut writing).await?;
+        Ok(match end {
+            StreamEnd::Done(done) => Attempt::Done(progress, done),
+            StreamEnd::Broken(error) => Attempt::Broken(progress, error),
+            StreamEnd::Interrupted(interrupt) => Attempt::Interrupted(progress, interrupt),
+        })
+    }
+
+    async fn read_stream(
+        &mut self,
+        stream: &mut ModelStream,
+        progress: &mut Progress,
+        writing: &mut Option<Writing>,
+    ) -> Result<StreamEnd, Abandon> {
+        loop {
+            let room = self.journal.pending_bytes() < MAX_PENDING_BYTES;
+            let item = tokio::select! {
+                biased;
+                written = written(writing) => { written?; None }
+                interrupt = self.interrupt() => match interrupt? {
+                    Some(interrupt) => return Ok(StreamEnd::Interrupted(interrupt)),
+                    None => None,
+                },
+                item = stream.next(), if room => Some(item),
+            };
+            // What has already arrived is written together.
+            let mut next = item;
+            while let Some(item) = next {
+                if let Some(end) = self.take(item, progress)? {
+                    return Ok(end);
+                }
+                next = if self.journal.pending_bytes() < MAX_PENDING_BYTES {
+                    stream.next().now_or_never()
+                } else {
+                    None
+                };
+            }
+            self.begin_writing(writing)?;
+        }
+    }
+
+    /// Takes one item of the stream; returns the end when it is one.
+    fn take(
+        &mut self,
+        item: Option<Result<ModelEvent, ModelError>>,
+        progress: &mut Progress,
+    ) -> Result<Option<StreamEnd>, Abandon> {
+        let broken = |message: &str| {
+            Ok(Some(StreamEnd::Broken(ModelError::new(
+                ErrorClass::Server,
+                message,
+            ))))
+        };
+        match item {
+            Some(Ok(ModelEvent::Text(text))) => {
+                if progress.text.len() + text.len() > MAX_TURN_BYTES {
+                    return broken("the model's answer is larger than this server accepts");
+                }
+                if !text.is_empty() {
+                    progress.shown = true;
+                    progress.text.push_str(&text);
+                    self.record(Event::AssistantDelta(TextDelta { text }))?;
+                }
+            }
+            Some(Ok(ModelEvent::Thinking(text))) => {
+                if !text.is_empty()
+                    && self
+                        .state
+                        .plan
+                        .reasoning_level
+                        .is_some_and(|level| level > 0)
+                {
+                    progress.shown = true;
+                    self.record(Event::ThinkingDelta(TextDelta { text }))?;
+                }
+            }
+            Some(Ok(ModelEvent::Call(call))) => {
+                if progress.calls.len() == MAX_CALLS {
+                    return broken(
+                        "the model made more calls in one turn than this server accepts",
+                    );
+                }
+                progress.calls.push(call);
+            }
+            Some(Ok(ModelEvent::Usage(tokens))) => progress.tokens = tokens,
+            Some(Ok(ModelEvent::Done(done))) => return Ok(Some(StreamEnd::Done(done))),
+            Some(Err(error)) => return Ok(Some(StreamEnd::Broken(error))),
+            None => return broken("the provider's stream ended without its final frame"),
+        }
+        Ok(None)
+    }
+
+    /// Records a complete turn. The draft is written together with what follows from it.
+    fn complete(
+        &mut self,
+        plan: CallPlan,
+        mut progress: Progress,
+        mut done: Done,
+    ) -> Result<(), Abandon> {
+        if !plan.tools_enabled && !progress.calls.is_empty() {
+            // Nobody will answer calls of a turn without tools, so the log does not show any.
+            progress.calls.clear();
+            done.state = None;
+            if done.finish_reason == finish_reason::TOOL_USE {
+                done.finish_reason = finish_reason::END_TURN.to_owned();
+            }
+        }
+        let suffix = self
+            .state
+            .plan
+            .run
+            .as_str()
+            .trim_start_matches("run_")
+            .to_owned();
+        let call_ids = progress.calls.iter().map(|call| call.id.clone()).collect();
+        let tool_calls: Vec<RequestedCall> = (1..)
+            .zip(progress.calls)
+            .map(|(place, call)| RequestedCall {
+                id: format!("tu_{suffix}_{}_{place}", plan.turn),
+                name: call.name,
+                input: call.input,
+            })
+            .collect();
+        let finish = if tool_calls.is_empty() || done.finish_reason != finish_reason::END_TURN {
+            done.finish_reason
+        } else {
+            finish_reason::TOOL_USE.to_owned()
+        };
+        self.record(Event::AssistantMessage(AssistantMessage {
+            text: progress.text,
+            turn: plan.turn,
+            finish_reason: Some(finish),
+            tool_calls,
+            model: Some(self.state.plan.model.id.clone()),
+        }))?;
+        self.note(Note::Turn {
+            tokens: progress.tokens,
+            call_ids,
+            state: done.state,
+            structured: done.structured,
+        });
+        Ok(())
+    }
+
+    fn request_of(&self, plan: CallPlan) -> ModelRequest {
+        let fixed = &self.state.plan;
+        ModelRequest {
+            system: fixed.system.clone(),
+            messages: self.state.messages.clone(),
+            tools: self.state.toolbox.declarations(),
+            tools_enabled: plan.tools_enabled,
+            reasoning_level: fixed.reasoning_level,
+            output_schema: fixed.output.as_ref().map(|(schema, _)| schema.clone()),
+            force_output: plan.force_output,
+            max_output_tokens: plan.max_output_tokens,
+            cache_key: fixed.run.as_str().into(),
+        }
+    }
+
+    fn begin_writing(&mut self, writing: &mut Option<Writing>) -> Result<(), Abandon> {
+        if writing.is_none() && !self.journal.is_clean() {
+            *writing = Some(self.journal.begin(Next::Keep)?);
+        }
+        Ok(())
+    }
+
+    /// Resolves when something outside ends the turn, or when mail came that does not (`None`).
+    pub(super) async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
+        let wall = self
+            .wall_deadline()
+            .map(|deadline| self.clock.until(deadline));
+        let out_of_time = async {
+            match wall {
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.mailbox.rung() => {}
+            () = self.kill.cancelled() => return Ok(Some(TurnInterrupt::Stop)),
+            () = out_of_time => return Ok(Some(TurnInterrupt::OutOfTime)),
+        }
+        let mail = self.mailbox.take(&self.kill).await?.unwrap_or_default();
+        Ok(self.accept(mail)?.map(TurnInterrupt::Cancel))
+    }
+
+    /// Waits before a retry.
+    async fn pause(&mut self, pause: Duration) -> Result<Option<TurnInterrupt>, Abandon> {
+        let until = tokio::time::Instant::now() + pause;
+        let stop = self.stop.clone();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return Ok(None),
+                () = stop.cancelled() => return Ok(Some(TurnInterrupt::Stop)),
+                interrupt = self.interrupt() => if let Some(interrupt) = interrupt? {
+                    return Ok(Some(interrupt));
+                },
+            }
+        }
+    }
+}
+
+enum StreamEnd {
+    Done(Done),
+    Broken(ModelError),
+    Interrupted(TurnInterrupt),
+}
+
+/// Resolves when the batch on its way is durable; never when there is none.
+async fn written(writing: &mut Option<Writing>) -> Result<(), Abandon> {
+    match writing {
+        Some(future) => {
+            let result = future.await;
+            *writing = None;
+            result.map(drop)
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn finish_writing(writing: &mut Option<Writing>) -> Result<(), Abandon> {
+    match writing.take() {
+        Some(future) => future.await.map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Exponential with full jitter, or what the provider asked for.
+fn backoff(retries: u32, hint: Option<Duration>) -> Duration {
+    if let Some(hint) = hint {
+        return hint;
+    }
+    let ceiling = BACKOFF_FIRST
+        .saturating_mul(2_u32.saturating_pow(retries))
+        .min(BACKOFF_LONGEST);
+    let mut random = [0_u8; 4];
+    // Without randomness the longest pause is the safe one.
+    if getrandom::fill(&mut random).is_err() {
+        return ceiling;
+    }
+    ceiling.mul_f64(f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX))
+}

@@ -1,0 +1,233 @@
+//! Why a use case refused or failed, without a word about transport. What a caller may read is in the message; what only
+//! the operator may read is in the source.
+
+use std::time::Duration;
+
+use runloom_protocol::error::Issue;
+
+use crate::ports::store::{StoreError, StoreErrorKind};
+use crate::service::rate::RateState;
+
+/// Result of use cases.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// How long a client should wait before it tries again when nothing better is known.
+const RETRY_SOON: Duration = Duration::from_secs(1);
+
+/// Why a use case did not do what was asked. A refused request changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request carries no credential.
+    #[error("API key or OAuth access token required")]
+    MissingCredential,
+    /// The credential is unknown, expired or revoked; which one is nobody's business.
+    #[error("Invalid API key or OAuth access token")]
+    InvalidCredential,
+    /// The key is good, but for another door.
+    #[error("This API key is not for the Developer API")]
+    WrongKeyUsage,
+    /// The workspace's plan lacks the feature that the credential needs.
+    #[error("The plan of this workspace has no {}", .feature.label())]
+    PlanLacks {
+        /// What is missing.
+        feature: PlanFeature,
+    },
+    /// The path names another workspace than the credential's.
+    #[error("Workspace path does not match this credential")]
+    SlugMismatch {
+        /// The credential's own workspace.
+        slug: String,
+    },
+    /// The credential may not do this.
+    #[error("{message}")]
+    Forbidden {
+        /// What it may not do.
+        message: String,
+    },
+    /// No such thing in this workspace.
+    #[error("No such {what}")]
+    NotFound {
+        /// The kind of thing, like `run`.
+        what: &'static str,
+    },
+    /// The request violates the contract.
+    #[error("{}", summary(.0))]
+    Invalid(Vec<Issue>),
+    /// `modelId` names no model, or several.
+    #[error("{message}")]
+    InvalidModel {
+        /// What was looked for.
+        message: String,
+        /// Catalog ids that may have been meant; may be empty.
+        candidates: Vec<String>,
+    },
+    /// A plugin tool is not installed.
+    #[error("{message}")]
+    InvalidPlugin {
+        /// Which one.
+        message: String,
+    },
+    /// The tool call is unknown, was answered, or timed out.
+    #[error("No tool call with this id waits for an answer")]
+    UnknownToolUse,
+    /// The run has ended.
+    #[error("The run has ended")]
+    RunTerminal,
+    /// The session has ended.
+    #[error("The session has ended; create another")]
+    SessionEnded,
+    /// The idempotency key came before with another request.
+    #[error("This Idempotency-Key was used with another request")]
+    IdempotencyKeyReused,
+    /// The request contradicts what is there.
+    #[error("{message}")]
+    Conflict {
+        /// What it contradicts.
+        message: String,
+    },
+    /// Too many requests in this minute.
+    #[error(
+        "Too many requests: {} per minute in bucket `{}`",
+        .0.limit,
+        .0.bucket
+    )]
+    RateLimited(RateState),
+    /// The server, or something behind it, cannot do this now.
+    #[error("{message}")]
+    Unavailable {
+        /// What is away, in words for a client.
+        message: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// A defect or a broken database. The source is for the operator only.
+    #[error("The server failed inside")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// One violation at one place.
+    #[must_use]
+    pub fn invalid(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid(vec![Issue {
+            path: path.into(),
+            message: message.into(),
+        }])
+    }
+
+    /// A failure that only the operator can read.
+    #[must_use]
+    pub fn internal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Internal(source.into())
+    }
+}
+
+/// A feature that a workspace's plan may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanFeature {
+    /// `apiKeys`.
+    ApiKeys,
+    /// `oauthApps`.
+    OauthApps,
+}
+
+impl PlanFeature {
+    /// Every feature that can be switched off.
+    pub const ALL: [Self; 2] = [Self::ApiKeys, Self::OauthApps];
+
+    /// The word in [`crate::ports::store::WorkspaceRow::without`].
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiKeys => "apiKeys",
+            Self::OauthApps => "oauthApps",
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::ApiKeys => "API keys",
+            Self::OauthApps => "OAuth apps",
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error.kind {
+            StoreErrorKind::Unavailable => {
+                // The client learns that waiting helps; the cause is logged here because it does not travel any further.
+                tracing::warn!(error = %Chain(&error), "the store is unavailable");
+                Self::Unavailable {
+                    message: "The store is busy or unreachable; try again shortly.".to_owned(),
+                    retry_after: RETRY_SOON,
+                }
+            }
+            StoreErrorKind::Broken => Self::Internal(Box::new(error)),
+        }
+    }
+}
+
+/// Shows an error with all its causes, for logs.
+#[derive(Debug)]
+pub struct Chain<'a>(pub &'a (dyn std::error::Error + 'static));
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+fn summary(issues: &[Issue]) -> String {
+    match issues {
+        [] => "The request is not valid".to_owned(),
+        [only] => only.to_string(),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store_error(kind: StoreErrorKind) -> StoreError {
+        StoreError {
+            kind,
+            message: "cannot write page 7".to_owned(),
+            source: Some("disk I/O error".into()),
+        }
+    }
+
+    #[test]
+    fn a_busy_store_can_be_tried_again_and_tells_nothing() {
+        let error = Error::from(store_error(StoreErrorKind::Unavailable));
+        assert!(matches!(&error, Error::Unavailable { retry_after, .. } if !retry_after.is_zero()));
+        assert!(!error.to_string().contains("page 7"));
+    }
+
+    #[test]
+    fn a_broken_store_shows_its_chain_only_to_the_operator() {
+        let error = Error::from(store_error(StoreErrorKind::Broken));
+        assert!(!error.to_string().contains("page 7"));
+        assert_eq!(
+            Chain(&error).to_string(),
+            "The server failed inside: cannot write page 7: disk I/O error"
+        );
+    }
+
+    #[test]
+    fn several_violations_are_counted() {
+        let issue = |path: &str| Issue {
+            path: path.to_owned(),
+            message: "is wrong".to_owned(),
+        };
+        let error = Error::Invalid(vec![issue("a"), issue("b"), issue("c")]);
+        assert_eq!(error.to_string(), "a: is wrong (and 2 more)");
+    }
+}

@@ -1,0 +1,174 @@
+//! The hub: live runs of this process, and those who watch them.
+//!
+//! A driver publishes each chunk after it is durable; subscribers read by `seq`: from the ring what it still holds, from the
+//! store what is older, then they wait for the head to move. A slow subscriber costs no memory: it falls back to the store.
+
+mod subscription;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use runloom_protocol::id::RunId;
+use tokio::sync::watch;
+
+use crate::ports::store::{Chunk, RunNo, WorkspaceNo};
+
+pub use subscription::{EventStream, subscribe};
+
+/// Bytes of recent frames that a live run keeps in memory. A reconnecting client usually misses less than this; the store has the
+/// rest.
+const RING_BYTES: usize = 8 * 1024;
+
+/// The live runs of this process.
+#[derive(Debug, Default)]
+pub struct Hub {
+    runs: Mutex<HashMap<RunId, Weak<LiveRun>>>,
+    subscribers: AtomicUsize,
+}
+
+/// One run that somebody drives or watches.
+#[derive(Debug)]
+pub struct LiveRun {
+    /// Its row number.
+    pub no: RunNo,
+    /// Its owner.
+    pub workspace: WorkspaceNo,
+    id: RunId,
+    hub: Weak<Hub>,
+    ring: Mutex<Ring>,
+    head: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    chunks: VecDeque<Chunk>,
+    bytes: usize,
+    /// The run is over: nothing comes after what is stored.
+    ended: bool,
+}
+
+/// What the ring can say about the events after a number.
+enum Recent {
+    /// These.
+    Chunks(Vec<Chunk>),
+    /// There are none yet.
+    Nothing,
+    /// The ring does not reach back that far.
+    Unknown,
+}
+
+impl Hub {
+    /// The live run with this id, made if it is not there.
+    #[must_use]
+    pub fn open(self: &Arc<Self>, id: &RunId, no: RunNo, workspace: WorkspaceNo) -> Arc<LiveRun> {
+        let mut runs = lock(&self.runs);
+        if let Some(live) = runs.get(id).and_then(Weak::upgrade) {
+            return live;
+        }
+        let live = Arc::new(LiveRun {
+            no,
+            workspace,
+            id: id.clone(),
+            hub: Arc::downgrade(self),
+            ring: Mutex::default(),
+            head: watch::Sender::new(0),
+        });
+        runs.insert(id.clone(), Arc::downgrade(&live));
+        live
+    }
+
+    /// The live run with this id, if somebody drives or watches it.
+    #[must_use]
+    pub fn find(&self, id: &RunId) -> Option<Arc<LiveRun>> {
+        lock(&self.runs).get(id).and_then(Weak::upgrade)
+    }
+
+    /// How many runs are driven or watched now.
+    #[must_use]
+    pub fn live_runs(&self) -> usize {
+        lock(&self.runs).len()
+    }
+
+    /// How many streams are open now.
+    #[must_use]
+    pub fn subscribers(&self) -> usize {
+        self.subscribers.load(Ordering::Relaxed)
+    }
+}
+
+impl LiveRun {
+    /// Shows a durable chunk to those who watch.
+    pub fn publish(&self, chunk: Chunk) {
+        let last_seq = chunk.last_seq;
+        {
+            let mut ring = lock(&self.ring);
+            // After a detour over another worker there is a hole; the store has what is missing.
+            let follows = |last: &Chunk| last.last_seq + 1 == chunk.first_seq;
+            if !ring.chunks.back().is_some_and(follows) {
+                ring.chunks.clear();
+                ring.bytes = 0;
+            }
+            ring.ended |= chunk.terminal;
+            ring.bytes += chunk.frames.len();
+            ring.chunks.push_back(chunk);
+            while ring.bytes > RING_BYTES && ring.chunks.len() > 1 {
+                if let Some(old) = ring.chunks.pop_front() {
+                    ring.bytes -= old.frames.len();
+                }
+            }
+        }
+        self.head.send_replace(last_seq);
+    }
+
+    /// Tells that the run's row has a terminal status.
+    pub fn set_ended(&self) {
+        lock(&self.ring).ended = true;
+    }
+
+    /// Once true, the store holds the whole log.
+    fn has_ended(&self) -> bool {
+        lock(&self.ring).ended
+    }
+
+    fn recent(&self, after: u64) -> Recent {
+        let ring = lock(&self.ring);
+        let (Some(first), Some(last)) = (ring.chunks.front(), ring.chunks.back()) else {
+            return Recent::Unknown;
+        };
+        if after + 1 < first.first_seq || after > last.last_seq {
+            return Recent::Unknown;
+        }
+        let newer: Vec<Chunk> = ring
+            .chunks
+            .iter()
+            .filter(|chunk| chunk.last_seq > after)
+            .cloned()
+            .collect();
+        if newer.is_empty() {
+            Recent::Nothing
+        } else {
+            Recent::Chunks(newer)
+        }
+    }
+}
+
+impl Drop for LiveRun {
+    fn drop(&mut self) {
+        if let Some(hub) = self.hub.upgrade() {
+            let mut runs = lock(&hub.runs);
+            // Another one may have been opened between the last owner's end and this lock.
+            if runs
+                .get(&self.id)
+                .is_some_and(|live| live.strong_count() == 0)
+            {
+                runs.remove(&self.id);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The guarded sections only move whole values, so a panic elsewhere leaves nothing half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

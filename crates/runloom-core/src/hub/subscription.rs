@@ -1,0 +1,143 @@
+//! One subscriber's view of a run: replay, then the live tail, gapless and in order.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use memchr::memmem;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Hub, LiveRun, Recent};
+use crate::ports::store::{Chunk, Store};
+
+/// How much is read from the store at once.
+const PAGE_BYTES: usize = 256 * 1024;
+
+/// SSE frames, whole, as they are stored. Ends after the terminal event, or early when the server stops or its store fails; a
+/// client then resumes elsewhere.
+pub type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// Streams a run's events after `after`.
+#[must_use]
+pub fn subscribe(
+    hub: &Arc<Hub>,
+    live: Arc<LiveRun>,
+    store: Arc<dyn Store>,
+    after: u64,
+    stop: CancellationToken,
+) -> EventStream {
+    hub.subscribers.fetch_add(1, Ordering::Relaxed);
+    let head = live.head.subscribe();
+    let subscription = Subscription {
+        head,
+        live,
+        store,
+        cursor: after,
+        backlog: VecDeque::new(),
+        over: false,
+        stop,
+        _count: Count(Arc::clone(hub)),
+    };
+    Box::pin(stream::unfold(
+        subscription,
+        |mut subscription| async move {
+            let frames = subscription.next().await?;
+            Some((frames, subscription))
+        },
+    ))
+}
+
+struct Subscription {
+    live: Arc<LiveRun>,
+    head: watch::Receiver<u64>,
+    store: Arc<dyn Store>,
+    cursor: u64,
+    backlog: VecDeque<Chunk>,
+    over: bool,
+    stop: CancellationToken,
+    _count: Count,
+}
+
+struct Count(Arc<Hub>);
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.0.subscribers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Subscription {
+    async fn next(&mut self) -> Option<Bytes> {
+        while !self.over {
+            if let Some(chunk) = self.backlog.pop_front() {
+                if let Some(frames) = self.take(chunk) {
+                    return Some(frames);
+                }
+                continue;
+            }
+            // Subscribed first, read second: whatever is committed after the read moves the head.
+            self.head.borrow_and_update();
+            let ended = self.live.has_ended();
+            match self.live.recent(self.cursor) {
+                Recent::Chunks(chunks) => self.backlog = chunks.into(),
+                Recent::Nothing if ended => self.over = true,
+                Recent::Nothing => self.wait().await,
+                Recent::Unknown => self.read_store(ended).await,
+            }
+        }
+        None
+    }
+
+    /// The part of a chunk that is new to this subscriber.
+    fn take(&mut self, chunk: Chunk) -> Option<Bytes> {
+        if chunk.last_seq <= self.cursor {
+            return None;
+        }
+        let known = self
+            .cursor
+            .saturating_sub(chunk.first_seq.saturating_sub(1));
+        self.cursor = chunk.last_seq;
+        self.over = chunk.terminal;
+        Some(skip_frames(chunk.frames, known))
+    }
+
+    /// `ended` was read before, so that an empty answer is the end and not the moment before the last event.
+    async fn read_store(&mut self, ended: bool) {
+        match self
+            .store
+            .read_log(self.live.no, self.cursor, PAGE_BYTES)
+            .await
+        {
+            Ok(chunks) if !chunks.is_empty() => self.backlog = chunks.into(),
+            Ok(_) if ended => self.over = true,
+            Ok(_) => self.wait().await,
+            Err(error) => {
+                warn!(%error, "a stream ends early because the log cannot be read");
+                self.over = true;
+            }
+        }
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.head.changed() => {}
+            () = self.stop.cancelled() => self.over = true,
+        }
+    }
+}
+
+fn skip_frames(frames: Bytes, count: u64) -> Bytes {
+    let mut start = 0;
+    for _ in 0..count {
+        match memmem::find(&frames[start..], b"\n\n") {
+            Some(end) => start += end + 2,
+            None => return Bytes::new(),
+        }
+    }
+    frames.slice(start..)
+}

@@ -1,0 +1,262 @@
+//! From a stored spec to a plan the machine can run.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use runloom_protocol::id::RunId;
+use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
+use runloom_protocol::spec::{AgentSpec, LoopDetection, PromptMessage, Role};
+use runloom_protocol::tools::ToolRef;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::catalog::{Catalog, CatalogModel};
+use crate::error::{Error, Result};
+use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
+use crate::run::{Plan, Price, default_tool_budgets};
+use crate::schema::SchemaCache;
+use crate::toolbox::Toolbox;
+use crate::vault::Vault;
+
+/// What is stored of a run's request: everything that is needed to plan it again after a restart.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StoredRun {
+    /// Slug of the workspace, whose models it may use.
+    pub workspace: String,
+    /// Catalog id of the model.
+    pub model: String,
+    /// The agent, with every override applied.
+    pub spec: AgentSpec,
+    /// The request's own messages.
+    pub messages: Vec<PromptMessage>,
+}
+
+/// A plan and the model that carries it out.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// What the machine needs.
+    pub plan: Arc<Plan>,
+    /// What the driver calls.
+    pub model: Arc<dyn Model>,
+    /// Slug of the workspace.
+    pub workspace: Arc<str>,
+    /// The tools of the spec, header values in clear.
+    pub refs: Arc<Vec<ToolRef>>,
+}
+
+impl StoredRun {
+    /// The same with the header values of its tools sealed, as it is stored.
+    ///
+    /// # Errors
+    /// When nothing can be sealed.
+    pub fn sealed(&self, vault: &Vault) -> Result<Self> {
+        self.map_headers(|place, value| vault.seal(place, value).map_err(Error::internal))
+    }
+
+    /// The same with the header values of its tools in clear, as it is used.
+    ///
+    /// # Errors
+    /// When it was sealed with another master key.
+    pub fn opened(&self, vault: &Vault) -> Result<Self> {
+        self.map_headers(|place, value| vault.open(place, value).map_err(Error::internal))
+    }
+
+    fn map_headers(&self, change: impl Fn(&str, &str) -> Result<String>) -> Result<Self> {
+        let mut changed = self.clone();
+        for (index, tool) in changed.spec.tools.iter_mut().enumerate() {
+            for (name, value) in tool.headers_mut().into_iter().flatten() {
+                *value = change(&format!("{}/tools[{index}]/{name}", self.workspace), value)?;
+            }
+        }
+        Ok(changed)
+    }
+}
+
+/// Makes plans.
+#[derive(Debug)]
+pub struct Planner {
+    /// The models.
+    pub catalog: Arc<Catalog>,
+    /// Compiled schemas.
+    pub schemas: Arc<SchemaCache>,
+    /// Seals the secrets of stored specs.
+    pub vault: Vault,
+    /// Tool turns when the spec does not say.
+    pub max_tool_turns: u32,
+}
+
+impl Planner {
+    /// Plans a run. Compiling strangers' schemas may take a while, so it happens off the async threads.
+    ///
+    /// # Errors
+    /// When the spec cannot be run: its model is unknown, or a schema is refused.
+    pub async fn plan(
+        self: &Arc<Self>,
+        id: RunId,
+        stored: StoredRun,
+        history: Vec<PromptMessage>,
+    ) -> Result<Planned> {
+        if stored.spec.tools.is_empty() && stored.spec.output_schema.is_none() {
+            return self.plan_now(id, &stored, &history);
+        }
+        let planner = Arc::clone(self);
+        tokio::task::spawn_blocking(move || planner.plan_now(id, &stored, &history))
+            .await
+            .unwrap_or_else(|panic| Err(Error::internal(panic)))
+    }
+
+    /// A plan for a run that can no longer be run: its only turn fails with the reason.
+    #[must_use]
+    pub fn unplannable(&self, id: RunId, model: &str, reason: String) -> Planned {
+        let info = ModelInfo {
+            id: model.to_owned(),
+            provider: "unknown".to_owned(),
+            vendor_model_id: model.to_owned(),
+            reasoning_effort: None,
+        };
+        let plan = Plan {
+            run: id,
+            system: "".into(),
+            opening: Vec::new(),
+            toolbox: Arc::new(Toolbox::empty()),
+            has_server_tools: false,
+            schemas: Arc::clone(&self.schemas),
+            reasoning_level: None,
+            output: None,
+            model: info,
+            capabilities: Capabilities::default(),
+            price: None,
+            max_tool_turns: self.max_tool_turns,
+            loop_detection: LoopDetection::default(),
+            tool_budgets: default_tool_budgets(None),
+            budgets: runloom_protocol::spec::Budgets::default(),
+        };
+        Planned {
+            plan: Arc::new(plan),
+            model: Arc::new(NoModel { reason }),
+            workspace: "".into(),
+            refs: Arc::default(),
+        }
+    }
+
+    fn plan_now(
+        &self,
+        id: RunId,
+        stored: &StoredRun,
+        history: &[PromptMessage],
+    ) -> Result<Planned> {
+        let spec = &stored.spec;
+        let model = self
+            .catalog
+            .resolve(&stored.workspace, Some(&stored.model))?;
+        let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
+        let output = match &spec.output_schema {
+            None => None,
+            Some(output) => {
+                let schema = Value::Object(output.schema.clone());
+                let validator = self.schemas.compile(&schema).map_err(|error| {
+                    Error::invalid(
+                        format!("outputSchema.schema{}", error.path),
+                        error.message.clone(),
+                    )
+                })?;
+                Some((Arc::new(output.clone()), validator))
+            }
+        };
+        let plan = Plan {
+            run: id,
+            system: system_prompt(spec, &stored.messages).into(),
+            opening: opening(history, &stored.messages),
+            toolbox: Arc::new(toolbox),
+            has_server_tools: spec.tools.iter().any(ToolRef::is_server_resolved),
+            schemas: Arc::clone(&self.schemas),
+            reasoning_level: spec.reasoning_level,
+            output,
+            model: info_of(&model, spec.reasoning_level),
+            capabilities: model.model.capabilities(),
+            price: price_of(&model),
+            max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
+            loop_detection: spec.loop_detection.unwrap_or_default(),
+            tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
+            budgets: spec.budgets.clone(),
+        };
+        Ok(Planned {
+            plan: Arc::new(plan),
+            model: Arc::clone(&model.model),
+            workspace: stored.workspace.as_str().into(),
+            refs: Arc::new(spec.tools.clone()),
+        })
+    }
+}
+
+/// The spec's prompt, then the request's system messages: providers differ in where they take them, so they stand together.
+fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
+    let said = messages
+        .iter()
+        .filter(|message| message.role == Role::System)
+        .map(|message| message.content.as_str());
+    let parts: Vec<&str> = spec
+        .system_prompt
+        .as_deref()
+        .into_iter()
+        .chain(said)
+        .collect();
+    parts.join("\n\n")
+}
+
+fn opening(history: &[PromptMessage], messages: &[PromptMessage]) -> Vec<Message> {
+    let neutral = |message: &PromptMessage| match message.role {
+        Role::System => None,
+        Role::User => Some(Message::User {
+            text: message.content.clone(),
+        }),
+        Role::Assistant => Some(Message::Assistant {
+            text: message.content.clone(),
+            calls: Vec::new(),
+            state: None,
+        }),
+    };
+    history.iter().chain(messages).filter_map(neutral).collect()
+}
+
+fn info_of(model: &CatalogModel, level: Option<u8>) -> ModelInfo {
+    let effort = level
+        .filter(|_| model.model.capabilities().reasoning)
+        .map(|level| effort_of_level(level).to_owned());
+    ModelInfo {
+        id: model.id.clone(),
+        provider: model.provider.clone(),
+        vendor_model_id: model.vendor_model_id.clone(),
+        reasoning_effort: effort,
+    }
+}
+
+fn price_of(model: &CatalogModel) -> Option<Price> {
+    model.pricing.map(|price| Price {
+        input: price.input_per_1m_usd,
+        output: price.output_per_1m_usd,
+        cache_read: price
+            .cache_read_per_1m_usd
+            .unwrap_or(price.input_per_1m_usd),
+    })
+}
+
+/// Stands for a model that is gone.
+#[derive(Debug)]
+struct NoModel {
+    reason: String,
+}
+
+#[async_trait]
+impl Model for NoModel {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    async fn call(&self, _request: ModelRequest) -> std::result::Result<ModelStream, ModelError> {
+        Err(ModelError::new(
+            ErrorClass::InvalidRequest,
+            self.reason.clone(),
+        ))
+    }
+}

@@ -1,0 +1,241 @@
+//! The worker's side: claiming a run, writing its log, leaving it.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use runloom_protocol::id::RunId;
+use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
+use runloom_protocol::resource::RunStatus;
+use runloom_protocol::spec::{PromptMessage, ToolAnswer};
+
+use super::{Millis, RunNo, SessionNo, StoreError, StoreResult, WorkspaceNo};
+
+/// Claiming runs and writing their logs.
+#[async_trait]
+pub trait RunLog: Send + Sync {
+    /// Takes the lease of a run: the epoch rises, the claim is counted in `attempts`, `started_at` is set at the first
+    /// claim, and status `queued` becomes `running`. Refused as [`ClaimOutcome::NotNow`] when the run is over, held by a
+    /// live worker, parked with nothing to do, or behind an earlier live run of its session — unless a cancel is among its
+    /// mail, which needs no turn in the queue. Taking a parked run un-parks it.
+    async fn claim(&self, run: RunNo, worker: &str, now: Millis) -> StoreResult<ClaimOutcome>;
+
+    /// Writes one batch, all of it or nothing, fenced by the lease. See [`Batch`].
+    async fn commit(&self, lease: Lease, batch: Batch) -> Result<Committed, CommitError>;
+
+    /// Mail of the run that came after `after`, oldest first.
+    async fn mail(&self, run: RunNo, after: MailNo) -> StoreResult<Vec<Mail>>;
+
+    /// Chunks of the log that hold events after `seq`, oldest first, at most about `max_bytes` of them (at least one). The
+    /// first chunk may begin before `seq + 1`.
+    async fn read_log(&self, run: RunNo, seq: u64, max_bytes: usize) -> StoreResult<Vec<Chunk>>;
+
+    /// Runs that nobody holds and that have something to do: queued, interrupted by a crash, or parked with a due timer or
+    /// unread mail. Not those behind an earlier live run of their session (unless a cancel waits). Oldest first.
+    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<RunNo>>;
+
+    /// When the earliest timer of a parked run is due.
+    async fn next_timer(&self) -> StoreResult<Option<Millis>>;
+
+    /// Says that the worker lives. Leases of workers that stay silent too long can be claimed by others.
+    async fn heartbeat(&self, worker: &str, now: Millis) -> StoreResult<()>;
+}
+
+/// The right to write one run's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// Which run.
+    pub run: RunNo,
+    /// Rises at every claim.
+    pub epoch: u64,
+}
+
+/// Answer to a claim.
+#[derive(Debug)]
+pub enum ClaimOutcome {
+    /// It is yours.
+    Claimed(Box<Claim>),
+    /// Nothing to do for you.
+    NotNow,
+}
+
+/// Everything a worker needs to go on with a run.
+#[derive(Debug)]
+pub struct Claim {
+    /// The right to write.
+    pub lease: Lease,
+    /// Public id.
+    pub id: RunId,
+    /// Owner.
+    pub workspace: WorkspaceNo,
+    /// The session, when the run is one of its messages.
+    pub session: Option<SessionNo>,
+    /// The stored spec, JSON, as [`super::NewRun::spec`] gave it.
+    pub spec: String,
+    /// The session's messages so far; empty without a session.
+    pub history: Vec<PromptMessage>,
+    /// The whole log so far, oldest first.
+    pub log: Vec<LogEntry>,
+    /// Unread mail, oldest first.
+    pub mail: Vec<Mail>,
+    /// Claims since the last batch that wrote events or notes, or that parked the run, this one included: a run that kills
+    /// its workers is found by this. A lease that is given back with nothing written does not reset it.
+    pub attempts: u32,
+    /// When the run was accepted.
+    pub created_at: Millis,
+    /// When it was first claimed.
+    pub started_at: Millis,
+}
+
+/// A piece of the log: consecutive events as the bytes that are streamed, written together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Number of the first event.
+    pub first_seq: u64,
+    /// Number of the last event.
+    pub last_seq: u64,
+    /// The last event ends the run.
+    pub terminal: bool,
+    /// SSE frames.
+    pub frames: Bytes,
+}
+
+/// One committed batch as it is folded. Each note names the event it follows.
+#[derive(Debug, Clone)]
+pub struct LogEntry {
+    /// The events; a batch of notes alone has no frames and `last_seq = first_seq - 1`.
+    pub chunk: Chunk,
+    /// Private records, a JSON array, or empty.
+    pub notes: String,
+    /// When it was written.
+    pub at: Millis,
+}
+
+/// What is written in one transaction.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// The events and their numbers. The writer owns the numbers: `first_seq` is one more than the last batch's `last_seq`.
+    pub chunk: Chunk,
+    /// Private records, a JSON array, or empty.
+    pub notes: String,
+    /// Now.
+    pub at: Millis,
+    /// Client calls that wait for an answer from now on.
+    pub opened: Vec<OpenCall>,
+    /// Client calls that wait no longer.
+    pub closed: Vec<String>,
+    /// Mail up to this number has been folded in and is deleted.
+    pub mail_through: MailNo,
+    /// Refuse with [`CommitError::MailWaiting`] when there is mail after `mail_through`. Used when the batch rests on nothing
+    /// having arrived: timeouts and parking.
+    pub unless_mail: bool,
+    /// New status of the run, when it changes.
+    pub status: Option<RunStatus>,
+    /// What happens to the run afterwards.
+    pub next: Next,
+}
+
+/// What happens to a run after a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// The worker goes on.
+    Keep,
+    /// The lease is given back; nobody holds the run until mail or the timer.
+    Park {
+        /// When to wake it although no mail came.
+        wake_at: Option<Millis>,
+    },
+    /// The lease is given back and the run wants another worker at once (shutdown).
+    Release,
+    /// The run is over; the chunk's last event is terminal. Its mail, pending calls and lease go; its session's
+    /// messages are appended.
+    Finish(Box<Ending>),
+}
+
+/// The run's row at its end: folds of the log, kept for snapshots and lists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// A terminal status.
+    pub status: RunStatus,
+    /// The answer, or what there was of it.
+    pub final_text: Option<String>,
+    /// Message of the `error` event.
+    pub error: Option<String>,
+    /// Class of the `error` event.
+    pub failure: Option<FailureReason>,
+    /// The receipt, for cancelled runs.
+    pub cancel: Option<RunCancelled>,
+    /// Sums.
+    pub tokens: Tokens,
+    /// Model invocations.
+    pub turns: u32,
+    /// The model.
+    pub model: ModelInfo,
+    /// Money, when the model has a price.
+    pub cost_usd: Option<f64>,
+    /// Tool calls, for lists.
+    pub tool_calls: u32,
+    /// Appended to the session: only on success.
+    pub session_messages: Vec<PromptMessage>,
+}
+
+/// A client call that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    /// Which call.
+    pub tool_use_id: String,
+    /// When it times out.
+    pub deadline: Millis,
+}
+
+/// Row number of mail; rises.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MailNo(pub i64);
+
+/// Something that others told the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    /// Its number.
+    pub no: MailNo,
+    /// When it was accepted.
+    pub at: Millis,
+    /// What it says.
+    pub body: MailBody,
+}
+
+/// What mail can say. Stored as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum MailBody {
+    /// A client answered a call.
+    ToolResult {
+        /// Which call.
+        tool_use_id: String,
+        /// What it said.
+        answer: ToolAnswer,
+    },
+    /// The run is to stop.
+    Cancel {
+        /// `user`, `session_ended`, …
+        reason: String,
+    },
+}
+
+/// A batch is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// After [`Next::Finish`]: the session's next run, which now wants a worker.
+    pub next_in_session: Option<RunNo>,
+}
+
+/// A batch is not written; nothing of it.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Another worker holds the run now: stop at once.
+    #[error("the run has another owner")]
+    Fenced,
+    /// Mail came; read it and decide again.
+    #[error("there is unread mail")]
+    MailWaiting,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

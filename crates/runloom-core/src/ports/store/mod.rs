@@ -1,0 +1,71 @@
+//! The store port: the log, the runs, the sessions, the tenants.
+//!
+//! Rules every implementation keeps (and the contract tests check):
+//! - An `Ok` is durable: it survives a power cut. An `Err` changed nothing.
+//! - Only [`RunLog::commit`] writes a run's log, and only for the holder of the lease: an older epoch is
+//!   [`CommitError::Fenced`].
+//! - Times come from the caller; the store has no clock. Ids come from the caller; row numbers are the store's.
+//! - Rows are reached through a [`WorkspaceNo`] on every path that a client's id can take, so another tenant's id is
+//!   simply not found.
+
+mod log;
+mod runs;
+mod sessions;
+mod tenancy;
+
+pub use log::{
+    Batch, Chunk, Claim, ClaimOutcome, CommitError, Committed, Ending, Lease, LogEntry, Mail,
+    MailBody, MailNo, Next, OpenCall, RunLog,
+};
+pub use runs::{
+    Cancelled, Created, Delivery, Idempotency, NewRun, Page, RunFilter, RunRow, Runs, StartNow,
+    ToolDelivery,
+};
+pub use sessions::{Ended, NewSession, SessionFilter, SessionRow, Sessions};
+pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
+
+/// Everything a server keeps.
+pub trait Store: RunLog + Runs + Sessions + Tenancy {}
+
+impl<T: RunLog + Runs + Sessions + Tenancy> Store for T {}
+
+/// Row number of a run: narrow, rising, internal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunNo(pub i64);
+
+/// Row number of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionNo(pub i64);
+
+/// Row number of a workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkspaceNo(pub i64);
+
+/// Milliseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Millis(pub i64);
+
+/// The store failed; nothing of the request was kept.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    /// What the caller can do about it.
+    pub kind: StoreErrorKind,
+    /// What failed, for the operator.
+    pub message: String,
+    /// The database's own words.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What a caller can do about a [`StoreError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// Busy, unreachable or full: trying again later may help.
+    Unavailable,
+    /// The database, or this program's use of it, is broken.
+    Broken,
+}
+
+/// Result of store calls.
+pub type StoreResult<T> = Result<T, StoreError>;

@@ -1,0 +1,241 @@
+//! The API's side of runs: creating, reading, answering, cancelling.
+
+use async_trait::async_trait;
+use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
+use runloom_protocol::resource::RunStatus;
+use runloom_protocol::spec::{Metadata, SubmitToolResult};
+
+use super::{Chunk, Lease, Millis, RunNo, StoreResult, WorkspaceNo};
+
+/// Creating runs and talking to them.
+#[async_trait]
+pub trait Runs: Send + Sync {
+    /// Inserts a run, its idempotency key and, when asked, its first lease and event, in one transaction.
+    async fn create_run(&self, run: NewRun) -> StoreResult<Created>;
+
+    /// One run of a workspace.
+    async fn run(&self, workspace: WorkspaceNo, id: &RunId) -> StoreResult<Option<RunRow>>;
+
+    /// Runs of a workspace, newest first.
+    async fn list_runs(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &RunFilter,
+        page: Page,
+    ) -> StoreResult<Vec<RunRow>>;
+
+    /// How many runs match.
+    async fn count_runs(&self, workspace: WorkspaceNo, filter: &RunFilter) -> StoreResult<u64>;
+
+    /// Accepts a client's answer: the call is marked answered and the mail written in one transaction.
+    async fn deliver_tool_result(
+        &self,
+        workspace: WorkspaceNo,
+        id: &RunId,
+        answer: &SubmitToolResult,
+        idempotency: Option<&Idempotency>,
+        now: Millis,
+    ) -> StoreResult<ToolDelivery>;
+
+    /// Accepts a cancel; one already waiting is not written twice.
+    async fn cancel_run(
+        &self,
+        workspace: WorkspaceNo,
+        id: &RunId,
+        reason: &str,
+        now: Millis,
+    ) -> StoreResult<Cancelled>;
+
+    /// Deletes finished runs that ended before `before`, and idempotency keys older than `keys_before`, at most `limit` of
+    /// each; returns how many runs went.
+    async fn purge(&self, before: Millis, keys_before: Millis, limit: usize) -> StoreResult<usize>;
+}
+
+/// A client's promise to use a key for one request only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// What the client sent, with the operation in front so that keys of different operations do not meet.
+    pub key: String,
+    /// Hash of the body.
+    pub fingerprint: [u8; 32],
+}
+
+/// A run to be created.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// Public id.
+    pub id: RunId,
+    /// Owner.
+    pub workspace: WorkspaceNo,
+    /// Id of the credential that started it.
+    pub credential: String,
+    /// The session whose message it is.
+    pub session: Option<SessionId>,
+    /// The stored spec, JSON; the store does not look inside.
+    pub spec: String,
+    /// The public spec, JSON, without secrets: `agentSpec` of the snapshot.
+    pub public_spec: String,
+    /// Client labels.
+    pub metadata: Metadata,
+    /// For lists.
+    pub spec_name: Option<String>,
+    /// For lists.
+    pub agent_id: Option<String>,
+    /// Catalog id, for lists.
+    pub model_id: String,
+    /// The first characters of the prompt, for lists.
+    pub input_preview: String,
+    /// Now.
+    pub created_at: Millis,
+    /// Optional `Idempotency-Key`.
+    pub idempotency: Option<Idempotency>,
+    /// A worker of this process takes the run at once: lease with epoch 1, status `running` and the first chunk come in the
+    /// same transaction. Ignored (the run is queued) when the run stands behind another one of its session.
+    pub start: Option<StartNow>,
+}
+
+/// See [`NewRun::start`].
+#[derive(Debug, Clone)]
+pub struct StartNow {
+    /// Who takes it.
+    pub worker: String,
+    /// The `started` event.
+    pub chunk: Chunk,
+}
+
+/// Answer to [`Runs::create_run`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Created {
+    /// The run is there.
+    New {
+        /// Its number.
+        run: RunNo,
+        /// Set when the caller's worker holds it already.
+        lease: Option<Lease>,
+        /// It stands behind another run of its session and needs no worker yet.
+        blocked: bool,
+    },
+    /// The same key and body came before; this is the run of then.
+    Replayed(RunId),
+    /// The key came before with another body.
+    KeyReused,
+    /// No such session in this workspace.
+    NoSession,
+    /// The session takes no more messages.
+    SessionEnded,
+}
+
+/// A run as it is stored.
+#[derive(Debug, Clone)]
+pub struct RunRow {
+    /// Its number; also the key of paging.
+    pub no: RunNo,
+    /// Public id.
+    pub id: RunId,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// Its session.
+    pub session: Option<SessionId>,
+    /// See [`NewRun::public_spec`].
+    pub public_spec: String,
+    /// Client labels.
+    pub metadata: Metadata,
+    /// For lists.
+    pub spec_name: Option<String>,
+    /// For lists.
+    pub agent_id: Option<String>,
+    /// Catalog id.
+    pub model_id: String,
+    /// The first characters of the prompt.
+    pub input_preview: String,
+    /// The answer, or what there was of it.
+    pub final_text: Option<String>,
+    /// Message of the `error` event.
+    pub error: Option<String>,
+    /// Class of the `error` event.
+    pub failure: Option<FailureReason>,
+    /// Receipt of a cancel.
+    pub cancel: Option<RunCancelled>,
+    /// `None` until the end.
+    pub tokens: Option<Tokens>,
+    /// `None` until the end.
+    pub turns: Option<u32>,
+    /// `None` until the end.
+    pub model: Option<ModelInfo>,
+    /// `None` until the end, or without a price.
+    pub cost_usd: Option<f64>,
+    /// Tool calls.
+    pub tool_calls: u32,
+    /// Accepted.
+    pub created_at: Millis,
+    /// First claimed.
+    pub started_at: Option<Millis>,
+    /// Ended.
+    pub completed_at: Option<Millis>,
+}
+
+/// Which runs a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// One status.
+    pub status: Option<RunStatus>,
+    /// One model, catalog id.
+    pub model_id: Option<String>,
+    /// One agent.
+    pub agent_id: Option<String>,
+    /// Labels that must all match.
+    pub metadata: Metadata,
+    /// One session.
+    pub session: Option<SessionId>,
+}
+
+/// A page of a list, newest first, by row number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Only rows before this number.
+    pub before: Option<i64>,
+    /// Rows to pass over after that.
+    pub offset: usize,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// Who has to be told of delivered mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// A worker holds the run: wake it.
+    Owner(RunNo),
+    /// Nobody holds it: it wants a worker.
+    Queue(RunNo),
+}
+
+/// Answer to [`Runs::deliver_tool_result`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolDelivery {
+    /// Durable.
+    Accepted(Delivery),
+    /// The same key and body came before: nothing new.
+    Replayed,
+    /// The key came before with another body.
+    KeyReused,
+    /// The run was cancelled, or a cancel waits: the answer is not needed.
+    Ignored,
+    /// The run has ended with `result` or `error`.
+    Terminal,
+    /// No such call, or answered, or timed out.
+    UnknownCall,
+    /// No such run in this workspace.
+    UnknownRun,
+}
+
+/// Answer to [`Runs::cancel_run`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cancelled {
+    /// Durable.
+    Accepted(Delivery),
+    /// The run is over, or a cancel waits already.
+    Nothing,
+    /// No such run in this workspace.
+    UnknownRun,
+}

@@ -1,0 +1,118 @@
+//! Sessions: conversations kept between runs.
+
+use async_trait::async_trait;
+use runloom_protocol::id::SessionId;
+use runloom_protocol::resource::SessionStatus;
+use runloom_protocol::spec::{Metadata, PromptMessage};
+
+use super::{Delivery, Millis, Page, SessionNo, StoreResult, WorkspaceNo};
+
+/// Creating, reading and ending sessions.
+#[async_trait]
+pub trait Sessions: Send + Sync {
+    /// Inserts a session.
+    async fn create_session(&self, session: NewSession) -> StoreResult<()>;
+
+    /// One session of a workspace, without its messages.
+    async fn session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+    ) -> StoreResult<Option<SessionRow>>;
+
+    /// Messages of a session, oldest first, numbered from 1: those before `before` (all when `None`), the last `limit` of them.
+    async fn session_messages(
+        &self,
+        session: SessionNo,
+        before: Option<u64>,
+        limit: usize,
+    ) -> StoreResult<Vec<(u64, PromptMessage)>>;
+
+    /// How many messages a session has.
+    async fn count_messages(&self, session: SessionNo) -> StoreResult<u64>;
+
+    /// Ends a session and writes a cancel (`session_ended`) to each of its live runs, in one transaction.
+    async fn end_session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+        now: Millis,
+    ) -> StoreResult<Ended>;
+
+    /// Sessions of a workspace, newest first.
+    async fn list_sessions(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &SessionFilter,
+        page: Page,
+    ) -> StoreResult<Vec<SessionRow>>;
+
+    /// How many sessions match.
+    async fn count_sessions(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &SessionFilter,
+    ) -> StoreResult<u64>;
+}
+
+/// A session to be created.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// Public id.
+    pub id: SessionId,
+    /// Owner.
+    pub workspace: WorkspaceNo,
+    /// A label.
+    pub name: Option<String>,
+    /// The stored spec, JSON; the store does not look inside.
+    pub spec: String,
+    /// The public spec, JSON, without secrets.
+    pub public_spec: String,
+    /// Client labels.
+    pub metadata: Metadata,
+    /// Now.
+    pub created_at: Millis,
+}
+
+/// A session as it is stored.
+#[derive(Debug, Clone)]
+pub struct SessionRow {
+    /// Its number; also the key of paging.
+    pub no: SessionNo,
+    /// Public id.
+    pub id: SessionId,
+    /// A label.
+    pub name: Option<String>,
+    /// Active or ended.
+    pub status: SessionStatus,
+    /// See [`NewSession::spec`].
+    pub spec: String,
+    /// See [`NewSession::public_spec`].
+    pub public_spec: String,
+    /// Client labels.
+    pub metadata: Metadata,
+    /// Created.
+    pub created_at: Millis,
+    /// Last message accepted or finished.
+    pub last_used_at: Millis,
+    /// Ended.
+    pub ended_at: Option<Millis>,
+}
+
+/// Which sessions a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Active or ended.
+    pub status: Option<SessionStatus>,
+    /// Labels that must all match.
+    pub metadata: Metadata,
+}
+
+/// Answer to [`Sessions::end_session`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It is ended (now or before); these runs have to be told.
+    Ended(Vec<Delivery>),
+    /// No such session in this workspace.
+    UnknownSession,
+}

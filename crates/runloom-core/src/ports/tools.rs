@@ -1,0 +1,143 @@
+//! The tools port: tools that the server executes itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use runloom_protocol::error::Issue;
+use runloom_protocol::id::RunId;
+use runloom_protocol::spec::ToolFile;
+use runloom_protocol::tools::ToolRef;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, Result};
+use crate::toolbox::Effect;
+
+/// Resolves and executes server-resolved tools.
+///
+/// Contract:
+/// - Every call ends: the host has its own deadlines, and `cancel` ends a call at once (telling the remote side where its protocol
+///   can).
+/// - One slow or dead peer delays a run by at most its deadline, and no other run at all.
+/// - A failure of a peer is data for the model, never an error of the run.
+/// - Nothing is repeated by the host: whether a call may be repeated is decided by its [`Effect`], outside.
+/// - Secrets of the spec (header values) arrive in clear here and leave only towards their peer.
+#[async_trait]
+pub trait ToolHost: Send + Sync {
+    /// Refuses refs that can never work: an unknown workspace tool, a plugin that is not installed. Makes no connection.
+    async fn check(&self, workspace: &str, refs: &[ToolRef]) -> Result<()>;
+
+    /// What the server-resolved refs expose, in the order of the refs; client-resolved refs are passed over. Peers are asked
+    /// concurrently, each with a deadline; one that cannot be reached gives a stub tool that says so.
+    async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool>;
+
+    /// Executes one call.
+    async fn call(
+        &self,
+        context: &ToolContext,
+        tool: &ServerTool,
+        call: Invocation,
+        cancel: CancellationToken,
+    ) -> Outcome;
+}
+
+/// On whose behalf tools run.
+#[derive(Debug, Clone)]
+pub struct ToolContext {
+    /// Slug of the workspace.
+    pub workspace: Arc<str>,
+    /// Which run.
+    pub run: RunId,
+    /// The spec's refs, header values in clear.
+    pub refs: Arc<Vec<ToolRef>>,
+}
+
+/// One resolved tool. Stored with the run, so that a run keeps its tools (and a provider its prompt cache) over restarts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerTool {
+    /// Model-facing name, valid and unique in the run.
+    pub name: String,
+    /// What the model is told.
+    pub description: String,
+    /// JSON Schema of the arguments, object root.
+    pub parameters: Value,
+    /// JSON Schema of the output, object root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Whether a call may be repeated, and run beside others.
+    pub effect: Effect,
+    /// Which ref of the spec it came from.
+    pub from: usize,
+    /// The host's own words on what to call; no secrets.
+    pub target: Value,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Invocation {
+    /// `tu_…`: also the idempotency key towards the peer.
+    pub tool_use_id: String,
+    /// Arguments, already checked against the tool's schema.
+    pub input: Value,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// What the model reads; bounded by the host, with a note when it was cut.
+    pub content: String,
+    /// The tool failed.
+    pub is_error: bool,
+    /// Files beside the text.
+    pub files: Vec<ToolFile>,
+}
+
+/// A host without tools: refuses every ref that the server would have to resolve.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTools;
+
+#[async_trait]
+impl ToolHost for NoTools {
+    async fn check(&self, _workspace: &str, refs: &[ToolRef]) -> Result<()> {
+        let refused = refs
+            .iter()
+            .enumerate()
+            .filter(|(_, tool)| tool.is_server_resolved());
+        let issues: Vec<Issue> = refused
+            .map(|(index, _)| Issue {
+                path: format!("tools[{index}].kind"),
+                message: "this server executes no tools itself; it knows `local`, `a2a_local` and `mcp_local`".to_owned(),
+            })
+            .collect();
+        if issues.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Invalid(issues))
+        }
+    }
+
+    async fn resolve(&self, _context: &ToolContext, _refs: &[ToolRef]) -> Vec<ServerTool> {
+        Vec::new()
+    }
+
+    async fn call(
+        &self,
+        _: &ToolContext,
+        tool: &ServerTool,
+        _: Invocation,
+        _: CancellationToken,
+    ) -> Outcome {
+        let content = format!(
+            "{} cannot be executed: this server executes no tools itself",
+            tool.name
+        );
+        Outcome {
+            content,
+            is_error: true,
+            files: Vec::new(),
+        }
+    }
+}

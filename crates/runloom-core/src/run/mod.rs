@@ -1,0 +1,24 @@
+//! The run machine: pure decisions about a run, folded from its log.
+//!
+//! A [`Plan`] is what does not change. [`RunState`] is folded from the log's records ([`Record`]s: public events and private
+//! notes) and nothing else, so any process can go on with any run. [`next`] reads the state and says what to do; the driver
+//! does it and feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
+//!
+//! Reading order: `plan`, `record`, `state` (the fold), `step` (the decisions), `guard` (loops and budgets), `ending`
+//! (terminal events).
+
+mod ending;
+mod guard;
+mod plan;
+mod record;
+mod state;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub use ending::{Spent, cancelled, failed, failure, succeeded};
+pub use guard::signature_of;
+pub use plan::{Plan, Price, default_tool_budgets};
+pub use record::{Note, PlacedNote, Record};
+pub use state::{Call, CallState, RunState};
+pub use step::{CallPlan, ServerCall, Step, TIMED_OUT, answer, expire, next};

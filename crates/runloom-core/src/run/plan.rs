@@ -1,0 +1,98 @@
+//! What does not change during a run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use runloom_protocol::id::RunId;
+use runloom_protocol::outcome::{ModelInfo, Tokens};
+use runloom_protocol::spec::{Budgets, LoopDetection, OutputSchema, ToolBudget};
+
+use crate::ports::model::{Capabilities, Message};
+use crate::schema::{SchemaCache, Validator};
+use crate::toolbox::Toolbox;
+
+/// Everything the machine knows before the first event.
+#[derive(Debug)]
+pub struct Plan {
+    /// Which run; also the seed of its `tu_…` ids.
+    pub run: RunId,
+    /// The system prompt.
+    pub system: Arc<str>,
+    /// The conversation before the first turn: a session's history, then the request's messages.
+    pub opening: Vec<Message>,
+    /// The tools that are known from the spec alone.
+    pub toolbox: Arc<Toolbox>,
+    /// Whether the spec names tools that the server resolves at the start of the run.
+    pub has_server_tools: bool,
+    /// Compiles the schemas of resolved tools.
+    pub schemas: Arc<SchemaCache>,
+    /// 0–100, or not asked.
+    pub reasoning_level: Option<u8>,
+    /// The schema of the final text, and its validator.
+    pub output: Option<(Arc<OutputSchema>, Validator)>,
+    /// Which model runs.
+    pub model: ModelInfo,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// What it costs, when that is known.
+    pub price: Option<Price>,
+    /// Tool turns before the finalise turn.
+    pub max_tool_turns: u32,
+    /// When the model repeats itself.
+    pub loop_detection: LoopDetection,
+    /// Calls that each tool may get.
+    pub tool_budgets: BTreeMap<String, u32>,
+    /// Limits of time, tokens and money.
+    pub budgets: Budgets,
+}
+
+/// US dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// Fresh input.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input read from a cache.
+    pub cache_read: f64,
+}
+
+impl Price {
+    /// What these tokens cost.
+    #[must_use]
+    pub fn of(&self, tokens: &Tokens) -> f64 {
+        let fresh = tokens.input_tokens.saturating_sub(tokens.cached_tokens);
+        let dollars = |count: u64, per_million: f64| count as f64 * per_million / 1e6;
+        dollars(fresh, self.input)
+            + dollars(tokens.cached_tokens, self.cache_read)
+            + dollars(tokens.output_tokens, self.output)
+    }
+}
+
+/// The budgets that hold when a spec says nothing; given entries are layered over them, and an empty map clears them.
+#[must_use]
+pub fn default_tool_budgets(given: Option<&BTreeMap<String, ToolBudget>>) -> BTreeMap<String, u32> {
+    const HIVE: [&str; 9] = [
+        "deals",
+        "meetings",
+        "companies",
+        "people",
+        "tickets",
+        "conversations",
+        "accounts",
+        "releases",
+        "issues",
+    ];
+    let mut budgets: BTreeMap<String, u32> = match given {
+        Some(given) if given.is_empty() => return BTreeMap::new(),
+        _ => [("recall", 4), ("traverse", 3), ("hive_consult_ontology", 4)]
+            .map(|(tool, calls)| (tool.to_owned(), calls))
+            .into_iter()
+            .chain(HIVE.map(|what| (format!("hive_search_{what}"), 5)))
+            .collect(),
+    };
+    for (tool, budget) in given.into_iter().flatten() {
+        budgets.insert(tool.clone(), budget.max_calls);
+    }
+    budgets
+}

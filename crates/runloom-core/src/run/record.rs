@@ -1,0 +1,66 @@
+//! What the state is folded from: public events, and private notes beside them.
+
+use runloom_protocol::event::Event;
+use runloom_protocol::outcome::{StructuredOutput, Tokens};
+use serde::{Deserialize, Serialize};
+
+use crate::ports::model::ProviderState;
+use crate::ports::tools::ServerTool;
+
+/// One thing that happened.
+#[derive(Debug, Clone)]
+pub enum Record {
+    /// Seen by clients.
+    Event(Event),
+    /// Seen by the machine only.
+    Note(Note),
+}
+
+/// A private record: what the machine must remember and no client may see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub enum Note {
+    /// Stands beside each `assistant_message`.
+    Turn {
+        /// What this turn cost.
+        tokens: Tokens,
+        /// The provider's ids of the calls, in the order of `toolCalls`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        call_ids: Vec<String>,
+        /// The provider's private items.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<ProviderState>,
+        /// What became of the output schema in this turn.
+        #[serde(default)]
+        structured: StructuredOutput,
+    },
+    /// The server-resolved tools of the run, kept so that they stay the same over restarts.
+    Toolset {
+        /// In the order of their refs.
+        tools: Vec<ServerTool>,
+    },
+    /// Stands before a `tool_result` that was cut for display: what the model reads.
+    Output {
+        /// Which call.
+        tool_use_id: String,
+        /// The whole of it.
+        content: String,
+    },
+    /// Stands beside each `local_tool_call`.
+    Asked {
+        /// Which call.
+        tool_use_id: String,
+        /// When it times out, in milliseconds since the Unix epoch.
+        deadline: i64,
+    },
+}
+
+/// A note and its place in the log: it is folded after the event with this number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PlacedNote {
+    /// Number of the event before it; 0 for none.
+    pub after: u64,
+    /// What to remember.
+    #[serde(flatten)]
+    pub note: Note,
+}

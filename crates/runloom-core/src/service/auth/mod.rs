@@ -1,0 +1,276 @@
+//! Credentials: how an API key is made, kept and recognised.
+//!
+//! A key is stored as an HMAC under a server key that comes from the master key, found by its first characters and
+//! compared in constant time. Rows are cached for a few seconds, so that the hot path reads no store: a key that another
+//! process revokes is refused here a few seconds later at most, one that this process revokes at once.
+
+mod cache;
+mod keyring;
+
+use std::fmt;
+use std::sync::Arc;
+
+use runloom_protocol::id::KeyId;
+use subtle::ConstantTimeEq;
+
+use crate::error::{Error, PlanFeature, Result};
+use crate::ports::store::{KeyUsage, Tenancy, WorkspaceRow};
+use cache::KnownKey;
+
+pub use cache::KeyCache;
+pub(super) use keyring::random_letters;
+pub use keyring::{KEY_PREFIX, KeyRing};
+
+/// Longest credential that is looked at.
+const CREDENTIAL_MAX_CHARS: usize = 512;
+
+/// Who calls. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The credential's workspace.
+    pub workspace: Arc<WorkspaceRow>,
+    /// The credential.
+    pub key_id: KeyId,
+    /// Agents it may run; empty = every agent.
+    pub agent_ids: Arc<[String]>,
+    /// Its own limit of run starts.
+    pub runs_per_minute: Option<u32>,
+}
+
+/// Recognises callers.
+#[derive(Clone)]
+pub struct Authenticator {
+    store: Arc<dyn Tenancy>,
+    keys: Arc<KeyRing>,
+    cache: Arc<KeyCache>,
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticator").finish_non_exhaustive()
+    }
+}
+
+impl Authenticator {
+    /// An authenticator with an empty cache. Share the cache with the service that changes keys.
+    #[must_use]
+    pub fn new(store: Arc<dyn Tenancy>, keys: Arc<KeyRing>, cache: Arc<KeyCache>) -> Self {
+        Self { store, keys, cache }
+    }
+
+    /// Who holds this credential, and whether the workspace in the path is theirs.
+    ///
+    /// # Errors
+    /// In this order: no credential; unknown or revoked; for another door; the plan lacks API keys; another workspace's
+    /// path.
+    pub async fn authenticate(&self, credential: Option<&str>, slug: &str) -> Result<Caller> {
+        let credential = credential
+            .filter(|text| !text.is_empty())
+            .ok_or(Error::MissingCredential)?;
+        let key = self
+            .find(credential)
+            .await?
+            .ok_or(Error::InvalidCredential)?;
+        match key.usage {
+            KeyUsage::DeveloperApi => {}
+            KeyUsage::A2a | KeyUsage::Mcp => return Err(Error::WrongKeyUsage),
+        }
+        let caller = &key.caller;
+        let feature = PlanFeature::ApiKeys;
+        if caller
+            .workspace
+            .without
+            .iter()
+            .any(|word| word == feature.as_str())
+        {
+            return Err(Error::PlanLacks { feature });
+        }
+        if caller.workspace.slug != slug {
+            return Err(Error::SlugMismatch {
+                slug: caller.workspace.slug.clone(),
+            });
+        }
+        Ok(caller.clone())
+    }
+
+    async fn find(&self, credential: &str) -> Result<Option<Arc<KnownKey>>> {
+        if !credential.starts_with(KEY_PREFIX)
+            || credential.len() > CREDENTIAL_MAX_CHARS
+            || !credential.is_ascii()
+        {
+            return Ok(None);
+        }
+        let hash = self.keys.hash(credential);
+        let prefix = KeyRing::lookup_prefix(credential);
+        let keys = match self.cache.get(prefix) {
+            Ok(keys) => keys,
+            Err(generation) => {
+                let rows = self.store.keys_by_prefix(prefix).await?;
+                self.cache.put(prefix, rows, generation)
+            }
+        };
+        Ok(keys
+            .iter()
+            .find(|key| bool::from(key.hash.ct_eq(&hash)))
+            .cloned())
+    }
+}
+
+/// A caller for tests of the neighbours.
+#[cfg(test)]
+pub(crate) fn test_caller(key: &str, runs_per_minute: Option<u32>) -> Caller {
+    Caller {
+        workspace: Arc::new(WorkspaceRow {
+            no: crate::ports::store::WorkspaceNo(1),
+            slug: "acme".to_owned(),
+            name: "Acme".to_owned(),
+            without: Vec::new(),
+        }),
+        key_id: KeyId::from_suffix(key),
+        agent_ids: Arc::new([]),
+        runs_per_minute,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::store::Millis;
+    use crate::service::tenancy::TenancyService;
+    use crate::service::tenancy::fake::FakeTenancy;
+    use crate::service::tenancy::{CreateKey, PutWorkspace};
+
+    struct House {
+        store: Arc<FakeTenancy>,
+        auth: Authenticator,
+        tenancy: TenancyService,
+    }
+
+    async fn house(without: &[&str]) -> House {
+        let store = Arc::new(FakeTenancy::default());
+        let keys = Arc::new(KeyRing::new(b"master"));
+        let cache = Arc::new(KeyCache::default());
+        let auth = Authenticator::new(store.clone(), keys.clone(), cache.clone());
+        let tenancy = TenancyService::new(store.clone(), keys, cache);
+        let put = PutWorkspace {
+            name: None,
+            without: Some(without.iter().map(|&word| word.to_owned()).collect()),
+        };
+        tenancy.put_workspace("acme", put, Millis(1)).await.unwrap();
+        House {
+            store,
+            auth,
+            tenancy,
+        }
+    }
+
+    async fn key(house: &House, usage: KeyUsage) -> String {
+        let create = CreateKey {
+            usage,
+            ..CreateKey::default()
+        };
+        let made = house.tenancy.create_key("acme", create, Millis(2)).await;
+        made.unwrap().key
+    }
+
+    #[tokio::test]
+    async fn a_good_key_opens_its_workspace_only() {
+        let house = house(&[]).await;
+        let key = key(&house, KeyUsage::DeveloperApi).await;
+        let caller = house.auth.authenticate(Some(&key), "acme").await.unwrap();
+        assert_eq!(caller.workspace.slug, "acme");
+        let error = house
+            .auth
+            .authenticate(Some(&key), "other")
+            .await
+            .unwrap_err();
+        assert!(matches!(error, Error::SlugMismatch { slug } if slug == "acme"));
+    }
+
+    #[tokio::test]
+    async fn missing_and_unknown_credentials_differ() {
+        let house = house(&[]).await;
+        let real = key(&house, KeyUsage::DeveloperApi).await;
+        for missing in [None, Some("")] {
+            let error = house.auth.authenticate(missing, "acme").await.unwrap_err();
+            assert!(matches!(error, Error::MissingCredential), "{error:?}");
+        }
+        let same_prefix = format!("{}x", &real[..real.len() - 1]);
+        let long = format!("mantyx_{}", "x".repeat(10_000));
+        for unknown in [
+            "mantyx_nobody",
+            "sk-1",
+            "mantyx_at_token",
+            "mantyx_é",
+            &same_prefix,
+            &long,
+        ] {
+            let error = house
+                .auth
+                .authenticate(Some(unknown), "acme")
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(error, Error::InvalidCredential),
+                "{unknown}: {error:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn usage_is_checked_before_plan_and_plan_before_slug() {
+        let house = house(&["apiKeys"]).await;
+        for usage in [KeyUsage::A2a, KeyUsage::Mcp] {
+            let key = key(&house, usage).await;
+            let error = house
+                .auth
+                .authenticate(Some(&key), "other")
+                .await
+                .unwrap_err();
+            assert!(matches!(error, Error::WrongKeyUsage), "{error:?}");
+        }
+        let key = key(&house, KeyUsage::DeveloperApi).await;
+        let error = house
+            .auth
+            .authenticate(Some(&key), "other")
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::PlanLacks {
+                    feature: PlanFeature::ApiKeys
+                }
+            ),
+            "{error:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_hot_path_reads_no_store() {
+        let house = house(&[]).await;
+        let key = key(&house, KeyUsage::DeveloperApi).await;
+        for _ in 0..10 {
+            house.auth.authenticate(Some(&key), "acme").await.unwrap();
+        }
+        assert_eq!(house.store.lookups(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_revoked_key_is_refused_at_once_although_it_was_cached() {
+        let house = house(&[]).await;
+        let key = key(&house, KeyUsage::DeveloperApi).await;
+        house.auth.authenticate(Some(&key), "acme").await.unwrap();
+        house
+            .tenancy
+            .revoke_key("acme", &key, Millis(3))
+            .await
+            .unwrap();
+        let error = house
+            .auth
+            .authenticate(Some(&key), "acme")
+            .await
+            .unwrap_err();
+        assert!(matches!(error, Error::InvalidCredential), "{error:?}");
+    }
+}

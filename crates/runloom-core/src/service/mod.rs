@@ -1,0 +1,207 @@
+//! The use cases: everything a client or an operator can ask for, without a word about transport.
+//!
+//! `runs` and `sessions` are the product; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
+
+pub mod auth;
+pub mod rate;
+mod runs;
+mod sessions;
+pub mod tenancy;
+mod view;
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::Catalog;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::hub::Hub;
+use crate::planner::Planner;
+use crate::ports::queue::{Job, Queue};
+use crate::ports::store::{Delivery, RunNo, Store};
+use crate::ports::tools::ToolHost;
+use crate::worker::Worker;
+
+use auth::Authenticator;
+use rate::RateLimiter;
+use tenancy::TenancyService;
+
+pub use crate::hub::EventStream;
+pub use sessions::SessionEventsRequest;
+
+/// What the use cases are made of.
+#[derive(Clone)]
+pub struct ServiceParts {
+    /// Where everything lives.
+    pub store: Arc<dyn Store>,
+    /// Where runs are offered to workers.
+    pub queue: Arc<dyn Queue>,
+    /// Live tails.
+    pub hub: Arc<Hub>,
+    /// Makes plans.
+    pub planner: Arc<Planner>,
+    /// Checks the tools that the server executes.
+    pub tools: Arc<dyn ToolHost>,
+    /// The worker of this process, when it has one.
+    pub worker: Option<Arc<Worker>>,
+    /// Ends every open stream when cancelled.
+    pub end_streams: CancellationToken,
+}
+
+/// The use cases.
+pub struct Service {
+    parts: ServiceParts,
+    auth: Authenticator,
+    rates: RateLimiter,
+    tenancy: TenancyService,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+/// A page of a list, as a client asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRequest {
+    /// At most this many.
+    pub limit: usize,
+    /// Where the page begins, from an earlier page.
+    pub cursor: Option<String>,
+    /// Rows to pass over after that.
+    pub offset: usize,
+    /// Whether to count.
+    pub include_total: bool,
+}
+
+impl PageRequest {
+    /// The page for the store, with one row more than asked for: it tells whether there is another page.
+    fn for_store(&self) -> Result<crate::ports::store::Page> {
+        let before = match &self.cursor {
+            None => None,
+            Some(cursor) => Some(parse_cursor(cursor).ok_or_else(|| {
+                Error::invalid(
+                    "cursor",
+                    "is not a cursor of this list: use nextCursor of an earlier page",
+                )
+            })?),
+        };
+        Ok(crate::ports::store::Page {
+            before,
+            offset: self.offset,
+            limit: self.limit + 1,
+        })
+    }
+}
+
+fn parse_cursor(cursor: &str) -> Option<i64> {
+    cursor.strip_prefix('c')?.parse().ok()
+}
+
+/// Cuts the extra row off; its presence means that the page's last row is where the next page begins.
+fn cut_page<T>(rows: &mut Vec<T>, limit: usize, no: impl Fn(&T) -> i64) -> Option<String> {
+    if rows.len() <= limit {
+        return None;
+    }
+    rows.truncate(limit);
+    rows.last().map(|row| format!("c{}", no(row)))
+}
+
+impl Service {
+    /// Puts the use cases together.
+    #[must_use]
+    pub fn new(
+        parts: ServiceParts,
+        auth: Authenticator,
+        rates: RateLimiter,
+        tenancy: TenancyService,
+    ) -> Self {
+        Self {
+            parts,
+            auth,
+            rates,
+            tenancy,
+            clock: Clock,
+        }
+    }
+
+    /// Who calls.
+    #[must_use]
+    pub fn auth(&self) -> &Authenticator {
+        &self.auth
+    }
+
+    /// How often they may.
+    #[must_use]
+    pub fn rates(&self) -> &RateLimiter {
+        &self.rates
+    }
+
+    /// Workspaces and keys.
+    #[must_use]
+    pub fn tenancy(&self) -> &TenancyService {
+        &self.tenancy
+    }
+
+    /// The models.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.parts.planner.catalog)
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Whether requests can be served: the store answers.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn ready(&self) -> Result<()> {
+        self.parts.store.next_timer().await?;
+        Ok(())
+    }
+
+    /// Carries `work` to its end even when the caller goes away in the middle, as the request of a client that hangs up does:
+    /// what was made durable must also be acted upon.
+    async fn see_through<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let Some(worker) = &self.parts.worker else {
+            return work.await;
+        };
+        let (reply, answer) = oneshot::channel();
+        worker.tasks().spawn("see a request through", async move {
+            // Nobody listens any more when the caller has gone.
+            let _ = reply.send(work.await);
+        });
+        answer
+            .await
+            .unwrap_or_else(|gone| Err(Error::internal(gone)))
+    }
+}
+
+impl ServiceParts {
+    /// Offers a run to the workers.
+    fn offer(&self, run: RunNo) {
+        self.queue.push(Job {
+            run,
+            workspace: None,
+        });
+    }
+
+    /// Tells whoever is concerned that there is mail.
+    fn notify(&self, delivery: Delivery) {
+        match (&self.worker, delivery) {
+            (Some(worker), delivery) => worker.notify(delivery),
+            (None, Delivery::Owner(run) | Delivery::Queue(run)) => self.offer(run),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Sessions: create, read, message, end.
+
+use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::limits;
+use runloom_protocol::resource::{
+    RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot,
+};
+use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
+
+use super::auth::Caller;
+use super::runs::accepted;
+use super::{PageRequest, Service, cut_page, view};
+use crate::error::{Error, Result};
+use crate::planner::StoredRun;
+use crate::ports::store::{Created, Ended, Idempotency, NewSession, SessionFilter, SessionRow};
+
+/// Messages that one snapshot shows; older ones are reached through the session's events.
+const SNAPSHOT_MESSAGES: usize = 10_000;
+/// Messages of one page of session events when the client does not say.
+const EVENTS_DEFAULT: usize = 50;
+/// Most messages of one page.
+const EVENTS_MAX: usize = 500;
+
+/// Which part of a session's conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionEventsRequest {
+    /// As much as one answer holds.
+    pub full: bool,
+    /// The last so many.
+    pub last_messages: Option<usize>,
+    /// Only those before this one.
+    pub before_seq: Option<u64>,
+}
+
+impl Service {
+    /// Creates a session.
+    ///
+    /// # Errors
+    /// When its spec cannot be run.
+    pub async fn create_session(
+        &self,
+        caller: &Caller,
+        request: CreateSession,
+        _idempotency: Option<Idempotency>,
+    ) -> Result<SessionCreated> {
+        let stored = self.resolve(caller, request.spec, Vec::new()).await?;
+        let id = SessionId::from_suffix(self.clock.new_id());
+        // Planned once only to refuse now what would fail at the first message.
+        let probe = RunId::from_suffix(self.clock.new_id());
+        self.parts
+            .planner
+            .plan(probe, stored.clone(), Vec::new())
+            .await?;
+        let new = NewSession {
+            id: id.clone(),
+            workspace: caller.workspace.no,
+            name: stored.spec.name.clone(),
+            spec: serde_json::to_string(&stored.sealed(&self.parts.planner.vault)?)
+                .map_err(Error::internal)?,
+            public_spec: serde_json::to_string(&view::public_spec(&stored.spec))
+                .map_err(Error::internal)?,
+            metadata: stored.spec.metadata.clone(),
+            created_at: self.clock.now(),
+        };
+        self.parts.store.create_session(new).await?;
+        Ok(SessionCreated { session_id: id })
+    }
+
+    /// A session's snapshot.
+    ///
+    /// # Errors
+    /// When the workspace has no such session.
+    pub async fn session(&self, caller: &Caller, id: &str) -> Result<SessionSnapshot> {
+        let row = self.session_row(caller, id).await?;
+        let messages = self
+            .parts
+            .store
+            .session_messages(row.no, None, SNAPSHOT_MESSAGES)
+            .await?;
+        view::session_snapshot(
+            row,
+            messages.into_iter().map(|(_, message)| message).collect(),
+        )
+    }
+
+    /// Accepts a message to a session: a run that gets the session's history when its turn comes.
+    ///
+    /// # Errors
+    /// When the session is unknown or ended, or the message cannot be run.
+    pub async fn create_message(
+        &self,
+        caller: &Caller,
+        id: &str,
+        request: CreateMessage,
+        idempotency: Option<Idempotency>,
+    ) -> Result<RunAccepted> {
+        let session = self.session_row(caller, id).await?;
+        let base: StoredRun = serde_json::from_str(&session.spec).map_err(Error::internal)?;
+        let base = base.opened(&self.parts.planner.vault)?;
+        let stored = self.merge(caller, base.spec, request).await?;
+        let run_id = RunId::from_suffix(self.clock.new_id());
+        self.parts
+            .planner
+            .plan(run_id.clone(), stored.clone(), Vec::new())
+            .await?;
+        let mut new = self.new_run(caller, &run_id, &stored, idempotency, None)?;
+        new.session = Some(session.id);
+        match self.parts.store.create_run(new).await? {
+            Created::New { run, blocked, .. } => {
+                if !blocked {
+                    self.parts.offer(run);
+                }
+                Ok(accepted(caller, &run_id))
+            }
+            Created::Replayed(first) => Ok(accepted(caller, &first)),
+            Created::KeyReused => Err(Error::IdempotencyKeyReused),
+            Created::NoSession => Err(Error::NotFound { what: "session" }),
+            Created::SessionEnded => Err(Error::SessionEnded),
+        }
+    }
+
+    /// Ends a session and stops its runs. Ending twice is no error.
+    ///
+    /// # Errors
+    /// When the workspace has no such session.
+    pub async fn end_session(&self, caller: &Caller, id: &str) -> Result<()> {
+        let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
+        let (parts, workspace, now) = (self.parts.clone(), caller.workspace.no, self.clock.now());
+        self.see_through(async move {
+            match parts.store.end_session(workspace, &session, now).await? {
+                Ended::Ended(deliveries) => {
+                    let told = deliveries.into_iter();
+                    told.for_each(|delivery| parts.notify(delivery));
+                    Ok(())
+                }
+                Ended::UnknownSession => Err(Error::NotFound { what: "session" }),
+            }
+        })
+        .await
+    }
+
+    /// Sessions of the workspace, newest first.
+    ///
+    /// # Errors
+    /// When the cursor is not one of ours.
+    pub async fn list_sessions(
+        &self,
+        caller: &Caller,
+        filter: SessionFilter,
+        page: PageRequest,
+    ) -> Result<SessionList> {
+        let workspace = caller.workspace.no;
+        let mut rows = self
+            .parts
+            .store
+            .list_sessions(workspace, &filter, page.for_store()?)
+            .await?;
+        let next_cursor = cut_page(&mut rows, page.limit, |row| row.no.0);
+        let total = if page.include_total {
+            Some(self.parts.store.count_sessions(workspace, &filter).await?)
+        } else {
+            None
+        };
+        Ok(SessionList {
+            total,
+            limit: u32::try_from(page.limit).unwrap_or(u32::MAX),
+            offset: page.offset as u64,
+            next_cursor,
+            sessions: rows.into_iter().map(view::session_list_item).collect(),
+        })
+    }
+
+    /// A part of a session's conversation, oldest first.
+    ///
+    /// # Errors
+    /// When the workspace has no such session.
+    pub async fn session_events(
+        &self,
+        caller: &Caller,
+        id: &str,
+        request: SessionEventsRequest,
+    ) -> Result<SessionEvents> {
+        let row = self.session_row(caller, id).await?;
+        let limit = if request.full {
+            SNAPSHOT_MESSAGES
+        } else {
+            request
+                .last_messages
+                .unwrap_or(EVENTS_DEFAULT)
+                .min(EVENTS_MAX)
+        };
+        let total = self.parts.store.count_messages(row.no).await?;
+        let messages = self
+            .parts
+            .store
+            .session_messages(row.no, request.before_seq, limit)
+            .await?;
+        Ok(view::session_events(row.id, total, messages))
+    }
+
+    async fn session_row(&self, caller: &Caller, id: &str) -> Result<SessionRow> {
+        let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
+        let row = self
+            .parts
+            .store
+            .session(caller.workspace.no, &session)
+            .await?;
+        row.ok_or(Error::NotFound { what: "session" })
+    }
+
+    /// The session's spec with the message's own values over it, for this run only.
+    async fn merge(
+        &self,
+        caller: &Caller,
+        base: AgentSpec,
+        message: CreateMessage,
+    ) -> Result<StoredRun> {
+        let mut spec = base;
+        spec.tools = message.tools.unwrap_or(spec.tools);
+        spec.reasoning_level = message.reasoning_level.or(spec.reasoning_level);
+        spec.output_schema = message.output_schema.or(spec.output_schema);
+        spec.loop_detection = message.loop_detection.or(spec.loop_detection);
+        spec.tool_budgets = message.tool_budgets.or(spec.tool_budgets);
+        let (given, kept) = (message.budgets, &mut spec.budgets);
+        kept.max_tool_turns = given.max_tool_turns.or(kept.max_tool_turns);
+        kept.max_wall_ms = given.max_wall_ms.or(kept.max_wall_ms);
+        kept.max_output_tokens = given.max_output_tokens.or(kept.max_output_tokens);
+        kept.max_cost_usd = given.max_cost_usd.or(kept.max_cost_usd);
+        spec.metadata.extend(message.metadata);
+        check_merged(&spec.metadata)?;
+        self.resolve(caller, spec, message.messages).await
+    }
+}
+
+/// Each side was within the limits; together they may not be.
+fn check_merged(metadata: &Metadata) -> Result<()> {
+    let bytes = serde_json::to_vec(metadata).map_err(Error::internal)?.len();
+    if metadata.len() > limits::METADATA_MAX || bytes > limits::METADATA_MAX_BYTES {
+        let message = format!(
+            "merged with the session's metadata there are {} entries in {bytes} bytes; at most {} entries in {} bytes are allowed",
+            metadata.len(),
+            limits::METADATA_MAX,
+            limits::METADATA_MAX_BYTES
+        );
+        return Err(Error::invalid("metadata", message));
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Spawning: every task has a name, is tracked, and is told to stop by a token.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument, error, info_span};
+
+/// The tasks of one process, and the two tokens that end them.
+#[derive(Debug, Clone, Default)]
+pub struct Tasks {
+    tracker: TaskTracker,
+    /// Asks for an orderly end: stop taking work, hand over what is under way.
+    pub stop: CancellationToken,
+    /// Ends what did not stop in time. Cancelled only after `stop`.
+    pub kill: CancellationToken,
+}
+
+impl Tasks {
+    /// Spawns a named task. A panic is logged and ends only that task.
+    pub fn spawn<F>(&self, name: &'static str, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let guarded = async move {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+                error!(task = name, "a task panicked");
+            }
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place where tasks are spawned"
+        )]
+        let handle = tokio::spawn(
+            self.tracker
+                .track_future(guarded.instrument(info_span!("task", name))),
+        );
+        drop(handle);
+    }
+
+    /// How many tasks live.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tracker.len()
+    }
+
+    /// True when no task lives.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tracker.is_empty()
+    }
+
+    /// Waits until all tasks have ended; call it after `stop`.
+    pub async fn ended(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}

@@ -1,0 +1,102 @@
+//! The sweeper: finds runs that want a worker and that no message announced — after a start, a timer, or a lost message.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::Worker;
+use crate::ports::store::Millis;
+
+/// Longest time between two sweeps: what a lost message can cost.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// Shortest time between two sweeps: after one that found a full page, or while a due run finds no free place.
+const SWEEP_ON: Duration = Duration::from_millis(50);
+/// Runs that one sweep offers.
+const PAGE: usize = 2_000;
+/// How often old runs are looked for, and how many are deleted at once.
+const PURGE_EVERY: Duration = Duration::from_secs(60);
+const PURGE_PAGE: usize = 500;
+/// How long an idempotency key is remembered.
+const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+impl Worker {
+    pub(super) async fn sweep_runs(self: Arc<Self>) {
+        let stop = self.parts.tasks.stop.clone();
+        let mut purge_at = self.clock.now();
+        while !stop.is_cancelled() {
+            let found = self.sweep_once().await;
+            if self.clock.now() >= purge_at {
+                purge_at = later(self.clock.now(), PURGE_EVERY);
+                self.purge().await;
+            }
+            let pause = if found >= PAGE {
+                SWEEP_ON
+            } else {
+                self.until_next_timer().await
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.sweep.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn sweep_once(&self) -> usize {
+        let now = self.clock.now();
+        // Whoever parks a run from here on cannot know whether this sweep still sees its timer, so it wakes the next one.
+        self.next_sweep.store(i64::MAX, Ordering::SeqCst);
+        if let Err(error) = self.parts.store.heartbeat(&self.id, now).await {
+            warn!(%error, "cannot tell that this worker lives");
+        }
+        match self.parts.store.claimable(now, PAGE).await {
+            Ok(runs) => {
+                runs.iter()
+                    .filter(|run| !self.doorbells.is_driven(**run))
+                    .for_each(|run| self.offer(*run));
+                runs.len()
+            }
+            Err(error) => {
+                warn!(%error, "cannot look for runs that want a worker");
+                0
+            }
+        }
+    }
+
+    async fn until_next_timer(&self) -> Duration {
+        let latest = later(self.clock.now(), SWEEP_EVERY);
+        let timer = self.parts.store.next_timer().await.ok().flatten();
+        let next = timer.map_or(latest, |timer| timer.min(latest));
+        self.next_sweep.store(next.0, Ordering::SeqCst);
+        // A millisecond more, so that the timer is due when the sweep looks.
+        (self.clock.until(next) + Duration::from_millis(1)).max(SWEEP_ON)
+    }
+
+    async fn purge(&self) {
+        let now = self.clock.now();
+        let before = self
+            .settings
+            .retention
+            .map_or(Millis(0), |kept| earlier(now, kept));
+        match self
+            .parts
+            .store
+            .purge(before, earlier(now, KEYS_KEPT), PURGE_PAGE)
+            .await
+        {
+            Ok(0) => {}
+            Ok(runs) => info!(runs, "deleted runs past their retention"),
+            Err(error) => warn!(%error, "cannot delete old runs"),
+        }
+    }
+}
+
+fn later(at: Millis, by: Duration) -> Millis {
+    Millis(at.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+}
+
+fn earlier(at: Millis, by: Duration) -> Millis {
+    Millis(at.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+}

@@ -1,0 +1,99 @@
+//! The queue inside the process: workspaces take turns, however much each of them has waiting.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use runloom_core::ports::queue::{Job, Queue};
+use runloom_core::ports::store::{RunNo, WorkspaceNo};
+use tokio::sync::Notify;
+
+/// A queue for workers of this process.
+#[derive(Debug, Default)]
+pub struct EmbeddedQueue {
+    waiting: Mutex<Waiting>,
+    // Holds a permit whenever jobs may wait that no puller has been woken for.
+    filled: Notify,
+}
+
+impl EmbeddedQueue {
+    /// An empty queue.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing in here can panic half-way through a change.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Queue for EmbeddedQueue {
+    fn push(&self, job: Job) {
+        if self.waiting().push(job) {
+            self.filled.notify_one();
+        }
+    }
+
+    async fn pull(&self) -> Job {
+        loop {
+            // Taken and returned without an await between: a dropped future has taken nothing. If it is dropped while it holds a
+            // wake-up, the wake-up goes to another puller.
+            let taken = {
+                let mut waiting = self.waiting();
+                waiting.pop().map(|job| (job, waiting.runs.is_empty()))
+            };
+            if let Some((job, empty)) = taken {
+                // Wake-ups of several pushes can melt into one; whoever takes a job passes the word on.
+                if !empty {
+                    self.filled.notify_one();
+                }
+                return job;
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    fn depth(&self) -> usize {
+        self.waiting().runs.len()
+    }
+}
+
+/// Jobs by workspace. A workspace is in `turns` exactly when it has jobs.
+#[derive(Debug, Default)]
+struct Waiting {
+    runs: HashSet<RunNo>,
+    jobs: HashMap<Option<WorkspaceNo>, VecDeque<RunNo>>,
+    turns: VecDeque<Option<WorkspaceNo>>,
+}
+
+impl Waiting {
+    /// False when the run waits already.
+    fn push(&mut self, job: Job) -> bool {
+        if !self.runs.insert(job.run) {
+            return false;
+        }
+        let jobs = self.jobs.entry(job.workspace).or_default();
+        if jobs.is_empty() {
+            self.turns.push_back(job.workspace);
+        }
+        jobs.push_back(job.run);
+        true
+    }
+
+    /// The oldest job of the workspace whose turn it is.
+    fn pop(&mut self) -> Option<Job> {
+        let workspace = self.turns.pop_front()?;
+        let jobs = self.jobs.get_mut(&workspace)?;
+        let run = jobs.pop_front()?;
+        if jobs.is_empty() {
+            self.jobs.remove(&workspace);
+        } else {
+            self.turns.push_back(workspace);
+        }
+        self.runs.remove(&run);
+        Some(Job { run, workspace })
+    }
+}

@@ -1,0 +1,159 @@
+//! What every queue does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runloom_core::ports::queue::{Job, Queue};
+use runloom_core::ports::store::{RunNo, WorkspaceNo};
+use tokio::task::JoinSet;
+
+/// Writes one test for each behaviour, against the queue that `$make` makes.
+macro_rules! contract {
+    ($make:ident: $($behaviour:ident),* $(,)?) => {$(
+        #[tokio::test]
+        async fn $behaviour() {
+            $crate::queue::$behaviour($make()).await;
+        }
+    )*};
+    ($make:ident) => {
+        $crate::queue::contract!($make:
+            jobs_of_a_workspace_come_in_order,
+            workspaces_take_turns,
+            a_workspace_that_joins_late_does_not_wait_for_the_others_backlog,
+            a_run_that_waits_is_not_queued_twice,
+            a_run_can_come_back_after_it_was_pulled,
+            jobs_of_unknown_workspaces_are_served_too,
+            pull_waits_for_a_push,
+            a_dropped_pull_loses_no_job,
+            many_pullers_get_every_job_once,
+        );
+    };
+}
+pub(crate) use contract;
+
+fn job(workspace: i64, run: i64) -> Job {
+    Job {
+        run: RunNo(run),
+        workspace: Some(WorkspaceNo(workspace)),
+    }
+}
+
+/// A hang is a failure, not a wait: the bound is far above what any of this takes.
+async fn pull(queue: &dyn Queue) -> Job {
+    tokio::time::timeout(Duration::from_secs(20), queue.pull())
+        .await
+        .expect("a job comes")
+}
+
+async fn pull_runs(queue: &dyn Queue, count: usize) -> Vec<i64> {
+    let mut runs = Vec::new();
+    for _ in 0..count {
+        runs.push(pull(queue).await.run.0);
+    }
+    runs
+}
+
+pub(crate) async fn jobs_of_a_workspace_come_in_order(queue: Arc<dyn Queue>) {
+    for run in [3, 1, 2] {
+        queue.push(job(1, run));
+    }
+    assert_eq!(pull_runs(&*queue, 3).await, [3, 1, 2]);
+    assert_eq!(queue.depth(), 0);
+}
+
+pub(crate) async fn workspaces_take_turns(queue: Arc<dyn Queue>) {
+    for run in 10..14 {
+        queue.push(job(1, run));
+    }
+    for run in 20..22 {
+        queue.push(job(2, run));
+    }
+    assert_eq!(pull_runs(&*queue, 6).await, [10, 20, 11, 21, 12, 13]);
+}
+
+pub(crate) async fn a_workspace_that_joins_late_does_not_wait_for_the_others_backlog(
+    queue: Arc<dyn Queue>,
+) {
+    for run in 0..1_000 {
+        queue.push(job(1, run));
+    }
+    queue.push(job(2, 5_000));
+    assert!(pull_runs(&*queue, 2).await.contains(&5_000));
+}
+
+pub(crate) async fn a_run_that_waits_is_not_queued_twice(queue: Arc<dyn Queue>) {
+    queue.push(job(1, 7));
+    queue.push(job(1, 7));
+    queue.push(Job {
+        run: RunNo(7),
+        workspace: None,
+    });
+    assert_eq!(queue.depth(), 1);
+    assert_eq!(pull(&*queue).await, job(1, 7));
+    assert_eq!(queue.depth(), 0);
+}
+
+pub(crate) async fn a_run_can_come_back_after_it_was_pulled(queue: Arc<dyn Queue>) {
+    queue.push(job(1, 7));
+    assert_eq!(pull(&*queue).await, job(1, 7));
+    queue.push(job(1, 7));
+    assert_eq!(pull(&*queue).await, job(1, 7));
+}
+
+pub(crate) async fn jobs_of_unknown_workspaces_are_served_too(queue: Arc<dyn Queue>) {
+    let orphan = Job {
+        run: RunNo(9),
+        workspace: None,
+    };
+    queue.push(job(1, 1));
+    queue.push(job(1, 2));
+    queue.push(orphan);
+    assert_eq!(pull_runs(&*queue, 3).await, [1, 9, 2]);
+}
+
+pub(crate) async fn pull_waits_for_a_push(queue: Arc<dyn Queue>) {
+    let mut pullers = JoinSet::new();
+    let puller = Arc::clone(&queue);
+    pullers.spawn(async move { pull(&*puller).await });
+    // The puller runs until it waits.
+    tokio::task::yield_now().await;
+    queue.push(job(1, 4));
+    assert_eq!(pullers.join_next().await.unwrap().unwrap(), job(1, 4));
+}
+
+pub(crate) async fn a_dropped_pull_loses_no_job(queue: Arc<dyn Queue>) {
+    // Each of these waits, is woken by the push, and is dropped before it can take the job.
+    let mut abandoned: Vec<_> = (0..3).map(|_| queue.pull()).collect();
+    for future in &mut abandoned {
+        let polled = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(future.as_mut().poll(context).is_pending())
+        });
+        assert!(polled.await, "nothing to pull yet");
+    }
+    queue.push(job(1, 1));
+    queue.push(job(1, 2));
+    drop(abandoned);
+    assert_eq!(pull_runs(&*queue, 2).await, [1, 2]);
+}
+
+pub(crate) async fn many_pullers_get_every_job_once(queue: Arc<dyn Queue>) {
+    let mut pullers = JoinSet::new();
+    for _ in 0..16 {
+        let queue = Arc::clone(&queue);
+        pullers.spawn(async move { pull_runs(&*queue, 50).await });
+    }
+    for run in 0..800 {
+        queue.push(job(run % 7, run));
+        if run % 13 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut seen = BTreeSet::new();
+    while let Some(runs) = pullers.join_next().await {
+        for run in runs.unwrap() {
+            assert!(seen.insert(run), "run {run} came twice");
+        }
+    }
+    assert_eq!(seen.len(), 800);
+}

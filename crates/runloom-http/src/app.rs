@@ -1,0 +1,67 @@
+//! What every handler can reach.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runloom_core::service::Service;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio_util::sync::CancellationToken;
+
+/// What an operator can set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Largest request body.
+    pub max_body_bytes: usize,
+    /// From the first byte of a request to the head of its answer. Streams go on after that.
+    pub request_timeout: Duration,
+    /// Silence after which a stream shows that it lives.
+    pub heartbeat: Duration,
+    /// Opens the admin API; without one there is none.
+    pub admin_token: Option<AdminToken>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 8 * 1024 * 1024,
+            request_timeout: Duration::from_secs(60),
+            heartbeat: Duration::from_secs(15),
+            admin_token: None,
+        }
+    }
+}
+
+/// The administrator's token; only its hash is kept.
+#[derive(Clone)]
+pub struct AdminToken([u8; 32]);
+
+impl AdminToken {
+    /// Takes the token from the configuration.
+    #[must_use]
+    pub fn new(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// Compares in constant time; the hashes make the lengths equal.
+    pub(crate) fn matches(&self, given: &str) -> bool {
+        let given: [u8; 32] = Sha256::digest(given.as_bytes()).into();
+        self.0.ct_eq(&given).into()
+    }
+}
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken(…)")
+    }
+}
+
+/// The state of the router. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) service: Arc<Service>,
+    pub(crate) settings: Arc<Settings>,
+    /// Cancelled when the server stops: streams end, readiness goes.
+    pub(crate) shutdown: CancellationToken,
+}

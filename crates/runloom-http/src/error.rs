@@ -1,0 +1,277 @@
+//! Refusals to answers. The only file with the status codes of errors.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use runloom_core::error::{Chain, Error, PlanFeature};
+use runloom_core::service::rate::RateState;
+use runloom_protocol::error::{ErrorBody, ErrorCode};
+
+/// Result of handlers.
+pub(crate) type Answer<T> = Result<T, Refusal>;
+
+/// Why a request is not answered as asked: the use case's reasons, and those of the transport.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The use case refused or failed.
+    Core(Error),
+    /// No route has this path.
+    UnknownRoute,
+    /// The path has no such method.
+    WrongMethod,
+    /// The body is larger than allowed.
+    BodyTooLarge {
+        /// What is allowed.
+        limit: usize,
+    },
+    /// The body is not what its headers should say.
+    MediaType {
+        /// What came, and what would be right.
+        message: String,
+    },
+    /// The answer took too long.
+    TimedOut,
+    /// A handler panicked.
+    Panicked,
+    /// The server has no admin token.
+    AdminOff,
+    /// The admin token is missing or wrong.
+    AdminToken,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Core(error)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Core(error) => core(error),
+            Self::UnknownRoute => plain(
+                StatusCode::NOT_FOUND,
+                ErrorBody::new(ErrorCode::NotFound, "No route has this path.")
+                    .with_hint("The API lives under /api/v1/workspaces/{slug}; see /openapi.json."),
+            ),
+            Self::WrongMethod => plain(
+                StatusCode::METHOD_NOT_ALLOWED,
+                ErrorBody::new(
+                    ErrorCode::MethodNotAllowed,
+                    "This path does not have this method; the Allow header names those it has.",
+                ),
+            ),
+            Self::BodyTooLarge { limit } => {
+                let message = format!("The body is larger than {limit} bytes.");
+                let body = ErrorBody::new(ErrorCode::PayloadTooLarge, message);
+                let mut response = plain(StatusCode::PAYLOAD_TOO_LARGE, body);
+                // The rest of the body was not read, so nothing can follow it on this connection.
+                put(&mut response, CONNECTION, HeaderValue::from_static("close"));
+                response
+            }
+            Self::MediaType { message } => plain(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                ErrorBody::new(ErrorCode::UnsupportedMediaType, message),
+            ),
+            Self::TimedOut => unavailable("The request took too long.", Duration::from_secs(1)),
+            Self::Panicked => internal(),
+            Self::AdminOff => plain(
+                StatusCode::FORBIDDEN,
+                ErrorBody::new(ErrorCode::Forbidden, "The admin API is off.")
+                    .with_hint("Set an admin token in the server's configuration to switch it on."),
+            ),
+            Self::AdminToken => unauthorized(
+                ErrorBody::new(
+                    ErrorCode::Unauthorized,
+                    "The admin token is missing or wrong.",
+                )
+                .with_error("Unauthorized")
+                .with_hint("Send `Authorization: Bearer <admin token>`."),
+                r#"Bearer realm="runloom-admin""#,
+            ),
+        }
+    }
+}
+
+fn core(error: Error) -> Response {
+    // The text of an error is public by contract; what is not public is in its source.
+    let message = error.to_string();
+    let refuse = |status, code| plain(status, ErrorBody::new(code, message.as_str()));
+    match error {
+        Error::MissingCredential | Error::InvalidCredential => credential(&error),
+        Error::WrongKeyUsage => plain(
+            StatusCode::FORBIDDEN,
+            ErrorBody::new(ErrorCode::Forbidden, message.as_str())
+                .with_error(message.as_str())
+                .with_hint("Create a key with the usage `developer_api`."),
+        ),
+        Error::PlanLacks { feature } => {
+            let code = match feature {
+                PlanFeature::ApiKeys => ErrorCode::ApiKeysPlan,
+                PlanFeature::OauthApps => ErrorCode::OauthAppsPlan,
+            };
+            let body = ErrorBody::new(code, message.as_str()).with_error(message.as_str());
+            plain(StatusCode::FORBIDDEN, body)
+        }
+        Error::SlugMismatch { slug } => plain(
+            StatusCode::NOT_FOUND,
+            ErrorBody::new(ErrorCode::NotFound, message.as_str())
+                .with_error(message.as_str())
+                .with_hint(format!(
+                    "This credential belongs to the workspace with the correct slug `{slug}`: use /api/v1/workspaces/{slug}/…"
+                )),
+        ),
+        Error::Forbidden { .. } => refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden),
+        Error::NotFound { .. } => refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound),
+        Error::Invalid(issues) => {
+            plain(StatusCode::BAD_REQUEST, ErrorBody::invalid_request(issues))
+        }
+        Error::InvalidModel { candidates, .. } => plain(
+            StatusCode::BAD_REQUEST,
+            ErrorBody::new(ErrorCode::InvalidModel, message.as_str()).with_candidates(candidates),
+        ),
+        Error::InvalidPlugin { .. } => refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidPlugin),
+        Error::UnknownToolUse => refuse(StatusCode::NOT_FOUND, ErrorCode::UnknownToolUse),
+        Error::RunTerminal => refuse(StatusCode::CONFLICT, ErrorCode::RunTerminal),
+        Error::SessionEnded => refuse(StatusCode::CONFLICT, ErrorCode::SessionEnded),
+        Error::IdempotencyKeyReused => {
+            refuse(StatusCode::CONFLICT, ErrorCode::IdempotencyConflict)
+        }
+        Error::Conflict { .. } => refuse(StatusCode::CONFLICT, ErrorCode::Conflict),
+        Error::RateLimited(state) => {
+            let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimitExceeded);
+            rate_headers(response.headers_mut(), &state);
+            let wait = HeaderValue::from(state.reset_seconds.max(1));
+            put(&mut response, RETRY_AFTER, wait);
+            response
+        }
+        Error::Unavailable { retry_after, .. } => unavailable(&message, retry_after),
+        Error::Internal(_) => {
+            tracing::error!(error = %Chain(&error), "a request failed inside");
+            internal()
+        }
+    }
+}
+
+/// `X-RateLimit-*`, which every answer to a credential carries.
+pub(crate) fn rate_headers(headers: &mut HeaderMap, state: &RateState) {
+    headers.insert("x-ratelimit-limit", state.limit.into());
+    headers.insert("x-ratelimit-remaining", state.remaining.into());
+    headers.insert("x-ratelimit-reset", state.reset_seconds.into());
+    headers.insert("x-ratelimit-bucket", HeaderValue::from_static(state.bucket));
+}
+
+fn credential(error: &Error) -> Response {
+    match error {
+        Error::MissingCredential => unauthorized(
+            ErrorBody::new(
+                ErrorCode::Unauthorized,
+                "API key or OAuth access token required: send `Authorization: Bearer …` or `X-API-Key: …`.",
+            )
+            .with_error("Unauthorized"),
+            r#"Bearer realm="runloom""#,
+        ),
+        other => unauthorized(
+            ErrorBody::new(ErrorCode::Unauthorized, other.to_string()).with_error(other.to_string()),
+            r#"Bearer realm="runloom", error="invalid_token""#,
+        ),
+    }
+}
+
+fn unauthorized(body: ErrorBody, challenge: &'static str) -> Response {
+    let mut response = plain(StatusCode::UNAUTHORIZED, body);
+    let challenge = HeaderValue::from_static(challenge);
+    put(&mut response, WWW_AUTHENTICATE, challenge);
+    response
+}
+
+fn unavailable(message: &str, retry_after: Duration) -> Response {
+    let body = ErrorBody::new(ErrorCode::Unavailable, message);
+    let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, body);
+    let seconds = u64::from(retry_after.subsec_nanos() > 0) + retry_after.as_secs();
+    put(&mut response, RETRY_AFTER, seconds.max(1).into());
+    response
+}
+
+fn internal() -> Response {
+    let body = ErrorBody::new(
+        ErrorCode::Internal,
+        "The server failed inside. The request id names this failure to the operator.",
+    );
+    plain(StatusCode::INTERNAL_SERVER_ERROR, body)
+}
+
+fn plain(status: StatusCode, body: ErrorBody) -> Response {
+    (status, Json(body)).into_response()
+}
+
+fn put(response: &mut Response, name: axum::http::HeaderName, value: HeaderValue) {
+    response.headers_mut().insert(name, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use serde_json::Value;
+
+    use super::*;
+
+    async fn shown(refusal: impl Into<Refusal>) -> (u16, HeaderMap, Value) {
+        let (parts, body) = refusal.into().into_response().into_parts();
+        let bytes = to_bytes(body, 1 << 16).await.unwrap();
+        let body = serde_json::from_slice(&bytes).unwrap();
+        (parts.status.as_u16(), parts.headers, body)
+    }
+
+    #[tokio::test]
+    async fn every_refusal_has_status_code_error_and_message() {
+        let message = || "m".to_owned();
+        for (error, status, code) in [
+            (Error::Forbidden { message: message() }, 403, "forbidden"),
+            (Error::NotFound { what: "run" }, 404, "not_found"),
+            (Error::invalid("a", "b"), 400, "invalid_request"),
+            (
+                Error::InvalidPlugin { message: message() },
+                400,
+                "invalid_plugin",
+            ),
+            (Error::UnknownToolUse, 404, "unknown_tool_use"),
+            (Error::RunTerminal, 409, "run_terminal"),
+            (Error::SessionEnded, 409, "session_ended"),
+            (Error::IdempotencyKeyReused, 409, "idempotency_conflict"),
+            (Error::Conflict { message: message() }, 409, "conflict"),
+        ] {
+            let (got, _, body) = shown(error).await;
+            assert_eq!((got, body["code"].as_str()), (status, Some(code)));
+            assert_eq!(body["error"], body["code"]);
+            assert!(
+                body["message"]
+                    .as_str()
+                    .is_some_and(|text| !text.is_empty())
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_inside_shows_nothing_of_the_inside() {
+        let (status, _, body) = shown(Error::internal("table runs is corrupt")).await;
+        assert_eq!((status, body["code"].as_str()), (500, Some("internal")));
+        assert!(!body.to_string().contains("corrupt"));
+    }
+
+    #[tokio::test]
+    async fn waiting_is_told_in_whole_seconds() {
+        for (millis, seconds) in [(0, "1"), (200, "1"), (1000, "1"), (1001, "2")] {
+            let error = Error::Unavailable {
+                message: "later".to_owned(),
+                retry_after: Duration::from_millis(millis),
+            };
+            let (status, headers, body) = shown(error).await;
+            assert_eq!((status, body["code"].as_str()), (503, Some("unavailable")));
+            assert_eq!(headers["retry-after"], seconds);
+        }
+    }
+}

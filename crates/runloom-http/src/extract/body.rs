@@ -1,0 +1,209 @@
+//! JSON bodies: headers first, then size, then syntax, then the contract.
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use runloom_core::error::Error;
+use runloom_core::ports::store::Idempotency;
+use runloom_protocol::error::Issue;
+use runloom_protocol::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
+use runloom_protocol::validate;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::error::{Answer, Refusal};
+
+/// A request that a body can be checked to be.
+pub(crate) trait Checkable: Sized {
+    /// Keeps the idempotency keys of different operations apart.
+    const OPERATION: &'static str;
+
+    /// The request, or every violation.
+    fn check(body: &Value) -> Result<Self, Vec<Issue>>;
+}
+
+impl Checkable for CreateRun {
+    const OPERATION: &'static str = "create_run";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        validate::create_run(body)
+    }
+}
+
+impl Checkable for CreateSession {
+    const OPERATION: &'static str = "create_session";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        validate::create_session(body)
+    }
+}
+
+impl Checkable for CreateMessage {
+    const OPERATION: &'static str = "create_message";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        validate::create_message(body)
+    }
+}
+
+impl Checkable for SubmitToolResult {
+    const OPERATION: &'static str = "submit_tool_result";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        validate::tool_result(body)
+    }
+}
+
+/// A checked body and the client's promise to send it only once.
+#[derive(Debug)]
+pub(crate) struct Checked<T> {
+    /// What is asked.
+    pub(crate) request: T,
+    /// From `Idempotency-Key`.
+    pub(crate) idempotency: Option<Idempotency>,
+}
+
+impl<T: Checkable> FromRequest<App> for Checked<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Answer<Self> {
+        let (parts, body) = request.into_parts();
+        check_headers(&parts.headers, &body)?;
+        let key = idempotency_key(&parts.headers)?;
+        let bytes = read(body, app.settings.max_body_bytes).await?;
+        let value = parse(&bytes)?;
+        let request = T::check(&value).map_err(Error::Invalid)?;
+        let idempotency = key.map(|key| Idempotency {
+            key: format!("{}:{key}", T::OPERATION),
+            fingerprint: fingerprint(parts.uri.path(), &bytes),
+        });
+        Ok(Self {
+            request,
+            idempotency,
+        })
+    }
+}
+
+fn check_headers(headers: &HeaderMap, body: &Body) -> Answer<()> {
+    const WANTED: &str = "Send JSON with `Content-Type: application/json`";
+    if let Some(encoding) = headers.get(CONTENT_ENCODING)
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        let message = "Compressed bodies are not accepted; send no Content-Encoding.".to_owned();
+        return Err(Refusal::MediaType { message });
+    }
+    match headers.get(CONTENT_TYPE) {
+        Some(value) if value.to_str().is_ok_and(is_json) => Ok(()),
+        Some(value) => {
+            let got: String = value.to_str().unwrap_or("…").chars().take(100).collect();
+            let message = format!("{WANTED}, not `{got}`.");
+            Err(Refusal::MediaType { message })
+        }
+        // Without a body the missing body is the better complaint.
+        None if body.is_end_stream() => Ok(()),
+        None => Err(Refusal::MediaType {
+            message: format!("{WANTED}; the request has no Content-Type."),
+        }),
+    }
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Answer<Option<&str>> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    let printable = |text: &&str| {
+        (1..=255).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+    };
+    match value.to_str().ok().filter(printable) {
+        Some(key) => Ok(Some(key)),
+        None => Err(Error::invalid(
+            "Idempotency-Key",
+            "must have 1–255 printable ASCII characters",
+        )
+        .into()),
+    }
+}
+
+async fn read(body: Body, limit: usize) -> Answer<Bytes> {
+    // An honest Content-Length is refused before the client has sent the rest.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Refusal::BodyTooLarge { limit });
+    }
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge { limit }),
+        Err(_) => Err(Error::invalid("", "could not be read to its end").into()),
+    }
+}
+
+fn parse(bytes: &[u8]) -> Answer<Value> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(Error::invalid("", "is empty; a JSON object is expected").into());
+    }
+    // The parser's own limit of 128 levels stays on: recursion over client data must have a floor.
+    serde_json::from_slice(bytes).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let message = if text.starts_with("recursion limit exceeded") {
+            format!("is nested deeper than 127 levels (line {line}, column {column})")
+        } else {
+            // The position at the end of the text is said in our own words.
+            let what = text.split(" at line ").next().unwrap_or("malformed");
+            format!("is not valid JSON: {what} (line {line}, column {column})")
+        };
+        Error::invalid("", message).into()
+    })
+}
+
+/// The target is part of the promise: the same key and body for another run is another request.
+fn fingerprint(path: &str, body: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(path.as_bytes());
+    hash.update(b"\n");
+    hash.update(body);
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_types_are_recognised() {
+        for good in [
+            "application/json",
+            "Application/JSON; charset=utf-8",
+            "application/vnd.api+json",
+        ] {
+            assert!(is_json(good), "{good}");
+        }
+        for bad in [
+            "text/plain",
+            "text/json",
+            "application/jsonx",
+            "image/svg+json",
+            "",
+        ] {
+            assert!(!is_json(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn fingerprints_know_target_and_body() {
+        let one = fingerprint("/a", b"{}");
+        assert_eq!(one, fingerprint("/a", b"{}"));
+        assert_ne!(one, fingerprint("/b", b"{}"));
+        assert_ne!(one, fingerprint("/a", b"{ }"));
+    }
+}

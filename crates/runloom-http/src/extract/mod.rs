@@ -1,0 +1,9 @@
+//! Requests to values, or a clear refusal.
+
+mod body;
+mod path;
+mod query;
+
+pub(crate) use body::{Checkable, Checked};
+pub(crate) use path::Target;
+pub(crate) use query::{QueryPairs, digits};

@@ -1,0 +1,138 @@
+//! What stands before a handler: credentials, rate windows, the admin token. Runs before a body is read.
+
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use runloom_core::error::Error;
+use runloom_core::service::auth::Caller;
+use runloom_core::service::rate::{Bucket, RateState};
+
+use crate::app::App;
+use crate::error::{Answer, Refusal, rate_headers};
+
+/// Lets a credential of the workspace in the path through, counts the request, and shows the window on the answer.
+pub(crate) async fn workspace(
+    State((app, bucket)): State<(App, Bucket)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match admit(&app, bucket, &mut parts).await {
+        Ok(state) => {
+            let mut response = next.run(Request::from_parts(parts, body)).await;
+            rate_headers(response.headers_mut(), &state);
+            response
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// Lets the administrator through.
+pub(crate) async fn admin(State(app): State<App>, request: Request, next: Next) -> Response {
+    let Some(token) = &app.settings.admin_token else {
+        return Refusal::AdminOff.into_response();
+    };
+    let given = credential(request.headers());
+    if given.is_some_and(|given| token.matches(given)) {
+        next.run(request).await
+    } else {
+        Refusal::AdminToken.into_response()
+    }
+}
+
+/// Who calls; only behind [`workspace`].
+pub(crate) struct Signed(pub(crate) Caller);
+
+impl FromRequestParts<App> for Signed {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Answer<Self> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        caller
+            .map(Self)
+            .ok_or_else(|| Error::internal("a handler asked for a caller on an open route").into())
+    }
+}
+
+async fn admit(app: &App, bucket: Bucket, parts: &mut Parts) -> Answer<RateState> {
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    // A path that is no UTF-8 names nothing.
+    let params = params.map_err(|_| Refusal::UnknownRoute)?;
+    let slug = params
+        .iter()
+        .find_map(|(name, value)| (name == "slug").then_some(value))
+        .unwrap_or_default();
+    let credential = credential(&parts.headers);
+    let service = &app.service;
+    let caller = service.auth().authenticate(credential, slug).await?;
+    let state = service
+        .rates()
+        .admit(&caller, bucket, service.clock().now())?;
+    parts.extensions.insert(caller);
+    Ok(state)
+}
+
+/// The credential, from either header. One that is not even text is given on, to be refused as unknown.
+fn credential(headers: &HeaderMap) -> Option<&str> {
+    const NOT_TEXT: &str = "\u{0}";
+    let bearer = headers.get(AUTHORIZATION).and_then(|value| {
+        let text = value.to_str().unwrap_or(NOT_TEXT);
+        let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
+        scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim())
+    });
+    let key = || {
+        headers
+            .get("x-api-key")
+            .map(|value| value.to_str().unwrap_or(NOT_TEXT).trim())
+    };
+    bearer.filter(|text| !text.is_empty()).or_else(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let pairs = pairs.iter().map(|(name, value)| {
+            let value = axum::http::HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            (axum::http::HeaderName::from_static(name), value)
+        });
+        pairs.collect()
+    }
+
+    #[test]
+    fn the_credential_comes_from_either_header() {
+        for (pairs, expected) in [
+            (
+                &[("authorization", "Bearer mantyx_1")][..],
+                Some("mantyx_1"),
+            ),
+            (&[("authorization", "bearer  mantyx_1 ")], Some("mantyx_1")),
+            (&[("x-api-key", "mantyx_1")], Some("mantyx_1")),
+            (
+                &[
+                    ("authorization", "Bearer mantyx_1"),
+                    ("x-api-key", "mantyx_2"),
+                ],
+                Some("mantyx_1"),
+            ),
+            (
+                &[("authorization", "Basic abc"), ("x-api-key", "mantyx_2")],
+                Some("mantyx_2"),
+            ),
+            (&[("authorization", "Basic abc")], None),
+            (&[("authorization", "Bearer")], None),
+            (&[], None),
+        ] {
+            assert_eq!(credential(&headers(pairs)), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn a_credential_that_is_no_text_is_not_a_missing_one() {
+        assert!(credential(&headers(&[("x-api-key", "mantyx_é")])).is_some());
+    }
+}

@@ -1,0 +1,131 @@
+//! How a request travels: edge (id, span, deadline, panics) → route → guard (credential, rate) → handler.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use runloom_core::service::Service;
+use runloom_core::service::rate::Bucket;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{App, Settings};
+use crate::error::Refusal;
+use crate::{edge, guard, routes};
+
+/// The whole API. When `shutdown` is cancelled, open streams end and the server is no longer ready.
+pub fn router(service: Arc<Service>, settings: Settings, shutdown: CancellationToken) -> Router {
+    let app = App {
+        service,
+        settings: Arc::new(settings),
+        shutdown,
+    };
+    assemble(app, routes::all())
+}
+
+/// Method and path of every route, for documents and their tests.
+#[must_use]
+pub fn route_table() -> Vec<(&'static str, String)> {
+    let routes = routes::all().into_iter();
+    routes.map(|route| (route.method, route.path)).collect()
+}
+
+/// Puts the guards around the routes and the edge around everything.
+pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
+    let router = routes
+        .into_iter()
+        .fold(Router::new(), |router, route| {
+            let endpoint = match route.access {
+                Access::Open => route.endpoint,
+                Access::Workspace(bucket) => route
+                    .endpoint
+                    .route_layer(from_fn_with_state((app.clone(), bucket), guard::workspace)),
+                Access::Admin => route
+                    .endpoint
+                    .route_layer(from_fn_with_state(app.clone(), guard::admin)),
+            };
+            router.route(&route.path, endpoint)
+        })
+        .fallback(|| async { Refusal::UnknownRoute })
+        .method_not_allowed_fallback(|| async { Refusal::WrongMethod });
+    router
+        .layer(map_response(edge::headers))
+        .layer(from_fn_with_state(app.clone(), edge::around))
+        .with_state(app)
+}
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Anybody.
+    Open,
+    /// A credential of the workspace in the path; counted in this bucket.
+    Workspace(Bucket),
+    /// The administrator.
+    Admin,
+}
+
+/// One method of one path.
+pub(crate) struct Route {
+    method: &'static str,
+    path: String,
+    access: Access,
+    endpoint: MethodRouter<App>,
+}
+
+impl Route {
+    /// `GET`, and with it `HEAD`.
+    pub(crate) fn get<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::on(("get", MethodFilter::GET), path, access, handler)
+    }
+
+    /// `POST`.
+    pub(crate) fn post<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::on(("post", MethodFilter::POST), path, access, handler)
+    }
+
+    /// `PUT`.
+    pub(crate) fn put<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::on(("put", MethodFilter::PUT), path, access, handler)
+    }
+
+    /// `DELETE`.
+    pub(crate) fn delete<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::on(("delete", MethodFilter::DELETE), path, access, handler)
+    }
+
+    fn on<H, T>(
+        (method, filter): (&'static str, MethodFilter),
+        path: impl Into<String>,
+        access: Access,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self {
+            method,
+            path: path.into(),
+            access,
+            endpoint: on(filter, handler),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What load balancers and curious people ask.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use runloom_core::error::Error;
+use serde::Serialize;
+
+use crate::app::App;
+use crate::error::Answer;
+use crate::openapi;
+use crate::router::Access::Open;
+use crate::router::Route;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/health", Open, get_health),
+        Route::get("/live", Open, get_live),
+        Route::get("/ready", Open, get_ready),
+        Route::get("/info", Open, get_info),
+        Route::get("/openapi.json", Open, get_openapi),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+struct Status {
+    status: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Info {
+    name: &'static str,
+    version: &'static str,
+    /// Generation of the protocol that is complete.
+    protocol: &'static str,
+    features: &'static [&'static str],
+}
+
+async fn get_health() -> Json<Status> {
+    Json(Status { status: "ok" })
+}
+
+/// The process answers; nothing else is asked, so that a slow database does not get the process killed.
+async fn get_live() -> Json<Status> {
+    Json(Status { status: "live" })
+}
+
+/// The server can take requests: its store answers and it is not stopping.
+async fn get_ready(State(app): State<App>) -> Answer<Json<Status>> {
+    if app.shutdown.is_cancelled() {
+        let error = Error::Unavailable {
+            message: "The server is stopping.".to_owned(),
+            retry_after: Duration::from_secs(1),
+        };
+        return Err(error.into());
+    }
+    app.service.ready().await?;
+    Ok(Json(Status { status: "ready" }))
+}
+
+async fn get_info() -> Json<Info> {
+    Json(Info {
+        name: "runloom",
+        version: env!("CARGO_PKG_VERSION"),
+        protocol: "0.11",
+        features: &["runs", "sessions", "models", "run-events", "idempotency"],
+    })
+}
+
+async fn get_openapi() -> Response {
+    ([(CONTENT_TYPE, "application/json")], openapi::DOCUMENT).into_response()
+}

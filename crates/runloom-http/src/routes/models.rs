@@ -1,0 +1,24 @@
+//! The catalog of models.
+
+use axum::Json;
+use axum::extract::State;
+use runloom_core::service::rate::Bucket::Reads;
+use runloom_protocol::resource::ModelCatalog;
+
+use super::workspace;
+use crate::app::App;
+use crate::guard::Signed;
+use crate::router::Access::Workspace;
+use crate::router::Route;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::get(
+        workspace("/models"),
+        Workspace(Reads),
+        list_models,
+    )]
+}
+
+async fn list_models(State(app): State<App>, Signed(caller): Signed) -> Json<ModelCatalog> {
+    Json(app.service.catalog().list(&caller.workspace.slug))
+}

@@ -1,0 +1,204 @@
+//! Runs: start, read, follow, answer, cancel.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use runloom_core::ports::store::RunFilter;
+use runloom_core::service::PageRequest;
+use runloom_core::service::rate::Bucket::{Lifecycle, Reads, RunStarts};
+use runloom_protocol::id::SessionId;
+use runloom_protocol::resource::{self, RunAccepted, RunList, RunSnapshot, RunStatus};
+use runloom_protocol::spec::{CreateRun, SubmitToolResult};
+
+use super::{PAGE_DEFAULT, PAGE_MAX, workspace};
+use crate::app::App;
+use crate::error::Answer;
+use crate::extract::{Checked, QueryPairs, Target, digits};
+use crate::guard::Signed;
+use crate::router::Access::Workspace;
+use crate::router::Route;
+use crate::sse;
+
+/// Default number of events in one answer.
+const EVENTS_DEFAULT: u64 = 200;
+
+/// Largest number of events in one answer.
+const EVENTS_MAX: u64 = 1000;
+
+pub(super) fn routes() -> Vec<Route> {
+    let run = |path: &str| workspace(&format!("/agent-runs/{{id}}{path}"));
+    vec![
+        Route::post(workspace("/agent-runs"), Workspace(RunStarts), create_run),
+        Route::get(workspace("/agent-runs"), Workspace(Reads), list_runs),
+        Route::get(run(""), Workspace(Reads), get_run),
+        Route::get(run("/stream"), Workspace(Reads), stream_run),
+        Route::get(run("/events"), Workspace(Reads), list_run_events),
+        Route::post(
+            run("/tool-results"),
+            Workspace(Lifecycle),
+            submit_tool_result,
+        ),
+        Route::post(run("/cancel"), Workspace(Lifecycle), cancel_run),
+    ]
+}
+
+async fn create_run(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    body: Checked<CreateRun>,
+) -> Answer<(StatusCode, Json<RunAccepted>)> {
+    let service = &app.service;
+    let accepted = service
+        .create_run(&caller, body.request, body.idempotency)
+        .await?;
+    Ok((StatusCode::ACCEPTED, Json(accepted)))
+}
+
+async fn get_run(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+) -> Answer<Json<RunSnapshot>> {
+    Ok(Json(app.service.run(&caller, &target.id).await?))
+}
+
+async fn list_runs(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    query: QueryPairs,
+) -> Answer<Json<RunList>> {
+    let statuses = RunStatus::ALL.map(RunStatus::as_str).join(", ");
+    let filter = RunFilter {
+        status: query.word("status", RunStatus::parse, &statuses)?,
+        model_id: query.text("modelId")?,
+        agent_id: query.text("agentId")?,
+        metadata: query.metadata()?,
+        session: query.word(
+            "sessionId",
+            SessionId::parse,
+            "the ids of sessions, `ses_…`",
+        )?,
+    };
+    let page = page(&query)?;
+    Ok(Json(app.service.list_runs(&caller, filter, page).await?))
+}
+
+async fn stream_run(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    query: QueryPairs,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let after = sse::cursor(&query, &headers)?;
+    let frames = app.service.stream(&caller, &target.id, after).await?;
+    Ok(sse::answer(
+        frames,
+        app.settings.heartbeat,
+        app.shutdown.clone(),
+    ))
+}
+
+async fn list_run_events(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    query: QueryPairs,
+) -> Answer<Response> {
+    let after = query.integer("after", (0, i64::MAX as u64))?.unwrap_or(0);
+    let limit = query
+        .integer("limit", (1, EVENTS_MAX))?
+        .unwrap_or(EVENTS_DEFAULT);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let frames = app
+        .service
+        .events(&caller, &target.id, after, limit)
+        .await?;
+    let body = events_as_json(&frames, after);
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+async fn submit_tool_result(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    body: Checked<SubmitToolResult>,
+) -> Answer<Json<resource::Ok>> {
+    app.service
+        .submit_tool_result(&caller, &target.id, body.request, body.idempotency)
+        .await?;
+    Ok(Json(resource::Ok::default()))
+}
+
+async fn cancel_run(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+) -> Answer<Json<resource::Ok>> {
+    app.service.cancel_run(&caller, &target.id).await?;
+    Ok(Json(resource::Ok::default()))
+}
+
+/// The page of a list that a query asks for.
+pub(super) fn page(query: &QueryPairs) -> Answer<PageRequest> {
+    let limit = query
+        .integer("limit", (1, PAGE_MAX))?
+        .unwrap_or(PAGE_DEFAULT);
+    let offset = query.integer("offset", (0, 1_000_000))?.unwrap_or(0);
+    Ok(PageRequest {
+        limit: usize::try_from(limit).unwrap_or(usize::MAX),
+        cursor: query.text("cursor")?,
+        offset: usize::try_from(offset).unwrap_or(usize::MAX),
+        include_total: query.switch("includeTotal")?,
+    })
+}
+
+/// `{"events":[…],"lastSeq":n}` out of stored frames: their JSON is copied, not parsed again.
+fn events_as_json(frames: &[Bytes], after: u64) -> Vec<u8> {
+    let size: usize = frames.iter().map(Bytes::len).sum();
+    let mut body = Vec::with_capacity(size + 32);
+    body.extend_from_slice(b"{\"events\":[");
+    let mut last = after;
+    let mut first = true;
+    for line in frames
+        .iter()
+        .flat_map(|frame| frame.split(|&byte| byte == b'\n'))
+    {
+        if let Some(data) = line.strip_prefix(b"data: ") {
+            if !first {
+                body.push(b',');
+            }
+            first = false;
+            body.extend_from_slice(data);
+        } else if let Some(id) = line.strip_prefix(b"id: ") {
+            last = std::str::from_utf8(id)
+                .ok()
+                .and_then(digits)
+                .unwrap_or(last);
+        }
+    }
+    body.extend_from_slice(format!("],\"lastSeq\":{last}}}").as_bytes());
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_frames_become_one_json_answer() {
+        let two = "id: 5\nevent: a\ndata: {\"seq\":5}\n\nid: 6\nevent: b\ndata: {\"seq\":6}\n\n";
+        let frames = [
+            Bytes::from(two),
+            Bytes::from("id: 7\nevent: c\ndata: {\"seq\":7}\n\n"),
+        ];
+        assert_eq!(
+            String::from_utf8(events_as_json(&frames, 4)).unwrap(),
+            r#"{"events":[{"seq":5},{"seq":6},{"seq":7}],"lastSeq":7}"#
+        );
+        assert_eq!(events_as_json(&[], 4), br#"{"events":[],"lastSeq":4}"#);
+    }
+}

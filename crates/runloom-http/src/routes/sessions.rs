@@ -1,0 +1,125 @@
+//! Sessions: create, read, talk, end.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use runloom_core::error::Error;
+use runloom_core::ports::store::SessionFilter;
+use runloom_core::service::SessionEventsRequest;
+use runloom_core::service::rate::Bucket::{Reads, RunStarts, Writes};
+use runloom_protocol::resource::{
+    self, RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot, SessionStatus,
+};
+use runloom_protocol::spec::{CreateMessage, CreateSession};
+
+use super::runs::page;
+use super::workspace;
+use crate::app::App;
+use crate::error::Answer;
+use crate::extract::{Checked, QueryPairs, Target};
+use crate::guard::Signed;
+use crate::router::Access::Workspace;
+use crate::router::Route;
+
+/// Largest `lastMessages`.
+const LAST_MESSAGES_MAX: u64 = 500;
+
+pub(super) fn routes() -> Vec<Route> {
+    let session = |path: &str| workspace(&format!("/agent-sessions/{{id}}{path}"));
+    vec![
+        Route::post(
+            workspace("/agent-sessions"),
+            Workspace(Writes),
+            create_session,
+        ),
+        Route::get(
+            workspace("/agent-sessions"),
+            Workspace(Reads),
+            list_sessions,
+        ),
+        Route::get(session(""), Workspace(Reads), get_session),
+        Route::delete(session(""), Workspace(Writes), end_session),
+        Route::post(session("/messages"), Workspace(RunStarts), create_message),
+        Route::get(session("/events"), Workspace(Reads), list_session_events),
+    ]
+}
+
+async fn create_session(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    body: Checked<CreateSession>,
+) -> Answer<(StatusCode, Json<SessionCreated>)> {
+    let service = &app.service;
+    let created = service
+        .create_session(&caller, body.request, body.idempotency)
+        .await?;
+    Ok((StatusCode::CREATED, Json(created)))
+}
+
+async fn get_session(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+) -> Answer<Json<SessionSnapshot>> {
+    Ok(Json(app.service.session(&caller, &target.id).await?))
+}
+
+async fn list_sessions(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    query: QueryPairs,
+) -> Answer<Json<SessionList>> {
+    let filter = SessionFilter {
+        status: query.word("status", SessionStatus::parse, "active, ended")?,
+        metadata: query.metadata()?,
+    };
+    let page = page(&query)?;
+    Ok(Json(
+        app.service.list_sessions(&caller, filter, page).await?,
+    ))
+}
+
+async fn create_message(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    body: Checked<CreateMessage>,
+) -> Answer<(StatusCode, Json<RunAccepted>)> {
+    let service = &app.service;
+    let accepted = service
+        .create_message(&caller, &target.id, body.request, body.idempotency)
+        .await?;
+    Ok((StatusCode::ACCEPTED, Json(accepted)))
+}
+
+async fn end_session(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+) -> Answer<Json<resource::Ok>> {
+    app.service.end_session(&caller, &target.id).await?;
+    Ok(Json(resource::Ok::default()))
+}
+
+async fn list_session_events(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    query: QueryPairs,
+) -> Answer<Json<SessionEvents>> {
+    let last = query.integer("lastMessages", (1, LAST_MESSAGES_MAX))?;
+    let request = SessionEventsRequest {
+        full: query.switch("full")?,
+        last_messages: last.and_then(|last| usize::try_from(last).ok()),
+        before_seq: query.integer("beforeSeq", (1, i64::MAX as u64))?,
+    };
+    if request.full && (request.last_messages.is_some() || request.before_seq.is_some()) {
+        let message = "excludes `lastMessages` and `beforeSeq`";
+        return Err(Error::invalid("full", message).into());
+    }
+    let events = app
+        .service
+        .session_events(&caller, &target.id, request)
+        .await?;
+    Ok(Json(events))
+}

@@ -1,0 +1,105 @@
+//! Connections: accepted up to a cap, given a deadline for their headers, and ended in order.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Connections at once; further clients wait in the kernel's backlog.
+const CONNECTIONS_MAX: usize = 16_384;
+
+/// How long a client may take to send the head of a request, so that slow ones do not hold connections for ever. The same
+/// clock runs on an idle connection, so it is also how long one is kept: far longer than the pools of the Python and
+/// TypeScript SDKs keep theirs, which would otherwise write into a connection that is just being closed.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Pause after a failed accept: the usual cause is too many open files, and that does not pass at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves until `token` is cancelled, then stops accepting and lets open requests end for at most `drain`. Streams end by
+/// the token that the router was made with; connections that are still open after `drain` are closed.
+///
+/// # Errors
+/// When the listener has no address any more, that is, never in practice.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    token: CancellationToken,
+    drain: Duration,
+) -> io::Result<()> {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // Owned here and not by the process's tasks: their number is bounded, and none may outlive this call.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = token.cancelled() => break,
+            (stream, slot) = accept(&listener, &slots) => {
+                connections.spawn(connection(stream, router.clone(), token.clone(), slot));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(drain, ended).await.is_err() {
+        tracing::warn!(
+            open = connections.len(),
+            "closing connections that did not end in time"
+        );
+    }
+    connections.shutdown().await;
+    Ok(())
+}
+
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // The semaphore is never closed, so there is always a permit in the end.
+    let slot = Arc::clone(slots).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, slot),
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    token: CancellationToken,
+    _slot: Option<OwnedSemaphorePermit>,
+) {
+    // Events are small and must not wait for each other.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection keeps Nagle's algorithm");
+    }
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = token.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // Clients come and go; it is not the server's failure.
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

@@ -1,0 +1,190 @@
+//! Server-sent events: the stored frames as they are, comments in silence, and an end when the server stops.
+//!
+//! One subscriber is one stream that its connection polls: no task, no copy and no serialisation per event.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::Stream;
+use runloom_core::error::Error;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::error::Answer;
+use crate::extract::{QueryPairs, digits};
+
+/// The first bytes: they open the stream at once through every proxy and tell browsers how soon to come back.
+const OPENING: Bytes = Bytes::from_static(b"retry: 500\n\n");
+
+/// A comment; clients skip it.
+const HEARTBEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
+
+/// After which event a client wants to go on: `?lastSeq=` wins over `Last-Event-ID`; neither means from the start.
+pub(crate) fn cursor(query: &QueryPairs, headers: &HeaderMap) -> Answer<u64> {
+    if let Some(text) = query.get("lastSeq") {
+        return digits(text).ok_or_else(|| malformed("lastSeq").into());
+    }
+    match headers.get("last-event-id") {
+        None => Ok(0),
+        Some(value) if value.is_empty() => Ok(0),
+        Some(value) => {
+            let number = value.to_str().ok().and_then(|text| digits(text.trim()));
+            number.ok_or_else(|| malformed("Last-Event-ID").into())
+        }
+    }
+}
+
+fn malformed(name: &str) -> Error {
+    Error::invalid(
+        name,
+        "must be the number of the last event that was seen, 0 or more",
+    )
+}
+
+/// The answer that carries a stream of frames.
+pub(crate) fn answer(
+    frames: impl Stream<Item = Bytes> + Send + 'static,
+    heartbeat: Duration,
+    shutdown: CancellationToken,
+) -> Response {
+    let headers = [
+        (
+            CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream; charset=utf-8"),
+        ),
+        // Proxies that compress would hold events back.
+        (
+            CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, no-transform"),
+        ),
+        (
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        ),
+    ];
+    let body = Body::from_stream(Frames {
+        opening: Some(OPENING),
+        frames: Some(Box::pin(frames)),
+        timer: Box::pin(tokio::time::sleep(heartbeat)),
+        heartbeat,
+        last: Instant::now(),
+        shutdown: Box::pin(shutdown.cancelled_owned()),
+    });
+    (headers, body).into_response()
+}
+
+struct Frames {
+    opening: Option<Bytes>,
+    /// `None` after the end.
+    frames: Option<Pin<Box<dyn Stream<Item = Bytes> + Send>>>,
+    timer: Pin<Box<Sleep>>,
+    heartbeat: Duration,
+    /// When something was last sent. The timer is only moved when it fires, which is cheaper than at every event.
+    last: Instant,
+    shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Stream for Frames {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if let Some(opening) = this.opening.take() {
+            return Poll::Ready(Some(Ok(opening)));
+        }
+        let Some(frames) = &mut this.frames else {
+            return Poll::Ready(None);
+        };
+        match frames.as_mut().poll_next(cx) {
+            Poll::Ready(Some(frame)) => {
+                this.last = Instant::now();
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            Poll::Ready(None) => {
+                this.frames = None;
+                return Poll::Ready(None);
+            }
+            Poll::Pending => {}
+        }
+        // Asked only when there is nothing to send: what is committed still goes out.
+        if this.shutdown.as_mut().poll(cx).is_ready() {
+            this.frames = None;
+            return Poll::Ready(None);
+        }
+        while this.timer.as_mut().poll(cx).is_ready() {
+            let due = this.last + this.heartbeat;
+            let now = Instant::now();
+            if due <= now {
+                this.last = now;
+                this.timer.as_mut().reset(now + this.heartbeat);
+                return Poll::Ready(Some(Ok(HEARTBEAT)));
+            }
+            this.timer.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt, stream};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    async fn read(response: Response) -> String {
+        let chunks: Vec<_> = response.into_body().into_data_stream().collect().await;
+        let bytes: Vec<u8> = chunks
+            .into_iter()
+            .flat_map(|chunk| chunk.unwrap())
+            .collect();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn frames_pass_untouched_and_the_end_is_the_end() {
+        let frames = stream::iter([Bytes::from("id: 1\n\n"), Bytes::from("id: 2\n\n")]);
+        let response = answer(frames, LONG, CancellationToken::new());
+        assert_eq!(
+            response.headers()["content-type"],
+            "text/event-stream; charset=utf-8"
+        );
+        assert_eq!(
+            response.headers()["cache-control"],
+            "no-cache, no-transform"
+        );
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        assert_eq!(read(response).await, "retry: 500\n\nid: 1\n\nid: 2\n\n");
+    }
+
+    #[tokio::test]
+    async fn silence_is_filled_with_comments() {
+        let response = answer(
+            stream::pending(),
+            Duration::from_millis(1),
+            CancellationToken::new(),
+        );
+        let body = response.into_body().into_data_stream();
+        let chunks: Vec<_> = body.take(3).collect().await;
+        assert_eq!(chunks[1].as_ref().unwrap(), &HEARTBEAT);
+        assert_eq!(chunks[2].as_ref().unwrap(), &HEARTBEAT);
+    }
+
+    #[tokio::test]
+    async fn shutdown_ends_a_silent_stream_after_what_is_ready() {
+        let shutdown = CancellationToken::new();
+        shutdown.cancel();
+        let frames = stream::iter([Bytes::from("id: 1\n\n")]).chain(stream::pending());
+        let response = answer(frames, LONG, shutdown);
+        assert_eq!(read(response).await, "retry: 500\n\nid: 1\n\n");
+    }
+}

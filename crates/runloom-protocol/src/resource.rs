@@ -1,1 +1,0 @@
-//! What GET answers.

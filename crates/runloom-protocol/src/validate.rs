@@ -1,1 +1,0 @@
-//! From JSON to a checked request, or every violation at once.

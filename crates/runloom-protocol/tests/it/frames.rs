@@ -1,0 +1,352 @@
+//! The bytes of every event, and the way back.
+
+use bytes::BytesMut;
+use proptest::prelude::*;
+use runloom_protocol::event::{
+    AssistantMessage, Event, LocalToolCall, LocalToolResultIn, LoopDetected, RequestedCall,
+    Sequenced, Started, TextDelta, ToolBudgetExceeded, ToolCall, ToolResult, TurnRestarted,
+    frame_json, kind_of_frame, parse_frame, split_frames,
+};
+use runloom_protocol::outcome::{
+    ErrorClass, ModelInfo, RunCancelled, RunError, RunResult, StructuredOutput, Tokens,
+};
+use serde_json::{Value, json};
+
+fn model() -> ModelInfo {
+    ModelInfo {
+        id: "platform:demo".into(),
+        provider: "demo".into(),
+        vendor_model_id: "demo".into(),
+        reasoning_effort: None,
+    }
+}
+
+const TOKENS: Tokens = Tokens {
+    input_tokens: 4,
+    cached_tokens: 3,
+    reasoning_tokens: 1,
+    output_tokens: 2,
+};
+const TOKENS_JSON: &str =
+    r#""tokens":{"inputTokens":4,"cachedTokens":3,"reasoningTokens":1,"outputTokens":2}"#;
+const MODEL_JSON: &str =
+    r#""model":{"id":"platform:demo","provider":"demo","vendorModelId":"demo"}"#;
+const STRUCTURED_JSON: &str = r#""structuredOutput":{"schemaRequested":false,"schemaEnforced":false,"enforcementMechanism":"none","unconstrainedFallbackOccurred":false}"#;
+
+/// Every event with its kind and the inside of its payload.
+fn every_event() -> Vec<(Event, &'static str, String)> {
+    [text_events(), tool_events(), terminal_events()].concat()
+}
+
+fn text_events() -> Vec<(Event, &'static str, String)> {
+    let call = RequestedCall {
+        id: "tu_1".into(),
+        name: "f".into(),
+        input: json!({"b": 1, "a": 2}),
+    };
+    let message = AssistantMessage {
+        text: "Hi".into(),
+        turn: 1,
+        finish_reason: Some("tool_use".into()),
+        tool_calls: vec![call],
+        model: Some("platform:demo".into()),
+    };
+    let text = |text: &str| TextDelta { text: text.into() };
+    vec![
+        (Event::Started(Started {}), "started", String::new()),
+        (Event::AssistantDelta(text("a\n\n\"ü")), "assistant_delta", r#""text":"a\n\n\"ü""#.into()),
+        (Event::ThinkingDelta(text("")), "thinking_delta", r#""text":"""#.into()),
+        (
+            Event::AssistantMessage(message),
+            "assistant_message",
+            r#""text":"Hi","turn":1,"finishReason":"tool_use","toolCalls":[{"id":"tu_1","name":"f","input":{"b":1,"a":2}}],"model":"platform:demo""#.into(),
+        ),
+        (
+            Event::TurnRestarted(TurnRestarted { turn: 2, reason: "worker lost".into() }),
+            "turn_restarted",
+            r#""turn":2,"reason":"worker lost""#.into(),
+        ),
+    ]
+}
+
+fn tool_events() -> Vec<(Event, &'static str, String)> {
+    let card = json!({"name": "HR", "x": null}).as_object().cloned();
+    let local = LocalToolCall {
+        tool_use_id: "tu_1".into(),
+        name: "f".into(),
+        args: json!({}),
+        kind: "a2a_local".into(),
+        agent_card: card,
+        mcp_server: None,
+        mcp_tool_name: None,
+        mcp_server_info: None,
+        annotations: None,
+    };
+    let mcp = LocalToolCall {
+        kind: "mcp_local".into(),
+        agent_card: None,
+        mcp_server: Some("fs".into()),
+        mcp_tool_name: Some("fs_read".into()),
+        mcp_server_info: json!({"name": "s"}).as_object().cloned(),
+        annotations: Some(json!({"readOnlyHint": true})),
+        ..local.clone()
+    };
+    let answered = |output: Option<&str>, error: Option<&str>| LocalToolResultIn {
+        tool_use_id: "tu_1".into(),
+        output: output.map(str::to_owned),
+        error: error.map(str::to_owned),
+    };
+    let result = ToolResult {
+        tool_use_id: "tu_1".into(),
+        name: "f".into(),
+        ok: true,
+        result: "r".into(),
+        summary: "s".into(),
+    };
+    vec![
+        (
+            Event::ToolCall(ToolCall { tool_use_id: "tu_1".into(), name: "f".into(), input: json!({"q": [1]}) }),
+            "tool_call",
+            r#""toolUseId":"tu_1","name":"f","input":{"q":[1]}"#.into(),
+        ),
+        (
+            Event::ToolResult(result),
+            "tool_result",
+            r#""toolUseId":"tu_1","name":"f","ok":true,"result":"r","summary":"s""#.into(),
+        ),
+        (
+            Event::LocalToolCall(local),
+            "local_tool_call",
+            r#""toolUseId":"tu_1","name":"f","args":{},"kind":"a2a_local","agentCard":{"name":"HR","x":null}"#.into(),
+        ),
+        (
+            Event::LocalToolCall(mcp),
+            "local_tool_call",
+            r#""toolUseId":"tu_1","name":"f","args":{},"kind":"mcp_local","mcpServer":"fs","mcpToolName":"fs_read","mcpServerInfo":{"name":"s"},"annotations":{"readOnlyHint":true}"#.into(),
+        ),
+        (
+            Event::LocalToolResultIn(answered(Some(""), None)),
+            "local_tool_result_in",
+            r#""toolUseId":"tu_1","output":"""#.into(),
+        ),
+        (
+            Event::LocalToolResultIn(answered(None, Some("no"))),
+            "local_tool_result_in",
+            r#""toolUseId":"tu_1","error":"no""#.into(),
+        ),
+        (
+            Event::LoopDetected(LoopDetected { consecutive_count: 3, hard_cutoff: false, tools: vec!["f".into()] }),
+            "loop_detected",
+            r#""consecutiveCount":3,"hardCutoff":false,"tools":["f"]"#.into(),
+        ),
+        (
+            Event::ToolBudgetExceeded(ToolBudgetExceeded { tool: "f".into(), max_calls: 4, call_index: 5 }),
+            "tool_budget_exceeded",
+            r#""tool":"f","maxCalls":4,"callIndex":5"#.into(),
+        ),
+    ]
+}
+
+fn terminal_events() -> Vec<(Event, &'static str, String)> {
+    let result = RunResult {
+        ok: true,
+        subtype: "success".into(),
+        text: "Done".into(),
+        tokens: TOKENS,
+        turns: 1,
+        model: model(),
+        structured_output: StructuredOutput::default(),
+        cost_usd: Some(0.5),
+    };
+    let error = RunError {
+        error: "Cut off".into(),
+        code: ErrorClass::Truncation,
+        error_class: ErrorClass::Truncation,
+        finish_reason: Some("max_tokens".into()),
+        partial_text: Some("Do".into()),
+        retryable: Some(false),
+        tokens: TOKENS,
+        turns: 1,
+        model: model(),
+        structured_output: StructuredOutput::default(),
+        api_status: Some(200),
+        api_code: Some("length".into()),
+        cost_usd: None,
+    };
+    let cancelled = RunCancelled {
+        reason: "user".into(),
+        requested_at: Some("2026-11-01T00:00:00Z".into()),
+        stopped_at: None,
+        interrupted: vec!["model".into()],
+        tokens: TOKENS,
+        turns: 1,
+        model: Some(model()),
+        cost_usd: None,
+    };
+    vec![
+        (
+            Event::Result(result),
+            "result",
+            format!(
+                r#""ok":true,"subtype":"success","text":"Done",{TOKENS_JSON},"turns":1,{MODEL_JSON},{STRUCTURED_JSON},"costUsd":0.5"#
+            ),
+        ),
+        (
+            Event::Error(error),
+            "error",
+            format!(
+                r#""error":"Cut off","code":"truncation","errorClass":"truncation","finishReason":"max_tokens","partialText":"Do","retryable":false,{TOKENS_JSON},"turns":1,{MODEL_JSON},{STRUCTURED_JSON},"apiStatus":200,"apiCode":"length""#
+            ),
+        ),
+        (
+            Event::Cancelled(cancelled),
+            "cancelled",
+            format!(
+                r#""reason":"user","requestedAt":"2026-11-01T00:00:00Z","interrupted":["model"],{TOKENS_JSON},"turns":1,{MODEL_JSON}"#
+            ),
+        ),
+    ]
+}
+
+fn frame_of(event: &Event, seq: u64) -> BytesMut {
+    let mut out = BytesMut::new();
+    event.write_frame(seq, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn each_event_has_exactly_these_bytes() {
+    for (event, kind, inside) in every_event() {
+        let flat = if inside.is_empty() {
+            String::new()
+        } else {
+            format!(",{inside}")
+        };
+        let wanted = format!(
+            "id: 7\nevent: {kind}\ndata: {{\"seq\":7,\"type\":\"{kind}\"{flat},\"data\":{{{inside}}}}}\n\n"
+        );
+        assert_eq!(std::str::from_utf8(&frame_of(&event, 7)).unwrap(), wanted);
+        assert_eq!(event.kind(), kind);
+    }
+}
+
+#[test]
+fn each_event_is_read_back_by_both_readers() {
+    for (event, kind, _) in every_event() {
+        let frame = frame_of(&event, 9);
+        let wanted = Sequenced { seq: 9, event };
+        assert_eq!(kind_of_frame(&frame), Some(kind));
+        assert_eq!(parse_frame(&frame).unwrap().unwrap(), wanted);
+        let derived: Sequenced = serde_json::from_slice(frame_json(&frame).unwrap()).unwrap();
+        assert_eq!(derived, wanted);
+    }
+}
+
+#[test]
+fn the_payload_is_the_same_at_both_places() {
+    for (event, _, _) in every_event() {
+        let frame = frame_of(&event, 1);
+        let mut json: Value = serde_json::from_slice(frame_json(&frame).unwrap()).unwrap();
+        let object = json.as_object_mut().unwrap();
+        let nested = object.remove("data").unwrap();
+        object.remove("seq");
+        object.remove("type");
+        assert_eq!(json, nested);
+    }
+}
+
+#[test]
+fn only_the_last_three_kinds_are_terminal() {
+    for (event, kind, _) in every_event() {
+        assert_eq!(
+            event.is_terminal(),
+            ["result", "error", "cancelled"].contains(&kind),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn every_sequence_number_is_written_in_full() {
+    for seq in [0, 1, 9, 10, 99, 100, 12_345_678_901, u64::MAX] {
+        let frame = frame_of(&Event::Started(Started {}), seq);
+        assert!(frame.starts_with(format!("id: {seq}\n").as_bytes()));
+        assert_eq!(parse_frame(&frame).unwrap().unwrap().seq, seq);
+    }
+}
+
+#[test]
+fn frames_are_appended_and_split_again() {
+    let events = every_event();
+    let mut log = BytesMut::new();
+    for (seq, (event, _, _)) in (1..).zip(&events) {
+        event.write_frame(seq, &mut log).unwrap();
+    }
+    let frames: Vec<&[u8]> = split_frames(&log).collect();
+    assert_eq!(frames.len(), events.len());
+    assert_eq!(frames.concat(), log);
+    for (frame, (seq, (event, _, _))) in frames.iter().zip((1..).zip(events)) {
+        assert_eq!(
+            parse_frame(frame).unwrap().unwrap(),
+            Sequenced { seq, event }
+        );
+    }
+}
+
+#[test]
+fn an_unfinished_frame_is_not_a_frame() {
+    let mut log = frame_of(&Event::Started(Started {}), 1);
+    let whole = log.len();
+    log.extend_from_slice(b"id: 2\nevent: started\n");
+    let frames: Vec<&[u8]> = split_frames(&log).collect();
+    assert_eq!(frames, [&log[..whole]]);
+    assert_eq!(split_frames(b"").count(), 0);
+}
+
+#[test]
+fn a_comment_is_no_event() {
+    assert_eq!(kind_of_frame(b": keep-alive\n\n"), None);
+    assert!(parse_frame(b": keep-alive\n\n").is_none());
+    assert_eq!(frame_json(b"id: 1\ndata: {}"), None);
+}
+
+#[test]
+fn the_kind_is_read_from_the_line_and_never_from_the_data() {
+    assert_eq!(kind_of_frame(b"event:started\n\n"), Some("started"));
+    assert_eq!(kind_of_frame(b"id: 1\ndata: {\nevent: x\n\n"), None);
+    assert_eq!(kind_of_frame(b"event: \xff\n\n"), None);
+}
+
+#[test]
+fn an_event_of_a_newer_server_is_an_error_that_names_it() {
+    let frame =
+        b"id: 1\nevent: task_plan\ndata: {\"seq\":1,\"type\":\"task_plan\",\"data\":{}}\n\n";
+    let error = parse_frame(frame).unwrap().unwrap_err();
+    assert!(error.to_string().contains("task_plan"), "{error}");
+    assert!(parse_frame(b"id: 1\ndata: nonsense\n\n").unwrap().is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_comes_back_unchanged(
+        texts in prop::collection::vec(prop_oneof![any::<String>(), "[\n\r\"\\\\{},: \u{2028}é]{0,20}"], 1..8),
+        start in 1_u64..1 << 40,
+    ) {
+        let event = |text: &String| Event::AssistantDelta(TextDelta { text: text.clone() });
+        let mut log = BytesMut::new();
+        for (seq, text) in (start..).zip(&texts) {
+            event(text).write_frame(seq, &mut log).unwrap();
+        }
+        let frames: Vec<&[u8]> = split_frames(&log).collect();
+        prop_assert_eq!(frames.len(), texts.len());
+        for (frame, (seq, text)) in frames.into_iter().zip((start..).zip(&texts)) {
+            let sequenced = parse_frame(frame).unwrap().unwrap();
+            prop_assert_eq!(sequenced, Sequenced { seq, event: event(text) });
+            let json: Value = serde_json::from_slice(frame_json(frame).unwrap()).unwrap();
+            prop_assert_eq!(&json["text"], text);
+            prop_assert_eq!(&json["data"]["text"], text);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Why a store does not open.
+
+use std::path::PathBuf;
+
+/// Why a store does not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL names no known kind of database. Its scheme is told, the rest may hold a password.
+    #[error(
+        "unknown kind of store {scheme:?}: the store's URL starts with `sqlite:` (for example sqlite:.runloom/runloom.db)"
+    )]
+    UnknownScheme {
+        /// What stood before the colon.
+        scheme: String,
+    },
+    /// This program cannot speak to that database.
+    #[error("{scheme} is not built yet: use `sqlite:PATH` as the store's URL")]
+    NotBuiltYet {
+        /// Which one.
+        scheme: &'static str,
+    },
+    /// `sqlite:` without a file.
+    #[error(
+        "the store's URL names no file: write sqlite:PATH (for example sqlite:.runloom/runloom.db)"
+    )]
+    NoPath,
+    /// Another process works on the database.
+    #[error(
+        "{} is in use by another Runloom process (it holds {}): stop it, or give this one another store",
+        database.display(), lock.display()
+    )]
+    InUse {
+        /// The database.
+        database: PathBuf,
+        /// The lock file that it holds.
+        lock: PathBuf,
+    },
+    /// There is no such database.
+    #[error("there is no database at {}: `runloom migrate` or a first start makes one", path.display())]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// The database was written by a newer program.
+    #[error(
+        "the database has schema version {found}, this program knows versions up to {known}: start the newer Runloom that wrote it, or restore a backup from before"
+    )]
+    TooNew {
+        /// Version of the database.
+        found: u32,
+        /// The newest version this program knows.
+        known: u32,
+    },
+    /// The database is older and this opening may not change it.
+    #[error(
+        "the database has schema version {found}, this program needs {needed}: run `runloom migrate`"
+    )]
+    MigrationsPending {
+        /// Version of the database.
+        found: u32,
+        /// Version this program needs.
+        needed: u32,
+    },
+    /// The SQLite library is too old to be trusted.
+    #[error(
+        "SQLite {found} can corrupt a database that several connections use: 3.51.3 or newer is needed"
+    )]
+    OldSqlite {
+        /// Version of the library.
+        found: &'static str,
+    },
+    /// A file could not be made, opened or locked.
+    #[error("{doing} {} failed", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The database said no.
+    #[error("{doing} failed")]
+    Database {
+        /// What was tried.
+        doing: &'static str,
+        /// What the database said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The program is stopping.
+    #[error("opening the store was interrupted")]
+    Stopped(#[source] tokio::task::JoinError),
+}

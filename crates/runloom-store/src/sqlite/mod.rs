@@ -1,0 +1,176 @@
+//! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
+//!
+//! `writer` and `readers` own the connections; `log`, `runs`, `sessions` and `tenancy` implement one trait of the port each
+//! (`claim`, `commit`, `create`, `mail` and `filter` are their larger parts); `schema` and `lock` guard the file.
+
+mod claim;
+mod columns;
+mod commit;
+mod create;
+mod error;
+mod filter;
+mod leases;
+mod lock;
+mod log;
+mod mail;
+mod readers;
+mod runs;
+mod schema;
+mod sessions;
+mod tenancy;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use self::leases::Workers;
+use self::lock::DatabaseLock;
+use self::readers::Readers;
+use self::writer::Writer;
+use crate::{Health, Migrated, Migrations, OpenError, OpenOptions};
+
+/// The first SQLite without the race in which resetting the write-ahead log corrupts a database.
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// A store in one SQLite file.
+#[derive(Debug)]
+pub(crate) struct SqliteStore {
+    // Dropped in this order: the writer finishes, the readers close, the lock goes last.
+    writer: Writer,
+    readers: Readers,
+    workers: Arc<Workers>,
+    _lock: DatabaseLock,
+}
+
+impl SqliteStore {
+    /// Opens the database, making or migrating it when that is allowed.
+    pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
+        let lock = DatabaseLock::take(path)?;
+        let mut connection = connect(path)?;
+        match options.migrations {
+            Migrations::Apply => {
+                schema::migrate(&mut connection)?;
+            }
+            Migrations::Refuse => {
+                let found = schema::version(&connection)?;
+                if found < schema::newest() {
+                    return Err(OpenError::MigrationsPending {
+                        found,
+                        needed: schema::newest(),
+                    });
+                }
+            }
+        }
+        // The lock says that no other process is there, so whoever held a run is dead. Epochs stay: the next claim raises them.
+        connection
+            .execute("UPDATE runs SET worker = NULL WHERE worker IS NOT NULL", [])
+            .map_err(|source| failed("taking back the leases of former processes", source))?;
+        let workers = Arc::new(Workers::new(options.worker_silence_ms));
+        let writer =
+            Writer::start(connection, Arc::clone(&workers)).map_err(|source| OpenError::File {
+                doing: "starting the writer thread for",
+                path: path.to_owned(),
+                source,
+            })?;
+        Ok(Self {
+            writer,
+            readers: Readers::new(path.to_owned(), options.readers),
+            workers,
+            _lock: lock,
+        })
+    }
+}
+
+/// Brings the file up to date.
+pub(crate) fn migrate(path: &Path) -> Result<Migrated, OpenError> {
+    let _lock = DatabaseLock::take(path)?;
+    let mut connection = connect(path)?;
+    let from = schema::migrate(&mut connection)?;
+    Ok(Migrated {
+        from,
+        to: schema::newest(),
+    })
+}
+
+/// Looks at the file without changing it.
+pub(crate) fn check(path: &Path) -> Result<Health, OpenError> {
+    refuse_old_library()?;
+    if !path.exists() {
+        return Err(OpenError::Missing {
+            path: path.to_owned(),
+        });
+    }
+    let connection =
+        readers::connect(path).map_err(|source| failed("opening the database", source))?;
+    let version = schema::version(&connection)?;
+    let complaints = || -> rusqlite::Result<Vec<String>> {
+        let mut statement = connection.prepare("PRAGMA integrity_check(20)")?;
+        let rows = statement.query_map([], |row| row.get(0))?;
+        rows.collect()
+    };
+    let mut problems =
+        complaints().map_err(|source| failed("checking the database's integrity", source))?;
+    problems.retain(|line| line != "ok");
+    Ok(Health {
+        engine: format!("SQLite {}", rusqlite::version()),
+        version,
+        expected: schema::newest(),
+        pending: schema::pending(version),
+        problems,
+    })
+}
+
+/// Opens the connection that writes.
+fn connect(path: &Path) -> Result<Connection, OpenError> {
+    refuse_old_library()?;
+    let connection =
+        Connection::open(path).map_err(|source| failed("opening the database", source))?;
+    prepare(&connection).map_err(|source| failed("setting up the database", source))?;
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(128);
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    // FULL: with NORMAL an acknowledged commit does not survive a power cut, and with group commit FULL costs nothing.
+    // Checkpoints every 16 MiB: each writes a page once, however often the log holds it. No mmap: a read error would be
+    // a signal that kills the process and not an error.
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA cache_size = -65536;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA wal_autocheckpoint = 4096;
+         PRAGMA journal_size_limit = 67108864;",
+    )
+}
+
+fn refuse_old_library() -> Result<(), OpenError> {
+    if rusqlite::version_number() < OLDEST_SQLITE {
+        return Err(OpenError::OldSqlite {
+            found: rusqlite::version(),
+        });
+    }
+    Ok(())
+}
+
+fn failed(doing: &'static str, source: rusqlite::Error) -> OpenError {
+    OpenError::Database {
+        doing,
+        source: Box::new(source),
+    }
+}
+
+/// A number of the port as SQLite keeps it. None comes near the end of `i64`.
+fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number of SQLite as the port has it.
+fn uint(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

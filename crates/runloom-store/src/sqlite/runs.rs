@@ -1,0 +1,236 @@
+//! [`Runs`]: the API's side of runs.
+
+use async_trait::async_trait;
+use runloom_core::ports::store::{
+    Cancelled, Created, Idempotency, MailBody, Millis, NewRun, Page, RunFilter, RunNo, RunRow,
+    Runs, StoreResult, ToolDelivery, WorkspaceNo,
+};
+use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::resource::RunStatus;
+use runloom_protocol::spec::{Metadata, SubmitToolResult};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+
+use super::columns::{Json, Word, json, time};
+use super::create::Earlier;
+use super::filter::{self, Conditions};
+use super::writer::Tx;
+use super::{SqliteStore, create, int, mail, uint};
+
+#[async_trait]
+impl Runs for SqliteStore {
+    async fn create_run(&self, run: NewRun) -> StoreResult<Created> {
+        self.writer
+            .run("create_run", move |tx| create::insert(tx, &run))
+            .await
+    }
+
+    async fn run(&self, workspace: WorkspaceNo, id: &RunId) -> StoreResult<Option<RunRow>> {
+        let id = id.clone();
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(&format!(
+                        "{SELECT} WHERE runs.id = ?1 AND runs.workspace = ?2"
+                    ))?
+                    .query_row(params![id.as_str(), workspace.0], run_row)
+                    .optional()
+            })
+            .await
+    }
+
+    async fn list_runs(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &RunFilter,
+        page: Page,
+    ) -> StoreResult<Vec<RunRow>> {
+        let conditions = Conditions::of_runs(workspace, filter);
+        self.readers
+            .read(move |connection| list(connection, conditions, page))
+            .await
+    }
+
+    async fn count_runs(&self, workspace: WorkspaceNo, filter: &RunFilter) -> StoreResult<u64> {
+        let (rest, values) = Conditions::of_runs(workspace, filter).counting();
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(&format!("SELECT count(*) FROM runs{rest}"))?
+                    .query_row(params_from_iter(values), |row| Ok(uint(row.get(0)?)))
+            })
+            .await
+    }
+
+    async fn deliver_tool_result(
+        &self,
+        workspace: WorkspaceNo,
+        id: &RunId,
+        answer: &SubmitToolResult,
+        idempotency: Option<&Idempotency>,
+        now: Millis,
+    ) -> StoreResult<ToolDelivery> {
+        let (id, answer, key) = (id.clone(), answer.clone(), idempotency.cloned());
+        self.writer
+            .run("tool_result", move |tx| {
+                deliver(tx, workspace, &id, &answer, key.as_ref(), now)
+            })
+            .await
+    }
+
+    async fn cancel_run(
+        &self,
+        workspace: WorkspaceNo,
+        id: &RunId,
+        reason: &str,
+        now: Millis,
+    ) -> StoreResult<Cancelled> {
+        let (id, reason) = (id.clone(), reason.to_owned());
+        self.writer
+            .run("cancel", move |tx| cancel(tx, workspace, &id, &reason, now))
+            .await
+    }
+
+    async fn purge(&self, before: Millis, keys_before: Millis, limit: usize) -> StoreResult<usize> {
+        self.writer
+            .run("purge", move |tx| purge(tx, before, keys_before, limit))
+            .await
+    }
+}
+
+const SELECT: &str = "SELECT runs.*, sessions.id AS session_id, run_specs.public_spec FROM runs
+    JOIN run_specs ON run_specs.run = runs.no
+    LEFT JOIN sessions ON sessions.no = runs.session";
+
+fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        no: RunNo(row.get("no")?),
+        id: row.get::<_, Word<RunId>>("id")?.0,
+        status: row.get::<_, Word<RunStatus>>("status")?.0,
+        session: row
+            .get::<_, Option<Word<SessionId>>>("session_id")?
+            .map(|word| word.0),
+        public_spec: row.get("public_spec")?,
+        metadata: row.get::<_, Json<Metadata>>("metadata")?.0,
+        spec_name: row.get("spec_name")?,
+        agent_id: row.get("agent_id")?,
+        model_id: row.get("model_id")?,
+        input_preview: row.get("input_preview")?,
+        final_text: row.get("final_text")?,
+        error: row.get("error")?,
+        failure: json(row, "failure")?,
+        cancel: json(row, "cancelled")?,
+        tokens: json(row, "tokens")?,
+        turns: row.get("turns")?,
+        model: json(row, "model")?,
+        cost_usd: row.get("cost_usd")?,
+        tool_calls: row.get("tool_calls")?,
+        created_at: Millis(row.get("created_at")?),
+        started_at: time(row, "started_at")?,
+        completed_at: time(row, "completed_at")?,
+    })
+}
+
+fn list(
+    connection: &Connection,
+    conditions: Conditions,
+    page: Page,
+) -> rusqlite::Result<Vec<RunRow>> {
+    let (rest, values) = conditions.listing("runs", page);
+    connection
+        .prepare_cached(&format!("{SELECT}{rest}"))?
+        .query_map(params_from_iter(values), run_row)?
+        .collect()
+}
+
+fn deliver(
+    tx: &Tx<'_>,
+    workspace: WorkspaceNo,
+    id: &RunId,
+    answer: &SubmitToolResult,
+    key: Option<&Idempotency>,
+    now: Millis,
+) -> rusqlite::Result<ToolDelivery> {
+    let Some(run) = mail::find(tx, workspace, id)? else {
+        return Ok(ToolDelivery::UnknownRun);
+    };
+    if let Some(key) = key {
+        match create::earlier_use::<String>(tx, workspace, key)? {
+            Earlier::None => {}
+            Earlier::OtherBody => return Ok(ToolDelivery::KeyReused),
+            Earlier::Same { .. } => return Ok(ToolDelivery::Replayed),
+        }
+    }
+    match run.status {
+        RunStatus::Cancelled => return Ok(ToolDelivery::Ignored),
+        status if status.is_terminal() => return Ok(ToolDelivery::Terminal),
+        _ if run.cancel => return Ok(ToolDelivery::Ignored),
+        _ => {}
+    }
+    // The refusal of a call that is not open writes nothing: no row matches.
+    let open = tx.execute(
+        "UPDATE calls SET answered_at = ?3 WHERE run = ?1 AND tool_use_id = ?2 AND answered_at IS NULL",
+        params![run.run.0, answer.tool_use_id, now.0],
+    )?;
+    if open == 0 {
+        return Ok(ToolDelivery::UnknownCall);
+    }
+    if let Some(key) = key {
+        create::remember_use(tx, workspace, key, "", now)?;
+    }
+    let body = MailBody::ToolResult {
+        tool_use_id: answer.tool_use_id.clone(),
+        answer: answer.answer.clone(),
+    };
+    Ok(ToolDelivery::Accepted(mail::send(tx, &run, &body, now)?))
+}
+
+fn cancel(
+    tx: &Tx<'_>,
+    workspace: WorkspaceNo,
+    id: &RunId,
+    reason: &str,
+    now: Millis,
+) -> rusqlite::Result<Cancelled> {
+    let Some(run) = mail::find(tx, workspace, id)? else {
+        return Ok(Cancelled::UnknownRun);
+    };
+    if run.cancel || run.status.is_terminal() {
+        return Ok(Cancelled::Nothing);
+    }
+    let body = MailBody::Cancel {
+        reason: reason.to_owned(),
+    };
+    Ok(Cancelled::Accepted(mail::send(tx, &run, &body, now)?))
+}
+
+fn purge(
+    tx: &Tx<'_>,
+    before: Millis,
+    keys_before: Millis,
+    limit: usize,
+) -> rusqlite::Result<usize> {
+    let limit = int(limit as u64);
+    tx.execute(
+        "DELETE FROM idempotency WHERE no IN
+             (SELECT no FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)",
+        [keys_before.0, limit],
+    )?;
+    let old: Vec<(i64, WorkspaceNo, Metadata)> = tx
+        .connection
+        .prepare_cached(
+            "SELECT no, workspace, metadata FROM runs
+             WHERE completed_at IS NOT NULL AND completed_at < ?1 ORDER BY completed_at LIMIT ?2",
+        )?
+        .query_map([before.0, limit], |row| {
+            let metadata = row.get::<_, Json<Metadata>>(2)?.0;
+            Ok((row.get(0)?, WorkspaceNo(row.get(1)?), metadata))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    for (run, workspace, metadata) in &old {
+        filter::unlabel(tx, filter::Kind::Run, *workspace, *run, metadata)?;
+        tx.execute("DELETE FROM log WHERE run = ?1", [run])?;
+        tx.execute("DELETE FROM run_specs WHERE run = ?1", [run])?;
+        tx.execute("DELETE FROM runs WHERE no = ?1", [run])?;
+    }
+    Ok(old.len())
+}

@@ -1,0 +1,60 @@
+//! Versions of the schema: hand-written migrations, counted in `user_version`.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::OpenError;
+
+/// Name and text of each migration; the version of a database is how many of them it has seen. Only ever appended to.
+const MIGRATIONS: &[(&str, &str)] = &[("0001_init", include_str!("migrations/0001_init.sql"))];
+
+/// The version this program reads and writes.
+pub(super) fn newest() -> u32 {
+    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+}
+
+/// The version of a database; one from the future is refused.
+pub(super) fn version(connection: &Connection) -> Result<u32, OpenError> {
+    let found: u32 = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(failed)?;
+    if found > newest() {
+        return Err(OpenError::TooNew {
+            found,
+            known: newest(),
+        });
+    }
+    Ok(found)
+}
+
+/// Names of the migrations that a database of this version has not seen.
+pub(super) fn pending(version: u32) -> Vec<String> {
+    MIGRATIONS
+        .iter()
+        .skip(version as usize)
+        .map(|(name, _)| (*name).to_owned())
+        .collect()
+}
+
+/// Applies what is missing, each migration with its version in one transaction. Returns the version from before.
+pub(super) fn migrate(connection: &mut Connection) -> Result<u32, OpenError> {
+    let from = version(connection)?;
+    for (version, (name, sql)) in (1_u32..).zip(MIGRATIONS).skip(from as usize) {
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        transaction.execute_batch(sql).map_err(failed)?;
+        transaction
+            .pragma_update(None, "user_version", version)
+            .map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        tracing::info!(migration = name, "schema migrated");
+    }
+    Ok(from)
+}
+
+fn failed(source: rusqlite::Error) -> OpenError {
+    OpenError::Database {
+        doing: "migrating the database",
+        source: Box::new(source),
+    }
+}

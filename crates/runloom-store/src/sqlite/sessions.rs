@@ -1,0 +1,195 @@
+//! [`Sessions`]: conversations kept between runs.
+
+use async_trait::async_trait;
+use runloom_core::ports::store::{
+    Ended, MailBody, Millis, NewSession, Page, SessionFilter, SessionNo, SessionRow, Sessions,
+    StoreResult, WorkspaceNo,
+};
+use runloom_protocol::id::SessionId;
+use runloom_protocol::resource::SessionStatus;
+use runloom_protocol::spec::{Metadata, PromptMessage};
+use rusqlite::{OptionalExtension, Row, params, params_from_iter};
+
+use super::columns::{Json, Word, time};
+use super::filter::{self, Conditions};
+use super::writer::Tx;
+use super::{SqliteStore, create, int, mail, uint};
+
+#[async_trait]
+impl Sessions for SqliteStore {
+    async fn create_session(&self, session: NewSession) -> StoreResult<()> {
+        self.writer
+            .run("create_session", move |tx| insert(tx, &session))
+            .await
+    }
+
+    async fn session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+    ) -> StoreResult<Option<SessionRow>> {
+        let id = id.clone();
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(&format!(
+                        "{SELECT} WHERE sessions.id = ?1 AND sessions.workspace = ?2"
+                    ))?
+                    .query_row(params![id.as_str(), workspace.0], session_row)
+                    .optional()
+            })
+            .await
+    }
+
+    async fn session_messages(
+        &self,
+        session: SessionNo,
+        before: Option<u64>,
+        limit: usize,
+    ) -> StoreResult<Vec<(u64, PromptMessage)>> {
+        self.readers
+            .read(move |connection| {
+                let mut messages: Vec<(u64, PromptMessage)> = connection
+                    .prepare_cached(
+                        "SELECT n, body FROM messages WHERE session = ?1 AND n < ?2 ORDER BY n DESC LIMIT ?3",
+                    )?
+                    .query_map(
+                        [session.0, before.map_or(i64::MAX, int), int(limit as u64)],
+                        |row| Ok((uint(row.get(0)?), row.get::<_, Json<PromptMessage>>(1)?.0)),
+                    )?
+                    .collect::<rusqlite::Result<_>>()?;
+                messages.reverse();
+                Ok(messages)
+            })
+            .await
+    }
+
+    async fn count_messages(&self, session: SessionNo) -> StoreResult<u64> {
+        self.readers
+            .read(move |connection| {
+                let count = connection
+                    .prepare_cached("SELECT messages FROM sessions WHERE no = ?1")?
+                    .query_row([session.0], |row| Ok(uint(row.get(0)?)))
+                    .optional()?;
+                Ok(count.unwrap_or(0))
+            })
+            .await
+    }
+
+    async fn end_session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+        now: Millis,
+    ) -> StoreResult<Ended> {
+        let id = id.clone();
+        self.writer
+            .run("end_session", move |tx| end(tx, workspace, &id, now))
+            .await
+    }
+
+    async fn list_sessions(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &SessionFilter,
+        page: Page,
+    ) -> StoreResult<Vec<SessionRow>> {
+        let (rest, values) = Conditions::of_sessions(workspace, filter).listing("sessions", page);
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(&format!("{SELECT}{rest}"))?
+                    .query_map(params_from_iter(values), session_row)?
+                    .collect()
+            })
+            .await
+    }
+
+    async fn count_sessions(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &SessionFilter,
+    ) -> StoreResult<u64> {
+        let (rest, values) = Conditions::of_sessions(workspace, filter).counting();
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(&format!("SELECT count(*) FROM sessions{rest}"))?
+                    .query_row(params_from_iter(values), |row| Ok(uint(row.get(0)?)))
+            })
+            .await
+    }
+}
+
+const SELECT: &str =
+    "SELECT sessions.*, session_specs.spec, session_specs.public_spec FROM sessions
+    JOIN session_specs ON session_specs.session = sessions.no";
+
+fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        no: SessionNo(row.get("no")?),
+        id: row.get::<_, Word<SessionId>>("id")?.0,
+        name: row.get("name")?,
+        status: row.get::<_, Word<SessionStatus>>("status")?.0,
+        spec: row.get("spec")?,
+        public_spec: row.get("public_spec")?,
+        metadata: row.get::<_, Json<Metadata>>("metadata")?.0,
+        created_at: Millis(row.get("created_at")?),
+        last_used_at: Millis(row.get("last_used_at")?),
+        ended_at: time(row, "ended_at")?,
+    })
+}
+
+fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<()> {
+    tx.execute(
+        "INSERT INTO sessions (id, workspace, status, name, metadata, created_at, last_used_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
+        params![
+            new.id.as_str(),
+            new.workspace.0,
+            SessionStatus::Active.as_str(),
+            new.name,
+            Json(&new.metadata),
+            new.created_at.0,
+        ],
+    )?;
+    let session = tx.connection.last_insert_rowid();
+    tx.execute(
+        "INSERT INTO session_specs (session, spec, public_spec) VALUES (?1, ?2, ?3)",
+        params![session, new.spec, new.public_spec],
+    )?;
+    filter::label(
+        tx,
+        filter::Kind::Session,
+        new.workspace,
+        session,
+        &new.metadata,
+    )
+}
+
+fn end(
+    tx: &Tx<'_>,
+    workspace: WorkspaceNo,
+    id: &SessionId,
+    now: Millis,
+) -> rusqlite::Result<Ended> {
+    let Some((session, status)) = create::session(tx, workspace, id.as_str())? else {
+        return Ok(Ended::UnknownSession);
+    };
+    if status == SessionStatus::Active {
+        tx.execute(
+            "UPDATE sessions SET status = ?2, ended_at = ?3 WHERE no = ?1",
+            params![session, SessionStatus::Ended.as_str(), now.0],
+        )?;
+    }
+    let body = MailBody::Cancel {
+        reason: "session_ended".to_owned(),
+    };
+    let live = mail::live_in_session(tx, session)?;
+    let told = live
+        .iter()
+        .filter(|run| !run.cancel)
+        .map(|run| mail::send(tx, run, &body, now))
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Ended::Ended(told))
+}

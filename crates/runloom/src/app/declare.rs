@@ -1,0 +1,56 @@
+//! What the configuration declares is kept in step at every start: created or updated, never silently deleted.
+
+use anyhow::{Context, Result};
+use runloom_core::ports::store::KeyUsage;
+use runloom_core::service::Service;
+use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
+
+use crate::config::{self, ApiKeyConfig, Config, WorkspaceConfig};
+
+/// Brings workspaces and keys in step with the configuration.
+pub(super) async fn declare(service: &Service, config: &Config) -> Result<()> {
+    for workspace in &config.workspaces {
+        let put = PutWorkspace {
+            name: Some(workspace.name.clone()),
+            without: None,
+        };
+        service
+            .tenancy()
+            .put_workspace(&workspace.slug, put, service.clock().now())
+            .await
+            .with_context(|| format!("cannot make the workspace {}", workspace.slug))?;
+        for key in &workspace.api_keys {
+            ensure_key(service, workspace, key).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn ensure_key(
+    service: &Service,
+    workspace: &WorkspaceConfig,
+    key: &ApiKeyConfig,
+) -> Result<()> {
+    let create = CreateKey {
+        name: key.name.clone(),
+        usage: match key.usage {
+            config::KeyUsage::DeveloperApi => KeyUsage::DeveloperApi,
+            config::KeyUsage::A2a => KeyUsage::A2a,
+            config::KeyUsage::Mcp => KeyUsage::Mcp,
+        },
+        agent_ids: key.agent_ids.clone(),
+        runs_per_minute: key.runs_per_minute,
+    };
+    let now = service.clock().now();
+    service
+        .tenancy()
+        .ensure_key(&workspace.slug, key.key.expose(), create, now)
+        .await
+        .with_context(|| {
+            format!(
+                "cannot make the key {} of workspace {}",
+                key.name, workspace.slug
+            )
+        })?;
+    Ok(())
+}

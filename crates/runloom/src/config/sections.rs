@@ -1,0 +1,261 @@
+//! The single sections: server, store, fabric, runs, limits, outbound, log, platform.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::document::Node;
+use super::table::{Context, Table};
+use super::types::{
+    Config, LimitsConfig, LogConfig, LogFormat, OutboundConfig, PlatformConfig, ProviderKind,
+    RunsConfig, ServerConfig, StoreConfig,
+};
+use super::{providers, workspaces};
+
+/// A day: longer waits are slips of the unit.
+const MAX_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// A bound that only the type sets.
+const NO_MAX: u64 = u32::MAX as u64;
+
+pub(super) fn read<'a>(root: &'a Node, context: &'a Context<'a>) -> Config {
+    let root = Table::of_node(context, String::new(), root);
+    let server = server(root.section("server"));
+    let store = store(root.section("store"));
+    fabric(root.section("fabric"));
+    let platform = platform(root.section("platform"));
+    let config = Config {
+        server,
+        store,
+        runs: runs(root.section("runs")),
+        limits: limits(root.section("limits")),
+        outbound: outbound(root.section("outbound")),
+        log: log(root.section("log")),
+        workspaces: workspaces::read(root.tables("workspaces"), &platform),
+        platform,
+        warnings: Vec::new(),
+    };
+    root.finish();
+    config
+}
+
+fn server(table: Table<'_>) -> ServerConfig {
+    let listen = table
+        .text("listen")
+        .unwrap_or_else(|| "127.0.0.1:8787".to_owned());
+    if !is_address(&listen) {
+        table.invalid(
+            "listen",
+            format!("`{listen}` is not HOST:PORT like 127.0.0.1:8787 or [::]:8787"),
+        );
+    }
+    let public_url = table
+        .text("public_url")
+        .map(|url| url.trim_end_matches('/').to_owned());
+    if let Some(url) = public_url.as_deref().filter(|url| !is_web_url(url)) {
+        table.invalid(
+            "public_url",
+            format!("`{url}` must start with http:// or https://"),
+        );
+    }
+    let (master_key_env, master_key) = table.secret("master_key_env", Some("RUNLOOM_MASTER_KEY"));
+    let (admin_token_env, admin_token) =
+        table.secret("admin_token_env", Some("RUNLOOM_ADMIN_TOKEN"));
+    if master_key
+        .as_ref()
+        .is_some_and(|key| key.expose().len() < 16)
+    {
+        table.invalid(
+            "master_key_env",
+            "the master key must have at least 16 characters",
+        );
+    }
+    table.finish();
+    ServerConfig {
+        listen,
+        public_url,
+        master_key_env: master_key_env.unwrap_or_default(),
+        master_key,
+        admin_token_env: admin_token_env.unwrap_or_default(),
+        admin_token,
+    }
+}
+
+fn store(table: Table<'_>) -> StoreConfig {
+    let url = table
+        .text("url")
+        .unwrap_or_else(|| "sqlite:.runloom/runloom.db".to_owned());
+    let path = match url.strip_prefix("sqlite:") {
+        Some(path) => path.strip_prefix("//").unwrap_or(path),
+        None if url.starts_with("postgres:") || url.starts_with("postgresql:") => {
+            // The URL may hold a password, so it is not repeated.
+            table.invalid(
+                "url",
+                "Postgres is not available in this version; use sqlite:PATH",
+            );
+            ""
+        }
+        None => {
+            table.invalid(
+                "url",
+                "must be sqlite:PATH, like sqlite:.runloom/runloom.db",
+            );
+            ""
+        }
+    };
+    if url.starts_with("sqlite:") && (path.is_empty() || path.starts_with(':')) {
+        table.invalid(
+            "url",
+            "must name a file: the log has to outlive the process",
+        );
+    }
+    let sqlite = PathBuf::from(path);
+    table.finish();
+    StoreConfig { sqlite }
+}
+
+fn fabric(table: Table<'_>) {
+    for (key, brokers) in [
+        ("queue", ["amqp:", "amqps:"]),
+        ("bus", ["redis:", "rediss:"]),
+    ] {
+        match table.text(key).as_deref() {
+            None | Some("embedded") => {}
+            Some("store") => table.invalid(key, "\"store\" needs Postgres, which is not available in this version; use \"embedded\""),
+            Some(url) if brokers.iter().any(|scheme| url.starts_with(scheme)) => {
+                let scheme = brokers[0];
+                table.invalid(key, format!("{scheme}// is not available in this version; use \"embedded\""));
+            }
+            Some(_) => table.invalid(key, format!("must be \"embedded\", \"store\" or {}//…", brokers[0])),
+        }
+    }
+    table.finish();
+}
+
+fn runs(table: Table<'_>) -> RunsConfig {
+    let ms = |key, default| table.integer(key, 1..=MAX_MS).unwrap_or(default);
+    let config = RunsConfig {
+        local_tool_timeout_ms: ms("local_tool_timeout_ms", 300_000),
+        max_tool_turns: small(table.integer("max_tool_turns", 1..=100), 32),
+        park_after_ms: ms("park_after_ms", 5_000),
+        provider_timeout_ms: ms("provider_timeout_ms", 600_000),
+        provider_first_byte_ms: ms("provider_first_byte_ms", 60_000),
+        provider_idle_ms: ms("provider_idle_ms", 60_000),
+        max_concurrent: small(table.integer("max_concurrent", 1..=100_000), 256) as usize,
+        drain_ms: table.integer("drain_ms", 0..=MAX_MS).unwrap_or(20_000),
+        retention_days: table
+            .integer("retention_days", 0..=36_500)
+            .and_then(|days| u32::try_from(days).ok())
+            .filter(|days| *days > 0),
+    };
+    for key in ["provider_first_byte_ms", "provider_idle_ms"] {
+        if table
+            .integer(key, 1..=MAX_MS)
+            .is_some_and(|ms| ms > config.provider_timeout_ms)
+        {
+            let total = config.provider_timeout_ms;
+            table.invalid(
+                key,
+                format!("must not be longer than provider_timeout_ms ({total})"),
+            );
+        }
+    }
+    table.finish();
+    config
+}
+
+fn limits(table: Table<'_>) -> LimitsConfig {
+    let rate = |key, default| small(table.integer(key, 1..=NO_MAX), default);
+    let config = LimitsConfig {
+        run_starts_per_minute: rate("run_starts_per_minute", 120),
+        lifecycle_per_minute: rate("lifecycle_per_minute", 600),
+        writes_per_minute: rate("writes_per_minute", 120),
+        reads_per_minute: rate("reads_per_minute", 6000),
+        max_body_bytes: table
+            .integer("max_body_bytes", 1024..=1024 * 1024 * 1024)
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .unwrap_or(8 * 1024 * 1024),
+    };
+    table.finish();
+    config
+}
+
+fn outbound(table: Table<'_>) -> OutboundConfig {
+    let config = OutboundConfig {
+        allow_private_networks: table.boolean("allow_private_networks").unwrap_or(false),
+        allow_hosts: table.texts("allow_hosts"),
+    };
+    for host in &config.allow_hosts {
+        let name = host.strip_prefix("*.").unwrap_or(host);
+        if name.is_empty() || name.contains(['/', '*', ' ', '@']) {
+            table.invalid(
+                "allow_hosts",
+                format!("`{host}` must be a host, host:port or *.domain"),
+            );
+        }
+    }
+    table.finish();
+    config
+}
+
+fn log(table: Table<'_>) -> LogConfig {
+    let config = LogConfig {
+        level: table.text("level").unwrap_or_else(|| "info".to_owned()),
+        format: table
+            .one_of(
+                "format",
+                &[("pretty", LogFormat::Pretty), ("json", LogFormat::Json)],
+            )
+            .unwrap_or(LogFormat::Pretty),
+    };
+    if let Err(error) = config.level.parse::<tracing_subscriber::filter::Targets>() {
+        table.invalid(
+            "level",
+            format!(
+                "`{}` is not a level or a filter like info,runloom_core=debug: {error}",
+                config.level
+            ),
+        );
+    }
+    table.finish();
+    config
+}
+
+fn platform(table: Table<'_>) -> PlatformConfig {
+    let config = PlatformConfig {
+        demo: table.boolean("demo"),
+        providers: providers::read(&table),
+    };
+    let mut seen = BTreeSet::from(["demo"]);
+    for provider in &config.providers {
+        for model in &provider.models {
+            let demo = provider.kind == ProviderKind::Demo && model.id == "demo";
+            if !demo && !seen.insert(&model.id) {
+                let id = &model.id;
+                table.invalid(
+                    "providers",
+                    format!("two platform models would be called platform:{id}"),
+                );
+            }
+        }
+    }
+    table.finish();
+    config
+}
+
+fn small(number: Option<u64>, default: u32) -> u32 {
+    number.map_or(default, |number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn is_address(listen: &str) -> bool {
+    listen.rsplit_once(':').is_some_and(|(host, port)| {
+        let bracketed = host.starts_with('[') && host.ends_with(']');
+        !host.is_empty() && (bracketed || !host.contains(':')) && port.parse::<u16>().is_ok()
+    })
+}
+
+pub(super) fn is_web_url(url: &str) -> bool {
+    ["http://", "https://"].iter().any(|scheme| {
+        url.strip_prefix(scheme)
+            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(' '))
+    })
+}

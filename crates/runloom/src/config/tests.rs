@@ -1,0 +1,435 @@
+//! Tables of good and bad configurations.
+
+use super::*;
+
+fn check(text: &str, variables: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+    let environment: Environment = variables.iter().copied().collect();
+    parse(text, "f.toml", &environment)
+        .map_err(|invalid| invalid.problems.iter().map(ToString::to_string).collect())
+}
+
+/// The example of the design, with a provider that has keys of its own.
+const EXAMPLE: &str = r#"
+[server]
+listen = "127.0.0.1:8787"
+public_url = "http://127.0.0.1:8787/"
+[outbound]
+allow_hosts = ["127.0.0.1:9000", "*.internal.example"]
+[[workspaces]]
+slug = "acme"
+name = "Acme"
+default_model = "oa/gpt-5.5"
+[[workspaces.api_keys]]
+name = "ci"
+key_env = "ACME_KEY"
+usage = "developer_api"
+agent_ids = []
+[[workspaces.providers]]
+id = "oa"
+kind = "openai"
+base_url = "https://api.openai.com/v1"
+api_key_env = "OPENAI_API_KEY"
+models = [ { id = "gpt-5.5", context_window = 400000, reasoning = true,
+             pricing = { input = 1.25, output = 10.0, cache_read = 0.125 } } ]
+[[workspaces.providers]]
+id = "aws"
+kind = "bedrock"
+region = "eu-north-1"
+secret_access_key_env = "AWS_SECRET"
+[[workspaces.agents]]
+slug = "support"
+system_prompt = "You answer support questions."
+model = "oa/gpt-5.5"
+tools = [ { kind = "mcp", name = "docs", url = "http://127.0.0.1:9100/mcp" } ]
+[[workspaces.tools]]
+slug = "weather"
+type = "http"
+url = "https://weather.example"
+[[workspaces.oauth_apps]]
+client_id = "mantyx_oa_kit"
+client_secret_env = "KIT_OAUTH_SECRET"
+visibility = "private"
+redirect_uris = ["http://127.0.0.1:9999/cb"]
+scopes = ["runs:read", "runs:write"]
+allow_client_credentials = true
+"#;
+
+/// Texts, and the one problem of each.
+const MISTAKES: &[(&str, &str)] = &[
+    (
+        "[server]\nlisten = 1",
+        "f.toml:2: server.listen: must be a string, is an integer",
+    ),
+    (
+        "[server]\nlisten = \"8787\"",
+        "f.toml:2: server.listen: `8787` is not HOST:PORT like 127.0.0.1:8787 or [::]:8787",
+    ),
+    (
+        "[server]\nlistne = \"a:1\"",
+        "f.toml:2: server.listne: unknown key; did you mean `listen`?",
+    ),
+    (
+        "\n[sever]\n",
+        "f.toml:2: sever: unknown key; did you mean `server`?",
+    ),
+    (
+        "[server]\npublic_url = \"example.com\"",
+        "f.toml:2: server.public_url: `example.com` must start with http:// or https://",
+    ),
+    (
+        "store = 3",
+        "f.toml:1: store: must be a table, is an integer",
+    ),
+    (
+        "[store]\nurl = \"postgres://u:p@h/d\"",
+        "f.toml:2: store.url: Postgres is not available in this version; use sqlite:PATH",
+    ),
+    (
+        "[store]\nurl = \"sqlite::memory:\"",
+        "f.toml:2: store.url: must name a file: the log has to outlive the process",
+    ),
+    (
+        "[fabric]\nbus = \"redis://h\"",
+        "f.toml:2: fabric.bus: redis:// is not available in this version; use \"embedded\"",
+    ),
+    (
+        "[fabric]\nqueue = \"nats\"",
+        "f.toml:2: fabric.queue: must be \"embedded\", \"store\" or amqp://…",
+    ),
+    (
+        "[runs]\nmax_tool_turns = 101",
+        "f.toml:2: runs.max_tool_turns: must be from 1 to 100",
+    ),
+    (
+        "[runs]\npark_after_ms = -1",
+        "f.toml:2: runs.park_after_ms: must be from 1 to 86400000",
+    ),
+    (
+        "[runs]\nprovider_timeout_ms = 5\nprovider_idle_ms = 6",
+        "f.toml:3: runs.provider_idle_ms: must not be longer than provider_timeout_ms (5)",
+    ),
+    (
+        "[limits]\nwrites_per_minute = 0",
+        "f.toml:2: limits.writes_per_minute: must be at least 1",
+    ),
+    (
+        "[outbound]\nallow_private_networks = \"yes\"",
+        "f.toml:2: outbound.allow_private_networks: must be true or false, is a string",
+    ),
+    (
+        "[outbound]\nallow_hosts = [\n 1]",
+        "f.toml:3: outbound.allow_hosts: must hold strings only, has an integer",
+    ),
+    (
+        "[outbound]\nallow_hosts = [\"http://x/\"]",
+        "f.toml:2: outbound.allow_hosts: `http://x/` must be a host, host:port or *.domain",
+    ),
+    (
+        "[log]\nformat = \"xml\"",
+        "f.toml:2: log.format: `xml` is not one of pretty, json",
+    ),
+    (
+        "[workspaces]\nslug = \"a\"",
+        "f.toml:1: workspaces: must be an array of tables, is a table",
+    ),
+    (
+        "[[workspaces]]\nname = \"A\"",
+        "f.toml:1: workspaces[0]: `slug` is missing",
+    ),
+    (
+        "[[workspaces]]\nslug = \"A b\"",
+        "f.toml:2: workspaces[0].slug: `A b` must be 1 to 63 of a-z, 0-9 and -, beginning with a letter or digit",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces]]\nslug = \"a\"",
+        "f.toml:4: workspaces[1].slug: `a` is used twice",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.api_keys]]\nkey_env = \"K\"",
+        "f.toml:4: workspaces[0].api_keys[0].key_env: the environment variable K (or K_FILE) is not set",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\ndefault_model = \"x/y\"",
+        "f.toml:3: workspaces[0].default_model: there is no provider `x`; there are: none",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"opnai\"",
+        "f.toml:5: workspaces[0].providers[0].kind: `opnai` is not one of openai, azure-openai, anthropic, bedrock, google, xai, openai-compatible, demo",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"openai\"\napi_kye_env = \"X\"",
+        "f.toml:6: workspaces[0].providers[0].api_kye_env: unknown key; did you mean `api_key_env`?",
+    ),
+    (
+        "[[platform.providers]]\nid = \"p\"\nkind = \"demo\"\nmodels = [{ id = \"m\", pricing = { input = 1 } }]",
+        "f.toml:4: platform.providers[0].models[0].pricing.output: is missing: a price needs both, in US dollars per million tokens",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"x\"",
+        "f.toml:4: workspaces[0].oauth_apps[0].client_id: must start with mantyx_oa_",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"soap\"",
+        "f.toml:5: workspaces[0].tools[0].type: `soap` is not one of http, code, plugin",
+    ),
+];
+
+#[test]
+fn nothing_is_needed() {
+    let config = check("", &[]).unwrap();
+    assert_eq!(config.server.listen, "127.0.0.1:8787");
+    assert_eq!(config.store.sqlite, Path::new(".runloom/runloom.db"));
+    assert_eq!(config.runs.max_tool_turns, 32);
+    assert_eq!(config.limits.max_body_bytes, 8_388_608);
+    assert_eq!(config.runs.retention_days, None);
+    assert_eq!(config.platform.demo, None);
+    assert!(config.workspaces.is_empty() && config.warnings.is_empty());
+}
+
+#[test]
+fn the_design_example_is_read_whole() {
+    let variables = [
+        ("ACME_KEY", "mantyx_0123456789abcdefghijkl"),
+        ("OPENAI_API_KEY", "sk-1"),
+        ("AWS_SECRET", "hush"),
+        ("KIT_OAUTH_SECRET", "mantyx_oas_x"),
+    ];
+    let config = check(EXAMPLE, &variables).unwrap();
+    assert_eq!(
+        config.server.public_url.as_deref(),
+        Some("http://127.0.0.1:8787")
+    );
+    let workspace = &config.workspaces[0];
+    assert_eq!(
+        workspace.api_keys[0].key.expose(),
+        "mantyx_0123456789abcdefghijkl"
+    );
+    let model = &workspace.providers[0].models[0];
+    assert_eq!(model.pricing.unwrap().cache_read, Some(0.125));
+    let extra = &workspace.providers[1].extra;
+    assert_eq!(
+        (
+            extra["region"].as_str(),
+            extra["secret_access_key"].as_str()
+        ),
+        (Some("eu-north-1"), Some("hush"))
+    );
+    assert_eq!(workspace.tools[0].extra["url"], "https://weather.example");
+    let warnings: Vec<_> = config
+        .warnings
+        .iter()
+        .map(|warning| warning.path.as_str())
+        .collect();
+    assert_eq!(
+        warnings,
+        [
+            "workspaces[0].agents",
+            "workspaces[0].tools",
+            "workspaces[0].oauth_apps"
+        ]
+    );
+    let shown = format!("{config:?}");
+    assert!(
+        !shown.contains("hush") && !shown.contains("sk-1") && !shown.contains("0123456789abc"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn every_kind_of_mistake_is_named_with_its_place() {
+    for (text, expected) in MISTAKES {
+        assert_eq!(
+            check(text, &[]).map(|_| ()).unwrap_err(),
+            [*expected],
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn all_problems_come_at_once_and_syntax_errors_have_their_line() {
+    let problems = check(
+        "[server]\nlisten = 1\nbogus_setting_here = 1\n[log]\nlevel = 3\n",
+        &[],
+    )
+    .unwrap_err();
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    let problems = check("[server]\nlisten = \n", &[]).unwrap_err();
+    assert!(problems[0].starts_with("f.toml:2: "), "{problems:?}");
+}
+
+#[test]
+fn variables_win_over_the_file_and_their_mistakes_name_them() {
+    let file = "[server]\nlisten = \"127.0.0.1:1\"\n[[workspaces]]\nslug = \"a\"\n";
+    let config = check(
+        file,
+        &[
+            ("RUNLOOM_SERVER__LISTEN", "0.0.0.0:2"),
+            ("RUNLOOM_LIMITS__RUN_STARTS_PER_MINUTE", "9"),
+            ("RUNLOOM_OUTBOUND__ALLOW_PRIVATE_NETWORKS", "true"),
+            ("RUNLOOM_OUTBOUND__ALLOW_HOSTS", "a, b:1"),
+            ("RUNLOOM_WORKSPACES__0__NAME", "Renamed"),
+            ("RUNLOOM_URL", "not a setting"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.server.listen, "0.0.0.0:2");
+    assert_eq!(config.limits.run_starts_per_minute, 9);
+    assert!(config.outbound.allow_private_networks);
+    assert_eq!(config.outbound.allow_hosts, ["a", "b:1"]);
+    assert_eq!(config.workspaces[0].name, "Renamed");
+
+    for (name, value, expected) in [
+        (
+            "RUNLOOM_SERVER__LISTNE",
+            "a:1",
+            "environment variable RUNLOOM_SERVER__LISTNE: server.listne: unknown key; did you mean `listen`?",
+        ),
+        (
+            "RUNLOOM_LIMITS__WRITES_PER_MINUTE",
+            "many",
+            "environment variable RUNLOOM_LIMITS__WRITES_PER_MINUTE: limits.writes_per_minute: must be an integer, is `many`",
+        ),
+        (
+            "RUNLOOM_WORKSPACES__7__NAME",
+            "x",
+            "environment variable RUNLOOM_WORKSPACES__7__NAME: workspaces.7.name: `7` is past the array, which has 1 entries",
+        ),
+        (
+            "DATABASE_URL",
+            "postgres://h/d",
+            "environment variable DATABASE_URL: store.url: Postgres is not available in this version; use sqlite:PATH",
+        ),
+        (
+            "REDIS_URL",
+            "redis://h",
+            "environment variable REDIS_URL: fabric.bus: redis:// is not available in this version; use \"embedded\"",
+        ),
+        (
+            "AMQP_URL",
+            "amqp://h",
+            "environment variable AMQP_URL: fabric.queue: amqp:// is not available in this version; use \"embedded\"",
+        ),
+    ] {
+        assert_eq!(
+            check(file, &[(name, value)]).map(|_| ()).unwrap_err(),
+            [expected]
+        );
+    }
+}
+
+#[test]
+fn database_url_is_honoured_and_the_own_variable_is_nearer() {
+    let sqlite = |variables: &[(&str, &str)]| {
+        check("[store]\nurl = \"sqlite:a.db\"", variables)
+            .unwrap()
+            .store
+            .sqlite
+    };
+    assert_eq!(
+        sqlite(&[("DATABASE_URL", "sqlite:b.db")]),
+        Path::new("b.db")
+    );
+    let both = [
+        ("DATABASE_URL", "sqlite:b.db"),
+        ("RUNLOOM_STORE__URL", "sqlite:///c.db"),
+    ];
+    assert_eq!(sqlite(&both), Path::new("/c.db"));
+}
+
+#[test]
+fn secrets_come_from_variables_or_files_but_not_from_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "from-file\n").unwrap();
+    let path = path.to_str().unwrap();
+    let token = |variables: &[(&str, &str)]| {
+        let config = check("[server]\nadmin_token_env = \"T\"", variables)?;
+        Ok::<_, Vec<String>>(
+            config
+                .server
+                .admin_token
+                .map(|secret| secret.expose().to_owned()),
+        )
+    };
+    assert_eq!(token(&[]).unwrap(), None);
+    assert_eq!(token(&[("T", "plain")]).unwrap().as_deref(), Some("plain"));
+    assert_eq!(
+        token(&[("T_FILE", path)]).unwrap().as_deref(),
+        Some("from-file")
+    );
+    let both = token(&[("T", "plain"), ("T_FILE", path)]).unwrap_err();
+    assert_eq!(
+        both,
+        ["f.toml:2: server.admin_token_env: both T and T_FILE are set; set one of them"]
+    );
+    assert!(
+        token(&[("T_FILE", "does/not/exist")]).unwrap_err()[0]
+            .contains("cannot read does/not/exist")
+    );
+}
+
+#[test]
+fn keys_that_are_not_keys_are_refused_and_weak_ones_noted() {
+    let text = "[[workspaces]]\nslug = \"a\"\n[[workspaces.api_keys]]\nkey_env = \"K\"\n";
+    for bad in ["sk-123", "mantyx_at_123", "mantyx_a b"] {
+        assert_eq!(
+            check(text, &[("K", bad)]).map(|_| ()).unwrap_err().len(),
+            1,
+            "{bad}"
+        );
+    }
+    assert_eq!(
+        check(text, &[("K", "mantyx_short")])
+            .unwrap()
+            .warnings
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_missing_provider_key_is_a_warning_only() {
+    let text = "[[platform.providers]]\nid = \"oa\"\nkind = \"openai\"\napi_key_env = \"NOPE\"\n";
+    let config = check(text, &[]).unwrap();
+    assert!(
+        config.warnings[0].message.contains("NOPE"),
+        "{:?}",
+        config.warnings
+    );
+    assert!(config.platform.providers[0].api_key.is_none());
+}
+
+#[test]
+fn the_example_file_is_accepted_and_says_the_defaults() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runloom.example.toml");
+    let config = load(&Source::File(path), &Environment::default()).unwrap();
+    let defaults = check("", &[]).unwrap();
+    assert_eq!(format!("{:?}", config.runs), format!("{:?}", defaults.runs));
+    assert_eq!(
+        format!("{:?}", config.limits),
+        format!("{:?}", defaults.limits)
+    );
+    assert_eq!(
+        format!("{:?}", config.outbound),
+        format!("{:?}", defaults.outbound)
+    );
+    assert_eq!(
+        format!("{:?}", config.server),
+        format!("{:?}", defaults.server)
+    );
+    assert_eq!(format!("{:?}", config.log), format!("{:?}", defaults.log));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = load(
+        &Source::File("no/such.toml".into()),
+        &Environment::default(),
+    )
+    .unwrap_err();
+    assert!(
+        error.to_string().contains("no/such.toml: cannot be read"),
+        "{error}"
+    );
+}

@@ -1,0 +1,393 @@
+//! What there is to configure, checked. `docs/configuration.md` has every key with its default.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::Problem;
+
+/// The whole configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `[server]`.
+    pub server: ServerConfig,
+    /// `[store]`.
+    pub store: StoreConfig,
+    /// `[runs]`.
+    pub runs: RunsConfig,
+    /// `[limits]`.
+    pub limits: LimitsConfig,
+    /// `[outbound]`.
+    pub outbound: OutboundConfig,
+    /// `[log]`.
+    pub log: LogConfig,
+    /// `[platform]`.
+    pub platform: PlatformConfig,
+    /// `[[workspaces]]`.
+    pub workspaces: Vec<WorkspaceConfig>,
+    /// What is allowed but probably not meant, or not served yet.
+    pub warnings: Vec<Problem>,
+}
+
+/// A key or token: never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes the clear text.
+    #[must_use]
+    pub fn new(clear: impl Into<String>) -> Self {
+        Self(clear.into())
+    }
+
+    /// The clear text, for the one place that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// `[server]`.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// `HOST:PORT`; port 0 takes a free one.
+    pub listen: String,
+    /// How clients reach the server, without a slash at the end; `None` = the address it listens on.
+    pub public_url: Option<String>,
+    /// The variable that holds the master key.
+    pub master_key_env: String,
+    /// Seals secrets at rest; `None` = the server makes one and keeps it beside the data.
+    pub master_key: Option<Secret>,
+    /// The variable that holds the admin token.
+    pub admin_token_env: String,
+    /// `None` = no admin API.
+    pub admin_token: Option<Secret>,
+}
+
+/// `[store]`.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// The database file.
+    pub sqlite: PathBuf,
+}
+
+impl StoreConfig {
+    /// The address as the store takes it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("sqlite:{}", self.sqlite.display())
+    }
+}
+
+/// `[runs]`. Times in milliseconds.
+#[derive(Debug, Clone)]
+pub struct RunsConfig {
+    /// How long a client's tool is waited for.
+    pub local_tool_timeout_ms: u64,
+    /// Tool turns of a run that names no limit.
+    pub max_tool_turns: u32,
+    /// How long a waiting run stays in memory.
+    pub park_after_ms: u64,
+    /// One model call in all.
+    pub provider_timeout_ms: u64,
+    /// Until a model call's first byte.
+    pub provider_first_byte_ms: u64,
+    /// Silence inside a model call.
+    pub provider_idle_ms: u64,
+    /// Runs that are driven at the same time.
+    pub max_concurrent: usize,
+    /// How long a stopping server waits for its runs to reach a step boundary.
+    pub drain_ms: u64,
+    /// Days after which ended runs are deleted; `None` = never.
+    pub retention_days: Option<u32>,
+}
+
+/// `[limits]`.
+#[derive(Debug, Clone)]
+pub struct LimitsConfig {
+    /// Per credential.
+    pub run_starts_per_minute: u32,
+    /// Tool results, cancels, feedback; per credential.
+    pub lifecycle_per_minute: u32,
+    /// Other changes; per credential.
+    pub writes_per_minute: u32,
+    /// Reads and streams; per credential.
+    pub reads_per_minute: u32,
+    /// Bytes of a request's body.
+    pub max_body_bytes: usize,
+}
+
+/// `[outbound]`: what server-resolved tools may reach.
+#[derive(Debug, Clone, Default)]
+pub struct OutboundConfig {
+    /// Whether private addresses may be reached.
+    pub allow_private_networks: bool,
+    /// `host`, `host:port` or `*.domain` that may be reached all the same.
+    pub allow_hosts: Vec<String>,
+}
+
+/// `[log]`.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// `error` … `trace`, or filter directives like `info,runloom_core=debug`.
+    pub level: String,
+    /// How lines look.
+    pub format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Pretty,
+    /// One JSON object per line.
+    Json,
+}
+
+/// `[platform]`: what every workspace sees.
+#[derive(Debug, Clone)]
+pub struct PlatformConfig {
+    /// Whether `platform:demo` is offered; `None` = only by `runloom dev`.
+    pub demo: Option<bool>,
+    /// Providers of every workspace.
+    pub providers: Vec<ProviderConfig>,
+}
+
+/// `[[workspaces]]`.
+#[derive(Debug, Clone)]
+pub struct WorkspaceConfig {
+    /// Its name in URLs.
+    pub slug: String,
+    /// For people.
+    pub name: String,
+    /// `<provider id>/<model id>` or a catalog id.
+    pub default_model: Option<String>,
+    /// Its keys.
+    pub api_keys: Vec<ApiKeyConfig>,
+    /// Its providers.
+    pub providers: Vec<ProviderConfig>,
+    /// Its agents; not served yet.
+    pub agents: Vec<AgentConfig>,
+    /// Its tools; not served yet.
+    pub tools: Vec<ToolConfig>,
+    /// Its OAuth apps; not served yet.
+    pub oauth_apps: Vec<OauthAppConfig>,
+}
+
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyUsage {
+    /// The API of the protocol.
+    DeveloperApi,
+    /// Hosted A2A only.
+    A2a,
+    /// Hosted MCP only.
+    Mcp,
+}
+
+/// `[[workspaces.api_keys]]`.
+#[derive(Debug, Clone)]
+pub struct ApiKeyConfig {
+    /// For people.
+    pub name: String,
+    /// The whole key, `mantyx_…`.
+    pub key: Secret,
+    /// What it is for.
+    pub usage: KeyUsage,
+    /// Agents it may run; empty = every agent.
+    pub agent_ids: Vec<String>,
+    /// Its own limit of run starts.
+    pub runs_per_minute: Option<u32>,
+}
+
+/// Which API a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderKind {
+    /// OpenAI's Responses API.
+    Openai,
+    /// The same at Azure.
+    AzureOpenai,
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// Anthropic's models at AWS.
+    Bedrock,
+    /// Gemini.
+    Google,
+    /// Grok.
+    Xai,
+    /// Chat completions: OpenRouter, Ollama, vLLM…
+    OpenaiCompatible,
+    /// The offline model.
+    Demo,
+}
+
+impl ProviderKind {
+    /// Every kind with its word.
+    pub const ALL: &[(&str, Self)] = &[
+        ("openai", Self::Openai),
+        ("azure-openai", Self::AzureOpenai),
+        ("anthropic", Self::Anthropic),
+        ("bedrock", Self::Bedrock),
+        ("google", Self::Google),
+        ("xai", Self::Xai),
+        ("openai-compatible", Self::OpenaiCompatible),
+        ("demo", Self::Demo),
+    ];
+
+    /// The word in the file and in the protocol.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .map_or("", |(word, _)| word)
+    }
+}
+
+/// `[[workspaces.providers]]` and `[[platform.providers]]`.
+#[derive(Clone)]
+pub struct ProviderConfig {
+    /// Its name in model ids.
+    pub id: String,
+    /// Which API it speaks.
+    pub kind: ProviderKind,
+    /// Where it is; `None` = the vendor's own address.
+    pub base_url: Option<String>,
+    /// The variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// The key; `None` when none is named, or the variable is not set.
+    pub api_key: Option<Secret>,
+    /// Sent with every call.
+    pub headers: BTreeMap<String, String>,
+    /// An HTTP or SOCKS proxy for this provider.
+    pub proxy: Option<String>,
+    /// Its models.
+    pub models: Vec<ModelConfig>,
+    /// Keys that only its adapter knows. `x_env = "VAR"` stands here as `x`, with the variable's value.
+    pub extra: Map<String, Value>,
+}
+
+impl fmt::Debug for ProviderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Headers and the adapter's keys may be credentials: only their names are shown.
+        f.debug_struct("ProviderConfig")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .field("base_url", &self.base_url)
+            .field("api_key", &self.api_key)
+            .field("headers", &self.headers.keys())
+            .field("models", &self.models)
+            .field("extra", &self.extra.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One entry of a provider's `models`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelConfig {
+    /// The vendor's own name.
+    pub id: String,
+    /// For people; `None` = the id.
+    pub label: Option<String>,
+    /// Tokens that it can read.
+    pub context_window: Option<u64>,
+    /// Tokens of one answer.
+    pub max_output_tokens: Option<u64>,
+    /// Whether it reasons; `None` = the adapter decides by the name.
+    pub reasoning: Option<bool>,
+    /// What it costs.
+    pub pricing: Option<PricingConfig>,
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PricingConfig {
+    /// Fresh input.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input from a cache.
+    pub cache_read: Option<f64>,
+}
+
+/// `[[workspaces.agents]]`.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// Its name in URLs.
+    pub slug: String,
+    /// What it is told.
+    pub system_prompt: String,
+    /// Its model; `None` = the workspace's default.
+    pub model: Option<String>,
+    /// Everything else, as written.
+    pub extra: Map<String, Value>,
+}
+
+/// `[[workspaces.tools]]`.
+#[derive(Debug, Clone)]
+pub struct ToolConfig {
+    /// Its name.
+    pub slug: String,
+    /// `http`, `code` or `plugin`.
+    pub kind: String,
+    /// Everything else, as written.
+    pub extra: Map<String, Value>,
+}
+
+/// `[[workspaces.oauth_apps]]`.
+#[derive(Debug, Clone)]
+pub struct OauthAppConfig {
+    /// `mantyx_oa_…`.
+    pub client_id: String,
+    /// Its secret.
+    pub client_secret: Option<Secret>,
+    /// Whether users of other workspaces may use it.
+    pub public: bool,
+    /// Where codes may be sent.
+    pub redirect_uris: Vec<String>,
+    /// What it may ask for.
+    pub scopes: Vec<String>,
+    /// Whether it may act for itself.
+    pub allow_client_credentials: bool,
+}
+
+impl ProviderConfig {
+    /// The offline provider, with nothing to configure.
+    #[must_use]
+    pub fn demo(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind: ProviderKind::Demo,
+            base_url: None,
+            api_key_env: None,
+            api_key: None,
+            headers: BTreeMap::new(),
+            proxy: None,
+            models: Vec::new(),
+            extra: Map::new(),
+        }
+    }
+}
+
+impl ModelConfig {
+    /// A model of which nothing but the name is known.
+    #[must_use]
+    pub fn named(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            label: None,
+            context_window: None,
+            max_output_tokens: None,
+            reasoning: None,
+            pricing: None,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Workspaces and what they declare: keys, providers, agents, tools, OAuth apps.
+
+use std::collections::BTreeSet;
+
+use super::providers::{self, check_model};
+use super::table::Table;
+use super::types::{
+    AgentConfig, ApiKeyConfig, KeyUsage, OauthAppConfig, PlatformConfig, ProviderConfig, Secret,
+    ToolConfig, WorkspaceConfig,
+};
+
+/// Every scope of the protocol.
+const SCOPES: [&str; 23] = [
+    "mantyx.identity:read",
+    "agents:read",
+    "agents:write",
+    "agents:invoke",
+    "sessions:read",
+    "sessions:write",
+    "runs:read",
+    "runs:write",
+    "models:read",
+    "tools:read",
+    "tools:write",
+    "schedules:read",
+    "schedules:write",
+    "inbounds:read",
+    "inbounds:write",
+    "plugins:read",
+    "hive:read",
+    "hive:write",
+    "feedback:read",
+    "feedback:write",
+    "a2a:discovery",
+    "a2a:invoke",
+    "mcp:connect",
+];
+
+pub(super) fn read(tables: Vec<Table<'_>>, platform: &PlatformConfig) -> Vec<WorkspaceConfig> {
+    let mut slugs = BTreeSet::new();
+    let mut keys = BTreeSet::new();
+    tables
+        .into_iter()
+        .filter_map(|table| workspace(table, platform, &mut slugs, &mut keys))
+        .collect()
+}
+
+fn workspace(
+    table: Table<'_>,
+    platform: &PlatformConfig,
+    slugs: &mut BTreeSet<String>,
+    keys: &mut BTreeSet<String>,
+) -> Option<WorkspaceConfig> {
+    let slug = slug(&table, slugs);
+    let name = table
+        .text("name")
+        .or_else(|| slug.clone())
+        .unwrap_or_default();
+    let providers = providers::read(&table);
+    let default_model = table.text("default_model");
+    if let Some(model) = &default_model {
+        check_model(&table, "default_model", model, &providers, platform);
+    }
+    let api_keys: Vec<_> = table
+        .tables("api_keys")
+        .into_iter()
+        .filter_map(api_key)
+        .collect();
+    for key in &api_keys {
+        if !keys.insert(key.key.expose().to_owned()) {
+            table.invalid(
+                "api_keys",
+                format!("the key of `{}` is used twice in this file", key.name),
+            );
+        }
+    }
+    let mut agent_slugs = BTreeSet::new();
+    let agents: Vec<_> = table
+        .tables("agents")
+        .into_iter()
+        .filter_map(|agent| self::agent(agent, &mut agent_slugs, &providers, platform))
+        .collect();
+    let mut tool_slugs = BTreeSet::new();
+    let tools: Vec<_> = table
+        .tables("tools")
+        .into_iter()
+        .filter_map(|tool| self::tool(tool, &mut tool_slugs))
+        .collect();
+    let oauth_apps: Vec<_> = table
+        .tables("oauth_apps")
+        .into_iter()
+        .filter_map(oauth_app)
+        .collect();
+    for (key, count) in [
+        ("agents", agents.len()),
+        ("tools", tools.len()),
+        ("oauth_apps", oauth_apps.len()),
+    ] {
+        if count > 0 {
+            table.warn(key, "checked, but not served by this version yet");
+        }
+    }
+    table.finish();
+    Some(WorkspaceConfig {
+        slug: slug?,
+        name,
+        default_model,
+        api_keys,
+        providers,
+        agents,
+        tools,
+        oauth_apps,
+    })
+}
+
+/// A slug that is well formed and new.
+fn slug(table: &Table<'_>, seen: &mut BTreeSet<String>) -> Option<String> {
+    let slug = table.required("slug")?;
+    if !is_slug(&slug) {
+        table.invalid(
+            "slug",
+            format!("`{slug}` must be 1 to 63 of a-z, 0-9 and -, beginning with a letter or digit"),
+        );
+    } else if !seen.insert(slug.clone()) {
+        table.invalid("slug", format!("`{slug}` is used twice"));
+    }
+    Some(slug)
+}
+
+fn is_slug(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    text.len() <= 63
+        && text.bytes().next().is_some_and(plain)
+        && text.bytes().all(|byte| plain(byte) || byte == b'-')
+}
+
+fn api_key(table: Table<'_>) -> Option<ApiKeyConfig> {
+    let name = table.text("name").unwrap_or_else(|| "key".to_owned());
+    let variable = table.required("key_env");
+    let (_, key) = table.secret("key_env", None);
+    match (&variable, &key) {
+        (Some(variable), None) => {
+            table.invalid(
+                "key_env",
+                format!("the environment variable {variable} (or {variable}_FILE) is not set"),
+            );
+        }
+        (_, Some(key)) => check_key(&table, key),
+        _ => {}
+    }
+    let usage = table.one_of(
+        "usage",
+        &[
+            ("developer_api", KeyUsage::DeveloperApi),
+            ("a2a", KeyUsage::A2a),
+            ("mcp", KeyUsage::Mcp),
+        ],
+    );
+    let agent_ids = table.texts("agent_ids");
+    let runs_per_minute = table.integer("runs_per_minute", 1..=u64::from(u32::MAX));
+    table.finish();
+    Some(ApiKeyConfig {
+        name,
+        key: key?,
+        usage: usage.unwrap_or(KeyUsage::DeveloperApi),
+        agent_ids,
+        runs_per_minute: runs_per_minute.and_then(|limit| u32::try_from(limit).ok()),
+    })
+}
+
+/// A key must be told apart from the other tokens by its prefix.
+fn check_key(table: &Table<'_>, key: &Secret) {
+    let text = key.expose();
+    let other = ["mantyx_at_", "mantyx_rt_", "mantyx_oa_", "mantyx_oas_"];
+    let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if !text.starts_with("mantyx_") || other.iter().any(|prefix| text.starts_with(prefix)) || !plain
+    {
+        table.invalid("key_env", "the key must look like mantyx_…, without spaces (mantyx_at_, _rt_, _oa_ and _oas_ are OAuth's)");
+    } else if text.len() < 24 {
+        table.warn(
+            "key_env",
+            "the key is short enough to be guessed; make one with `runloom admin key create`",
+        );
+    }
+}
+
+fn agent(
+    table: Table<'_>,
+    seen: &mut BTreeSet<String>,
+    providers: &[ProviderConfig],
+    platform: &PlatformConfig,
+) -> Option<AgentConfig> {
+    let slug = slug(&table, seen);
+    let system_prompt = table.required("system_prompt");
+    let model = table.text("model");
+    if let Some(model) = &model {
+        check_model(&table, "model", model, providers, platform);
+    }
+    for (index, tool) in table.tables("tools").into_iter().enumerate() {
+        if tool.required("kind").is_none() {
+            table.invalid("tools", format!("entry {index} needs a kind: mantyx, mantyx_plugin, local, a2a, a2a_local, mcp or mcp_local"));
+        }
+    }
+    let extra = table.rest();
+    Some(AgentConfig {
+        slug: slug?,
+        system_prompt: system_prompt?,
+        model,
+        extra,
+    })
+}
+
+fn tool(table: Table<'_>, seen: &mut BTreeSet<String>) -> Option<ToolConfig> {
+    let slug = slug(&table, seen);
+    table.required("type");
+    let kind = table
+        .has("type")
+        .then(|| {
+            table.one_of(
+                "type",
+                &[("http", "http"), ("code", "code"), ("plugin", "plugin")],
+            )
+        })
+        .flatten();
+    let extra = table.rest();
+    Some(ToolConfig {
+        slug: slug?,
+        kind: kind?.to_owned(),
+        extra,
+    })
+}
+
+fn oauth_app(table: Table<'_>) -> Option<OauthAppConfig> {
+    let client_id = table.required("client_id");
+    if client_id
+        .as_ref()
+        .is_some_and(|id| !id.starts_with("mantyx_oa_"))
+    {
+        table.invalid("client_id", "must start with mantyx_oa_");
+    }
+    table.text("name");
+    let (variable, client_secret) = table.secret("client_secret_env", None);
+    if let (Some(variable), None) = (variable, &client_secret) {
+        table.invalid(
+            "client_secret_env",
+            format!("the environment variable {variable} (or {variable}_FILE) is not set"),
+        );
+    }
+    let public = table
+        .one_of("visibility", &[("private", false), ("public", true)])
+        .unwrap_or(false);
+    let redirect_uris = table.texts("redirect_uris");
+    for uri in redirect_uris
+        .iter()
+        .filter(|uri| !uri.contains(':') || uri.contains('#'))
+    {
+        table.invalid(
+            "redirect_uris",
+            format!("`{uri}` must be a whole URI without a fragment"),
+        );
+    }
+    let scopes = table.texts("scopes");
+    for scope in scopes
+        .iter()
+        .filter(|scope| !SCOPES.contains(&scope.as_str()))
+    {
+        table.invalid(
+            "scopes",
+            format!(
+                "`{scope}` is not a scope; scopes are: {}",
+                SCOPES.join(", ")
+            ),
+        );
+    }
+    let allow_client_credentials = table.boolean("allow_client_credentials").unwrap_or(false);
+    if public && allow_client_credentials {
+        table.invalid(
+            "allow_client_credentials",
+            "only private apps may act for themselves",
+        );
+    }
+    table.finish();
+    Some(OauthAppConfig {
+        client_id: client_id?,
+        client_secret,
+        public,
+        redirect_uris,
+        scopes,
+        allow_client_credentials,
+    })
+}

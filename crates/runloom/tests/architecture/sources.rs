@@ -1,0 +1,93 @@
+//! The repository's Rust files, read once per test.
+
+use std::path::{Path, PathBuf};
+
+/// One Rust file.
+pub(crate) struct Source {
+    /// Its path from the repository's root, with forward slashes.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// The lines that ship, with their numbers: without comments, and without the inline tests,
+    /// which by our order of things stand at the end of a file.
+    pub(crate) fn shipped_lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text
+            .lines()
+            .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"))
+            .enumerate()
+            .map(|(index, line)| (index + 1, line))
+            .filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+
+    /// The file's name without its ending.
+    pub(crate) fn stem(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name.strip_suffix(".rs").unwrap_or(name)
+    }
+
+    /// Whether the file holds nothing but tests.
+    pub(crate) fn is_tests(&self) -> bool {
+        self.stem() == "tests" || self.stem().ends_with("_tests") || self.path.contains("/tests/")
+    }
+}
+
+/// The root of the repository.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate lies in crates/ of the repository")
+        .to_path_buf()
+}
+
+/// Every Rust file below the folder, which is named from the repository's root. A room that is
+/// not built yet has no files, and no rule to break.
+pub(crate) fn below(folder: &str) -> Vec<Source> {
+    let root = repository();
+    let mut found = Vec::new();
+    collect(&root, &root.join(folder), &mut found);
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found
+}
+
+/// Every Rust file that ships: the crates' sources and the chores.
+pub(crate) fn shipped() -> Vec<Source> {
+    let crates = std::fs::read_dir(repository().join("crates")).expect("crates/ can be read");
+    let mut found = below("xtask/src");
+    for entry in crates {
+        let name = entry.expect("crates/ can be read").file_name();
+        found.extend(below(&format!("crates/{}/src", name.to_string_lossy())));
+    }
+    found
+}
+
+/// Fails with every violation at once, so that one run is enough to mend them all.
+pub(crate) fn assert_none(rule: &str, violations: &[String]) {
+    assert!(
+        violations.is_empty(),
+        "{rule}:\n  {}",
+        violations.join("\n  ")
+    );
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut Vec<Source>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries {
+        let path = entry.expect("the folder can be read").path();
+        if path.is_dir() {
+            collect(root, &path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = std::fs::read_to_string(&path).expect("a source file can be read");
+            let path = path
+                .strip_prefix(root)
+                .expect("the file lies in the repository")
+                .to_string_lossy()
+                .replace('\\', "/");
+            found.push(Source { path, text });
+        }
+    }
+}

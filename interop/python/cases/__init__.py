@@ -1,0 +1,1 @@
+"""The cases: every public function is one."""

@@ -1,0 +1,147 @@
+//! The stages that are cargo's. All of them use the dev profile, so that nothing is built twice; only the measurements
+//! need a release build.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::place;
+use crate::process;
+use crate::report::{self, Closing, Tally};
+
+/// A first build of everything on a small machine takes long; beyond this something hangs.
+const BUILD_AT_MOST: Duration = Duration::from_secs(90 * 60);
+
+/// The measurements are made to end within a quarter of an hour on two cores.
+const MEASURE_AT_MOST: Duration = Duration::from_secs(60 * 60);
+
+/// Cargo itself, in the repository, told about colours.
+pub(crate) fn cargo() -> anyhow::Result<Command> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(place::repository()?);
+    command.env(
+        "CARGO_TERM_COLOR",
+        if report::colours() { "always" } else { "never" },
+    );
+    command.env("CARGO_TERM_PROGRESS_WHEN", "never");
+    Ok(command)
+}
+
+/// `cargo fmt --check`.
+pub(crate) fn format() -> anyhow::Result<Tally> {
+    // rustfmt colours its differences even into a pipe unless it is told.
+    let colour = if report::colours() { "always" } else { "never" };
+    check(&["fmt", "--all", "--check", "--", "--color", colour])
+}
+
+/// `cargo clippy` with every warning an error.
+pub(crate) fn clippy() -> anyhow::Result<Tally> {
+    check(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ])
+}
+
+/// `cargo deny`, when it is installed: a tool for the reviewer's machine, which the test command
+/// does without.
+pub(crate) fn deny() -> anyhow::Result<Tally> {
+    if !has_subcommand("deny")? {
+        report::say("not run: cargo-deny is not installed (cargo install cargo-deny)");
+        return Ok(Tally::default());
+    }
+    check(&["deny", "check", "licenses", "bans", "sources"])
+}
+
+/// The workspace's tests, by nextest when it is there, otherwise by cargo alone.
+pub(crate) fn tests() -> anyhow::Result<Tally> {
+    if has_subcommand("nextest")? {
+        return counted(
+            Closing::Nextest,
+            &[
+                "nextest",
+                "run",
+                "--workspace",
+                "--no-fail-fast",
+                "--no-tests=pass",
+                "--retries=0",
+            ],
+        );
+    }
+    report::say("cargo-nextest is not installed: the tests run by cargo test");
+    counted(
+        Closing::Libtest,
+        &[
+            "test",
+            "--workspace",
+            "--no-fail-fast",
+            "--lib",
+            "--bins",
+            "--tests",
+        ],
+    )
+}
+
+/// The documentation's examples, which nextest does not run.
+pub(crate) fn doctests() -> anyhow::Result<Tally> {
+    counted(
+        Closing::Libtest,
+        &["test", "--workspace", "--doc", "--no-fail-fast"],
+    )
+}
+
+/// The measurements of `bench/`: built as they are shipped, and told what the command line says.
+pub(crate) fn bench(arguments: &[String]) -> anyhow::Result<bool> {
+    let packages = ["--package", "runloom", "--package", "runloom-bench"];
+    let built = process::run(
+        cargo()?
+            .args(["build", "--release", "--quiet"])
+            .args(packages),
+        BUILD_AT_MOST,
+    )?;
+    anyhow::ensure!(built, "the measurements do not build");
+    let target = place::target()?;
+    let release = target.join("release");
+    let mut command = Command::new(release.join("runloom-bench"));
+    command
+        .current_dir(place::repository()?)
+        .args(["run", "--server"])
+        .arg(release.join("runloom"))
+        .arg("--out")
+        .arg(target.join("bench"))
+        .args(arguments);
+    process::run(&mut command, MEASURE_AT_MOST)
+}
+
+/// Builds the server and says where it lies.
+pub(crate) fn server_binary() -> anyhow::Result<std::path::PathBuf> {
+    let built = process::run(
+        cargo()?.args(["build", "--package", "runloom", "--quiet"]),
+        BUILD_AT_MOST,
+    )?;
+    anyhow::ensure!(built, "the server does not build");
+    let binary = place::target()?.join("debug").join("runloom");
+    binary
+        .metadata()
+        .with_context(|| format!("the build left no {}", binary.display()))?;
+    Ok(binary)
+}
+
+fn check(arguments: &[&str]) -> anyhow::Result<Tally> {
+    process::run(cargo()?.args(arguments), BUILD_AT_MOST).map(Tally::of_check)
+}
+
+fn counted(closing: Closing, arguments: &[&str]) -> anyhow::Result<Tally> {
+    let finished = process::run_tests(cargo()?.args(arguments), BUILD_AT_MOST, closing)?;
+    Ok(finished.as_tests())
+}
+
+fn has_subcommand(name: &str) -> anyhow::Result<bool> {
+    Ok(process::works(cargo()?.args([name, "--version"])))
+}

@@ -1,0 +1,122 @@
+//! The stages that run software nobody here wrote: the official SDKs against the real server,
+//! and the model vendors' own packages against what we send.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::python::Environment;
+use crate::report::{self, Closing, Tally};
+use crate::server::Server;
+use crate::{place, process};
+
+/// A whole program of interop cases; each case has a far shorter limit of its own.
+const PROGRAM_AT_MOST: Duration = Duration::from_secs(10 * 60);
+
+const BASELINE_SDK: Environment = Environment {
+    name: "sdk-0.11",
+    packages: &["mantyx-sdk==0.11.0"],
+};
+
+const NEWEST_SDK: Environment = Environment {
+    name: "sdk-newest",
+    packages: &["mantyx-sdk"],
+};
+
+const VENDORS: Environment = Environment {
+    name: "vendors",
+    packages: &["openai", "anthropic", "google-genai"],
+};
+
+/// The oldest SDK we promise to serve.
+pub(crate) fn baseline_sdk() -> anyhow::Result<Tally> {
+    against_server(&BASELINE_SDK)
+}
+
+/// The SDK that people install today.
+pub(crate) fn newest_sdk() -> anyhow::Result<Tally> {
+    against_server(&NEWEST_SDK)
+}
+
+/// Every `check_*.py` of the models crate.
+pub(crate) fn vendors() -> anyhow::Result<Tally> {
+    let checks = vendor_checks()?;
+    if checks.is_empty() {
+        report::say("not run: there is no check_*.py yet");
+        return Ok(Tally::default());
+    }
+    let interpreter = VENDORS.interpreter()?;
+    let mut sum = Tally::default();
+    for check in checks {
+        report::say(&format!("--- {}", check.display()));
+        let finished = process::run_tests(
+            python(&interpreter)?.arg(&check).current_dir(
+                check
+                    .parent()
+                    .context("a check without a folder around it")?,
+            ),
+            PROGRAM_AT_MOST,
+            Closing::Program,
+        )?;
+        let tally = finished.as_tests();
+        sum += if tally == Tally::default() {
+            Tally::of_check(finished.success)
+        } else {
+            tally
+        };
+    }
+    Ok(sum)
+}
+
+fn against_server(environment: &Environment) -> anyhow::Result<Tally> {
+    let interpreter = environment.interpreter()?;
+    let server = Server::start(environment.name)?;
+    let program = place::repository()?.join("interop/python/run.py");
+    let finished = process::run_tests(
+        python(&interpreter)?
+            .arg(&program)
+            .env("MANTYX_BASE_URL", &server.url)
+            .env("MANTYX_API_KEY", &server.api_key)
+            .env("MANTYX_WORKSPACE_SLUG", &server.workspace),
+        PROGRAM_AT_MOST,
+        Closing::Program,
+    )?;
+    if !finished.success {
+        report::say(&format!("--- the server's log\n{}", server.end_of_log()));
+    }
+    Ok(finished.as_tests())
+}
+
+/// The interpreter, told to speak at once, to leave no bytecode among the sources, and to keep
+/// loopback away from any proxy.
+fn python(interpreter: &PathBuf) -> anyhow::Result<Command> {
+    let mut command = Command::new(interpreter);
+    command
+        .current_dir(place::repository()?)
+        .env_remove("PYTHONPATH")
+        .env_remove("PYTHONHOME")
+        .env("PYTHONUNBUFFERED", "1")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("NO_PROXY", "127.0.0.1,localhost")
+        .env("no_proxy", "127.0.0.1,localhost");
+    Ok(command)
+}
+
+fn vendor_checks() -> anyhow::Result<Vec<PathBuf>> {
+    let folder = place::repository()?.join("crates/runloom-models/tests/vendor_python");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        return Ok(Vec::new());
+    };
+    let mut checks = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("check_") && name.ends_with(".py") {
+            checks.push(entry.path());
+        }
+    }
+    checks.sort();
+    Ok(checks)
+}

@@ -1,0 +1,152 @@
+//! The stages, in the order in which they run. A new stage is one row in [`STAGES`].
+
+use std::time::Instant;
+
+use crate::report::{self, Line, Tally};
+use crate::{cargo, interop};
+
+/// A command of the command line: which stages it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suite {
+    Test,
+    Lint,
+}
+
+/// One stage: what it is called, what it does, which commands run it.
+pub(crate) struct Stage {
+    name: &'static str,
+    what: &'static str,
+    suites: &'static [Suite],
+    run: fn() -> anyhow::Result<Tally>,
+}
+
+/// Cheap stages come first, so that a slip shows within seconds.
+const STAGES: &[Stage] = &[
+    Stage {
+        name: "fmt",
+        what: "the code is formatted",
+        suites: &[Suite::Test, Suite::Lint],
+        run: cargo::format,
+    },
+    Stage {
+        name: "clippy",
+        what: "no lint fires",
+        suites: &[Suite::Test, Suite::Lint],
+        run: cargo::clippy,
+    },
+    Stage {
+        name: "deny",
+        what: "licences, sources and bans of the dependencies",
+        suites: &[Suite::Lint],
+        run: cargo::deny,
+    },
+    Stage {
+        name: "tests",
+        what: "unit, contract, architecture and server tests",
+        suites: &[Suite::Test],
+        run: cargo::tests,
+    },
+    Stage {
+        name: "doctests",
+        what: "the examples in the documentation",
+        suites: &[Suite::Test],
+        run: cargo::doctests,
+    },
+    Stage {
+        name: "interop-0.11",
+        what: "mantyx-sdk 0.11.0 from PyPI against the real server",
+        suites: &[Suite::Test],
+        run: interop::baseline_sdk,
+    },
+    Stage {
+        name: "interop-newest",
+        what: "the newest mantyx-sdk from PyPI against the real server",
+        suites: &[Suite::Test],
+        run: interop::newest_sdk,
+    },
+    Stage {
+        name: "vendors",
+        what: "what we send to model vendors, read by their own packages",
+        suites: &[Suite::Test],
+        run: interop::vendors,
+    },
+];
+
+/// Prints every stage and what it does.
+pub(crate) fn list() {
+    for stage in STAGES {
+        report::say(&format!("{:<16} {}", stage.name, stage.what));
+    }
+}
+
+/// Runs the stages of the suite, or those of them that are named; `false` when one failed.
+/// A failing stage does not keep the others from running.
+pub(crate) fn run(suite: Suite, only: &[String]) -> anyhow::Result<bool> {
+    if let Some(unknown) = only.iter().find(|name| !known(name)) {
+        let names: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
+        anyhow::bail!(
+            "there is no stage {unknown:?}; the stages are {}",
+            names.join(", ")
+        );
+    }
+    let mut lines = Vec::new();
+    for stage in chosen(suite, only) {
+        report::heading(stage.name, stage.what);
+        let begun = Instant::now();
+        let tally = (stage.run)().unwrap_or_else(|error| {
+            report::say(&format!("{}: {error:#}", stage.name));
+            Tally::of_check(false)
+        });
+        lines.push(Line {
+            stage: stage.name,
+            tally,
+            took: begun.elapsed(),
+        });
+    }
+    Ok(report::summary(&lines).failed == 0)
+}
+
+fn known(name: &str) -> bool {
+    STAGES.iter().any(|stage| stage.name == name)
+}
+
+/// A stage that is named runs even when the suite alone would leave it out.
+fn chosen(suite: Suite, only: &[String]) -> impl Iterator<Item = &'static Stage> {
+    STAGES.iter().filter(move |stage| {
+        if only.is_empty() {
+            stage.suites.contains(&suite)
+        } else {
+            only.iter().any(|name| name == stage.name)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STAGES, Suite, chosen, run};
+
+    #[test]
+    fn every_stage_has_a_name_of_its_own_and_a_command_that_runs_it() {
+        for (index, stage) in STAGES.iter().enumerate() {
+            assert!(!stage.suites.is_empty(), "{} never runs", stage.name);
+            assert!(
+                STAGES[..index].iter().all(|other| other.name != stage.name),
+                "{} is there twice",
+                stage.name
+            );
+        }
+    }
+
+    #[test]
+    fn naming_stages_replaces_the_suite() {
+        let only = ["vendors".to_owned()];
+        let names: Vec<&str> = chosen(Suite::Lint, &only).map(|stage| stage.name).collect();
+        assert_eq!(names, ["vendors"]);
+    }
+
+    #[test]
+    fn an_unknown_stage_is_refused_before_anything_runs() {
+        let error = run(Suite::Test, &["nonsense".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("interop-0.11"), "{error}");
+    }
+}
