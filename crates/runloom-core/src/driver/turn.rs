@@ -75,7 +75,7 @@ impl Driver {
         self.journal.set_status(RunStatus::Running);
         let mut retries = 0;
         loop {
-            match self.attempt(plan).await? {
+            match given_back(self.attempt(plan).await?) {
                 Attempt::Done(progress, done) => {
                     self.complete(plan, progress, done)?;
                     return Ok(TurnEnd::Complete);
@@ -372,6 +372,27 @@ async fn finish_writing(writing: &mut Option<Writing>) -> Result<(), Abandon> {
     match writing.take() {
         Some(future) => future.await.map(drop),
         None => Ok(()),
+    }
+}
+
+/// A call that the provider could not parse is a complete turn, whichever way the provider reports it: the machine gives it back
+/// to the model once.
+fn given_back(attempt: Attempt) -> Attempt {
+    match attempt {
+        Attempt::Broken(mut progress, error)
+            if error.finish_reason.as_deref() == Some(finish_reason::MALFORMED_FUNCTION_CALL) =>
+        {
+            progress.calls.clear();
+            let finish_reason = finish_reason::MALFORMED_FUNCTION_CALL.to_owned();
+            Attempt::Done(
+                progress,
+                Done {
+                    finish_reason,
+                    ..Done::default()
+                },
+            )
+        }
+        other => other,
     }
 }
 
