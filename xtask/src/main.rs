@@ -20,11 +20,12 @@ use stages::Suite;
 
 const USAGE: &str = "\
 usage: cargo xtask <command> [--only STAGE[,STAGE…]]
+       cargo xtask bench [--only WORKLOAD[,WORKLOAD…]] [--quick]
 
 commands
   test     everything: format, lints, tests, doctests, interop, vendors' packages
   lint     format and lints only
-  bench    the measurements
+  bench    the measurements: a release build, then target/bench/report.md (see bench/README.md)
   stages   lists the stages that --only takes";
 
 fn main() -> ExitCode {
@@ -47,7 +48,7 @@ fn dispatch(arguments: &[String]) -> anyhow::Result<bool> {
     let suite = match command.as_str() {
         "test" => Suite::Test,
         "lint" => Suite::Lint,
-        "bench" => Suite::Bench,
+        "bench" => return cargo::bench(rest),
         "stages" => {
             stages::list();
             return Ok(true);

@@ -10,7 +10,6 @@ use crate::{cargo, interop};
 pub(crate) enum Suite {
     Test,
     Lint,
-    Bench,
 }
 
 /// One stage: what it is called, what it does, which commands run it.
@@ -70,12 +69,6 @@ const STAGES: &[Stage] = &[
         what: "what we send to model vendors, read by their own packages",
         suites: &[Suite::Test],
         run: interop::vendors,
-    },
-    Stage {
-        name: "bench",
-        what: "the measurements",
-        suites: &[Suite::Bench],
-        run: cargo::bench,
     },
 ];
 

@@ -21,4 +21,5 @@ pub mod schema;
 pub mod service;
 pub mod tasks;
 pub mod toolbox;
+pub mod vault;
 pub mod worker;

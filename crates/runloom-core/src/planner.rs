@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
 use runloom_protocol::spec::{AgentSpec, LoopDetection, PromptMessage, Role};
+use runloom_protocol::tools::ToolRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,6 +16,7 @@ use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest
 use crate::run::{Plan, Price, default_tool_budgets};
 use crate::schema::SchemaCache;
 use crate::toolbox::Toolbox;
+use crate::vault::Vault;
 
 /// What is stored of a run's request: everything that is needed to plan it again after a restart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,6 +38,38 @@ pub struct Planned {
     pub plan: Arc<Plan>,
     /// What the driver calls.
     pub model: Arc<dyn Model>,
+    /// Slug of the workspace.
+    pub workspace: Arc<str>,
+    /// The tools of the spec, header values in clear.
+    pub refs: Arc<Vec<ToolRef>>,
+}
+
+impl StoredRun {
+    /// The same with the header values of its tools sealed, as it is stored.
+    ///
+    /// # Errors
+    /// When nothing can be sealed.
+    pub fn sealed(&self, vault: &Vault) -> Result<Self> {
+        self.map_headers(|place, value| vault.seal(place, value).map_err(Error::internal))
+    }
+
+    /// The same with the header values of its tools in clear, as it is used.
+    ///
+    /// # Errors
+    /// When it was sealed with another master key.
+    pub fn opened(&self, vault: &Vault) -> Result<Self> {
+        self.map_headers(|place, value| vault.open(place, value).map_err(Error::internal))
+    }
+
+    fn map_headers(&self, change: impl Fn(&str, &str) -> Result<String>) -> Result<Self> {
+        let mut changed = self.clone();
+        for (index, tool) in changed.spec.tools.iter_mut().enumerate() {
+            for (name, value) in tool.headers_mut().into_iter().flatten() {
+                *value = change(&format!("{}/tools[{index}]/{name}", self.workspace), value)?;
+            }
+        }
+        Ok(changed)
+    }
 }
 
 /// Makes plans.
@@ -45,6 +79,8 @@ pub struct Planner {
     pub catalog: Arc<Catalog>,
     /// Compiled schemas.
     pub schemas: Arc<SchemaCache>,
+    /// Seals the secrets of stored specs.
+    pub vault: Vault,
     /// Tool turns when the spec does not say.
     pub max_tool_turns: u32,
 }
@@ -83,6 +119,8 @@ impl Planner {
             system: "".into(),
             opening: Vec::new(),
             toolbox: Arc::new(Toolbox::empty()),
+            has_server_tools: false,
+            schemas: Arc::clone(&self.schemas),
             reasoning_level: None,
             output: None,
             model: info,
@@ -96,6 +134,8 @@ impl Planner {
         Planned {
             plan: Arc::new(plan),
             model: Arc::new(NoModel { reason }),
+            workspace: "".into(),
+            refs: Arc::default(),
         }
     }
 
@@ -128,6 +168,8 @@ impl Planner {
             system: system_prompt(spec, &stored.messages).into(),
             opening: opening(history, &stored.messages),
             toolbox: Arc::new(toolbox),
+            has_server_tools: spec.tools.iter().any(ToolRef::is_server_resolved),
+            schemas: Arc::clone(&self.schemas),
             reasoning_level: spec.reasoning_level,
             output,
             model: info_of(&model, spec.reasoning_level),
@@ -141,6 +183,8 @@ impl Planner {
         Ok(Planned {
             plan: Arc::new(plan),
             model: Arc::clone(&model.model),
+            workspace: stored.workspace.as_str().into(),
+            refs: Arc::new(spec.tools.clone()),
         })
     }
 }

@@ -1,7 +1,8 @@
 //! What happens around every request: an id, a span, a deadline, and a net for panics.
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
@@ -33,21 +34,7 @@ pub(crate) async fn around(State(app): State<App>, request: Request, next: Next)
         status = field::Empty,
         duration_ms = field::Empty,
     );
-    let limit = app.settings.request_timeout;
-    let guarded = async {
-        let caught = AssertUnwindSafe(next.run(request)).catch_unwind();
-        match tokio::time::timeout(limit, caught).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(_panic)) => {
-                tracing::error!("a handler panicked");
-                Refusal::Panicked.into_response()
-            }
-            Err(_elapsed) => {
-                tracing::warn!("a request ran into its deadline");
-                Refusal::TimedOut.into_response()
-            }
-        }
-    };
+    let guarded = guarded(next.run(request), app.settings.request_timeout);
     let mut response = guarded.instrument(span.clone()).await;
     response.headers_mut().insert(REQUEST_ID, id);
     let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -55,6 +42,22 @@ pub(crate) async fn around(State(app): State<App>, request: Request, next: Next)
     span.record("duration_ms", elapsed);
     span.in_scope(|| tracing::debug!("answered"));
     response
+}
+
+/// The answer, or a refusal when there is none in time or its handler panicked.
+async fn guarded(answer: impl Future<Output = Response>, limit: Duration) -> Response {
+    let caught = AssertUnwindSafe(answer).catch_unwind();
+    match tokio::time::timeout(limit, caught).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_panic)) => {
+            tracing::error!("a handler panicked");
+            Refusal::Panicked.into_response()
+        }
+        Err(_elapsed) => {
+            tracing::warn!("a request ran into its deadline");
+            Refusal::TimedOut.into_response()
+        }
+    }
 }
 
 /// Headers of every answer that has not set its own: answers are private to their credential.
@@ -72,11 +75,38 @@ fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let sane = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
-        (1..=REQUEST_ID_MAX_CHARS).contains(&bytes.len()) && bytes.iter().all(|byte| plain(byte))
+        (1..=REQUEST_ID_MAX_CHARS).contains(&bytes.len()) && bytes.iter().all(plain)
     };
     if let Some(given) = headers.get(REQUEST_ID).filter(sane) {
         return given.clone();
     }
     HeaderValue::try_from(format!("req_{}", app.service.clock().new_id()))
         .unwrap_or(HeaderValue::from_static("req_unknown"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn a_panic_is_answered_in_shape() {
+        let response = guarded(async { panic!("a secret") }, LONG).await;
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["content-type"], "application/json");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_never_comes_is_given_up() {
+        let response = guarded(std::future::pending(), Duration::ZERO).await;
+        assert_eq!(response.status(), 503);
+        assert!(response.headers().contains_key("retry-after"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_passes() {
+        let response = guarded(async { "fine".into_response() }, LONG).await;
+        assert_eq!(response.status(), 200);
+    }
 }

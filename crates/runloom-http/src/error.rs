@@ -211,3 +211,67 @@ fn plain(status: StatusCode, body: ErrorBody) -> Response {
 fn put(response: &mut Response, name: axum::http::HeaderName, value: HeaderValue) {
     response.headers_mut().insert(name, value);
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use serde_json::Value;
+
+    use super::*;
+
+    async fn shown(refusal: impl Into<Refusal>) -> (u16, HeaderMap, Value) {
+        let (parts, body) = refusal.into().into_response().into_parts();
+        let bytes = to_bytes(body, 1 << 16).await.unwrap();
+        let body = serde_json::from_slice(&bytes).unwrap();
+        (parts.status.as_u16(), parts.headers, body)
+    }
+
+    #[tokio::test]
+    async fn every_refusal_has_status_code_error_and_message() {
+        let message = || "m".to_owned();
+        for (error, status, code) in [
+            (Error::Forbidden { message: message() }, 403, "forbidden"),
+            (Error::NotFound { what: "run" }, 404, "not_found"),
+            (Error::invalid("a", "b"), 400, "invalid_request"),
+            (
+                Error::InvalidPlugin { message: message() },
+                400,
+                "invalid_plugin",
+            ),
+            (Error::UnknownToolUse, 404, "unknown_tool_use"),
+            (Error::RunTerminal, 409, "run_terminal"),
+            (Error::SessionEnded, 409, "session_ended"),
+            (Error::IdempotencyKeyReused, 409, "idempotency_conflict"),
+            (Error::Conflict { message: message() }, 409, "conflict"),
+        ] {
+            let (got, _, body) = shown(error).await;
+            assert_eq!((got, body["code"].as_str()), (status, Some(code)));
+            assert_eq!(body["error"], body["code"]);
+            assert!(
+                body["message"]
+                    .as_str()
+                    .is_some_and(|text| !text.is_empty())
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_inside_shows_nothing_of_the_inside() {
+        let (status, _, body) = shown(Error::internal("table runs is corrupt")).await;
+        assert_eq!((status, body["code"].as_str()), (500, Some("internal")));
+        assert!(!body.to_string().contains("corrupt"));
+    }
+
+    #[tokio::test]
+    async fn waiting_is_told_in_whole_seconds() {
+        for (millis, seconds) in [(0, "1"), (200, "1"), (1000, "1"), (1001, "2")] {
+            let error = Error::Unavailable {
+                message: "later".to_owned(),
+                retry_after: Duration::from_millis(millis),
+            };
+            let (status, headers, body) = shown(error).await;
+            assert_eq!((status, body["code"].as_str()), (503, Some("unavailable")));
+            assert_eq!(headers["retry-after"], seconds);
+        }
+    }
+}

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 /// Connections at once; further clients wait in the kernel's backlog.
 const CONNECTIONS_MAX: usize = 16_384;
 
-/// How long a client may take to send the head of a request, so that slow ones do not hold connections for ever. Also how
-/// long an idle connection is kept, hence longer than the pools of common clients keep theirs.
+/// How long a client may take to send the head of a request, so that slow ones do not hold connections for ever. The same
+/// clock runs on an idle connection, so it is also how long one is kept: far longer than the pools of the Python and
+/// TypeScript SDKs keep theirs, which would otherwise write into a connection that is just being closed.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause after a failed accept: the usual cause is too many open files, and that does not pass at once.

@@ -73,9 +73,11 @@ impl Decoding {
             ));
         }
         let (decoder, done) = (&mut self.decoder, &mut self.done);
-        self.framing.feed(bytes, &mut |name, data| {
+        let outcome = self.framing.feed(bytes, &mut |name, data| {
             read_frame(decoder.as_mut(), done, name, data, out)
-        })
+        });
+        // What follows the end does not matter, also when it cannot be framed.
+        if self.done { Ok(()) } else { outcome }
     }
 
     /// The connection closed.
@@ -117,3 +119,7 @@ fn has_done(out: &[ModelEvent], from: usize) -> bool {
         .iter()
         .any(|event| matches!(event, ModelEvent::Done(_)))
 }
+
+#[cfg(test)]
+#[path = "decode_properties.rs"]
+pub(crate) mod properties;

@@ -28,6 +28,26 @@ pub enum ToolRef {
     McpLocal(McpLocalTool),
 }
 
+impl ToolRef {
+    /// Whether the server executes it, not the client.
+    #[must_use]
+    pub fn is_server_resolved(&self) -> bool {
+        match self {
+            Self::Mantyx(_) | Self::MantyxPlugin(_) | Self::A2a(_) | Self::Mcp(_) => true,
+            Self::Local(_) | Self::A2aLocal(_) | Self::McpLocal(_) => false,
+        }
+    }
+
+    /// The headers that it sends to its peer; their values are secrets.
+    pub fn headers_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {
+        match self {
+            Self::A2a(tool) => Some(&mut tool.headers),
+            Self::Mcp(tool) => Some(&mut tool.headers),
+            _ => None,
+        }
+    }
+}
+
 /// `kind: "mantyx"`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkspaceToolRef {

@@ -3,7 +3,7 @@
 //! [`open`] turns a URL into a store; nothing else in the tree knows which database is behind it. Not here: any decision about
 //! runs. The rules each database keeps are in `runloom_core::ports::store`, and `tests/it` checks them for every one.
 //!
-//! Reading order: [`sqlite`](self) — `writer` (one thread, group commit), `readers`, then one file per trait of the port.
+//! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/readers`, then one file per trait of the port.
 
 mod error;
 mod sqlite;

@@ -3,6 +3,7 @@
 //! Everything that happens is recorded first in the state and the journal's draft, together; the draft is durable before anything
 //! outside may depend on it. A driver that cannot go on simply drops the run: the log says where it stands.
 
+mod execute;
 mod journal;
 mod mailbox;
 mod turn;
@@ -21,6 +22,7 @@ use crate::clock::{Clock, rfc3339};
 use crate::hub::Hub;
 use crate::ports::model::{Model, ModelError};
 use crate::ports::store::{Claim, Ending, Millis, Next, OpenCall, RunNo, Store};
+use crate::ports::tools::{ToolContext, ToolHost};
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 
 pub(crate) use journal::{Abandon, Journal};
@@ -59,6 +61,8 @@ pub(crate) struct Driver {
     pub(crate) journal: Journal,
     pub(crate) mailbox: Mailbox,
     pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Arc<dyn ToolHost>,
+    pub(crate) context: ToolContext,
     pub(crate) settings: DriverSettings,
     pub(crate) clock: Clock,
     pub(crate) started_at: Millis,
@@ -120,6 +124,12 @@ impl Driver {
                             return self.cancel(receipt, spent).await;
                         }
                         TurnEnd::Stopped => return self.release().await,
+                    }
+                }
+                Step::ResolveTools => self.resolve_tools().await,
+                Step::Execute(calls) => {
+                    if let Some(left) = self.execute(calls).await? {
+                        return Ok(left);
                     }
                 }
                 Step::Finish(event) => return self.finish(event).await,
@@ -347,6 +357,8 @@ pub(crate) struct Start {
     pub(crate) claim: Claim,
     pub(crate) plan: Arc<Plan>,
     pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Arc<dyn ToolHost>,
+    pub(crate) context: ToolContext,
     pub(crate) request: Vec<PromptMessage>,
     pub(crate) doorbell: Arc<Doorbell>,
 }
@@ -364,6 +376,8 @@ impl Driver {
             claim,
             plan,
             model,
+            tools,
+            context,
             request,
             doorbell,
         } = start;
@@ -393,6 +407,8 @@ impl Driver {
             journal,
             mailbox: Mailbox::new(store, claim.lease.run, doorbell, claim.mail),
             model,
+            tools,
+            context,
             settings,
             clock: Clock,
             started_at: claim.started_at,

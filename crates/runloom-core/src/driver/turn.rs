@@ -63,7 +63,7 @@ enum Attempt {
     Interrupted(Progress, TurnInterrupt),
 }
 
-enum TurnInterrupt {
+pub(super) enum TurnInterrupt {
     Cancel(RunCancelled),
     Stop,
     OutOfTime,
@@ -295,7 +295,7 @@ impl Driver {
         ModelRequest {
             system: fixed.system.clone(),
             messages: self.state.messages.clone(),
-            tools: fixed.toolbox.declarations(),
+            tools: self.state.toolbox.declarations(),
             tools_enabled: plan.tools_enabled,
             reasoning_level: fixed.reasoning_level,
             output_schema: fixed.output.as_ref().map(|(schema, _)| schema.clone()),
@@ -313,7 +313,7 @@ impl Driver {
     }
 
     /// Resolves when something outside ends the turn, or when mail came that does not (`None`).
-    async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
+    pub(super) async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
         let wall = self
             .wall_deadline()
             .map(|deadline| self.clock.until(deadline));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use runloom_protocol::error::Issue;
 use runloom_protocol::id::RunId;
 use runloom_protocol::spec::ToolFile;
 use runloom_protocol::tools::ToolRef;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::toolbox::Effect;
 
 /// Resolves and executes server-resolved tools.
@@ -92,4 +93,51 @@ pub struct Outcome {
     pub is_error: bool,
     /// Files beside the text.
     pub files: Vec<ToolFile>,
+}
+
+/// A host without tools: refuses every ref that the server would have to resolve.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTools;
+
+#[async_trait]
+impl ToolHost for NoTools {
+    async fn check(&self, _workspace: &str, refs: &[ToolRef]) -> Result<()> {
+        let refused = refs
+            .iter()
+            .enumerate()
+            .filter(|(_, tool)| tool.is_server_resolved());
+        let issues: Vec<Issue> = refused
+            .map(|(index, _)| Issue {
+                path: format!("tools[{index}].kind"),
+                message: "this server executes no tools itself; it knows `local`, `a2a_local` and `mcp_local`".to_owned(),
+            })
+            .collect();
+        if issues.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Invalid(issues))
+        }
+    }
+
+    async fn resolve(&self, _context: &ToolContext, _refs: &[ToolRef]) -> Vec<ServerTool> {
+        Vec::new()
+    }
+
+    async fn call(
+        &self,
+        _: &ToolContext,
+        tool: &ServerTool,
+        _: Invocation,
+        _: CancellationToken,
+    ) -> Outcome {
+        let content = format!(
+            "{} cannot be executed: this server executes no tools itself",
+            tool.name
+        );
+        Outcome {
+            content,
+            is_error: true,
+            files: Vec::new(),
+        }
+    }
 }

@@ -21,4 +21,4 @@ pub use guard::signature_of;
 pub use plan::{Plan, Price, default_tool_budgets};
 pub use record::{Note, PlacedNote, Record};
 pub use state::{Call, CallState, RunState};
-pub use step::{CallPlan, Step, TIMED_OUT, answer, expire, next};
+pub use step::{CallPlan, ServerCall, Step, TIMED_OUT, answer, expire, next};

@@ -8,7 +8,7 @@ use runloom_protocol::outcome::{ModelInfo, Tokens};
 use runloom_protocol::spec::{Budgets, LoopDetection, OutputSchema, ToolBudget};
 
 use crate::ports::model::{Capabilities, Message};
-use crate::schema::Validator;
+use crate::schema::{SchemaCache, Validator};
 use crate::toolbox::Toolbox;
 
 /// Everything the machine knows before the first event.
@@ -20,8 +20,12 @@ pub struct Plan {
     pub system: Arc<str>,
     /// The conversation before the first turn: a session's history, then the request's messages.
     pub opening: Vec<Message>,
-    /// The tools.
+    /// The tools that are known from the spec alone.
     pub toolbox: Arc<Toolbox>,
+    /// Whether the spec names tools that the server resolves at the start of the run.
+    pub has_server_tools: bool,
+    /// Compiles the schemas of resolved tools.
+    pub schemas: Arc<SchemaCache>,
     /// 0–100, or not asked.
     pub reasoning_level: Option<u8>,
     /// The schema of the final text, and its validator.

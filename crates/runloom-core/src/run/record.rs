@@ -5,6 +5,7 @@ use runloom_protocol::outcome::{StructuredOutput, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::ports::model::ProviderState;
+use crate::ports::tools::ServerTool;
 
 /// One thing that happened.
 #[derive(Debug, Clone)]
@@ -32,6 +33,18 @@ pub enum Note {
         /// What became of the output schema in this turn.
         #[serde(default)]
         structured: StructuredOutput,
+    },
+    /// The server-resolved tools of the run, kept so that they stay the same over restarts.
+    Toolset {
+        /// In the order of their refs.
+        tools: Vec<ServerTool>,
+    },
+    /// Stands before a `tool_result` that was cut for display: what the model reads.
+    Output {
+        /// Which call.
+        tool_use_id: String,
+        /// The whole of it.
+        content: String,
     },
     /// Stands beside each `local_tool_call`.
     Asked {

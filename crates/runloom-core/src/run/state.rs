@@ -1,5 +1,6 @@
 //! The fold: from records to where a run stands.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
@@ -10,6 +11,7 @@ use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
 use super::record::{Note, Record};
 use crate::ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
+use crate::toolbox::Toolbox;
 
 /// Where a run stands. Made by [`RunState::new`] and [`RunState::apply`] alone.
 #[derive(Debug, Clone)]
@@ -18,6 +20,10 @@ pub struct RunState {
     pub plan: Arc<Plan>,
     /// The conversation so far; legal at every model call.
     pub messages: Arc<Vec<Message>>,
+    /// The tools, those of the server included once they are resolved.
+    pub toolbox: Arc<Toolbox>,
+    /// The server's tools are resolved, or there are none.
+    pub resolved: bool,
     /// Calls of the tool turn that is under way, in the model's order; empty between tool turns.
     pub calls: Vec<Call>,
     /// `started` is in the log.
@@ -47,6 +53,8 @@ pub struct RunState {
     pub(super) guards: Guards,
     /// A turn whose note has not been folded yet.
     pub(super) message: Option<AssistantMessage>,
+    /// Whole outputs whose `tool_result` follows.
+    pub(super) outputs: HashMap<String, String>,
 }
 
 /// A turn that called no tools.
@@ -94,6 +102,8 @@ pub enum CallState {
         /// When it times out, in milliseconds since the Unix epoch.
         deadline: i64,
     },
+    /// The server has begun to execute it: whether it took effect is unknown until the result is there.
+    Called,
     /// The model can be told.
     Done {
         /// What the model reads.
@@ -113,6 +123,9 @@ impl RunState {
         };
         Self {
             messages: Arc::new(plan.opening.clone()),
+            toolbox: Arc::clone(&plan.toolbox),
+            resolved: !plan.has_server_tools,
+            outputs: HashMap::new(),
             plan,
             calls: Vec::new(),
             started: false,
@@ -178,12 +191,17 @@ impl RunState {
                 let content = result.error.or(result.output).unwrap_or_default();
                 self.set(&result.tool_use_id, CallState::Done { content, is_error });
             }
-            Event::ToolCall(_) => {}
+            Event::ToolCall(call) => self.set(&call.tool_use_id, CallState::Called),
+            Event::ToolFiles(_) => {}
             Event::ToolResult(result) => {
+                let content = self
+                    .outputs
+                    .remove(&result.tool_use_id)
+                    .unwrap_or(result.result);
                 self.set(
                     &result.tool_use_id,
                     CallState::Done {
-                        content: result.result,
+                        content,
                         is_error: !result.ok,
                     },
                 );
@@ -209,6 +227,16 @@ impl RunState {
                 if let Some(message) = self.message.take() {
                     self.close_turn(message, call_ids, state, structured);
                 }
+            }
+            Note::Toolset { tools } => {
+                self.toolbox = Arc::new(self.plan.toolbox.with_server(tools, &self.plan.schemas));
+                self.resolved = true;
+            }
+            Note::Output {
+                tool_use_id,
+                content,
+            } => {
+                self.outputs.insert(tool_use_id, content);
             }
             Note::Asked {
                 tool_use_id,

@@ -1,5 +1,7 @@
 //! The decisions: from where a run stands to what is done next.
 
+use std::sync::Arc;
+
 use runloom_protocol::event::{
     Event, LocalToolCall, LocalToolResultIn, LoopDetected, Started, ToolBudgetExceeded, ToolResult,
     TurnRestarted,
@@ -12,6 +14,8 @@ use super::ending::{Spent, failed, succeeded};
 use super::guard::{self, Verdict};
 use super::state::{Answer, Call, CallState, RunState};
 use crate::ports::model::{ModelError, StructuredSupport};
+use crate::ports::tools::ServerTool;
+use crate::toolbox::{Effect, Tool};
 
 /// The client's answer did not come in time; the model reads this.
 pub const TIMED_OUT: &str = "Timed out waiting for local tool result";
@@ -26,6 +30,10 @@ pub enum Step {
     Write(Vec<Event>),
     /// Write these calls, each with a deadline, and open them for the client's answers.
     Ask(Vec<LocalToolCall>),
+    /// Ask the peers of the server-resolved tools what they offer, and note it.
+    ResolveTools,
+    /// Execute these calls on the server, all at once.
+    Execute(Vec<ServerCall>),
     /// Wait until a client answers, or the first deadline.
     Wait {
         /// In milliseconds since the Unix epoch.
@@ -37,6 +45,19 @@ pub enum Step {
     Finish(Event),
     /// The run is over.
     Over,
+}
+
+/// A call that the server executes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerCall {
+    /// `tu_…`.
+    pub id: String,
+    /// What to execute.
+    pub tool: Arc<ServerTool>,
+    /// Arguments.
+    pub input: Value,
+    /// Its `tool_call` is in the log: this is a repetition after an interruption, which the tool's effect allows.
+    pub again: bool,
 }
 
 /// How the model is called.
@@ -82,6 +103,7 @@ pub fn next(state: &RunState) -> Step {
     }
     match &state.answer {
         Some(answer) => next_of_answer(state, answer),
+        None if !state.resolved => Step::ResolveTools,
         None => call_model(state, false),
     }
 }
@@ -134,11 +156,12 @@ fn next_of_tools(state: &RunState) -> Step {
     if let Some(deadline) = deadline {
         return Step::Wait { deadline };
     }
-    let new: Vec<&Call> = state
-        .calls
-        .iter()
-        .filter(|call| call.state == CallState::New)
-        .collect();
+    let in_state = |wanted: CallState| state.calls.iter().filter(move |call| call.state == wanted);
+    let interrupted: Vec<&Call> = in_state(CallState::Called).collect();
+    if !interrupted.is_empty() {
+        return go_on(state, &interrupted);
+    }
+    let new: Vec<&Call> = in_state(CallState::New).collect();
     let verdict = state.guards.verdict(state.plan.loop_detection);
     if verdict != Verdict::Fine {
         return Step::Write(skip_loop(state, &new, verdict));
@@ -147,24 +170,77 @@ fn next_of_tools(state: &RunState) -> Step {
     if !refused.is_empty() {
         return Step::Write(refused);
     }
-    ask(state, &new)
+    start(state, &new)
 }
 
-/// Read-only calls of a turn are published together; others one at a time, in the model's order.
-fn ask(state: &RunState, new: &[&Call]) -> Step {
-    let tool_of = |call: &Call| state.plan.toolbox.get(&call.name);
-    let publish =
-        |call: &&Call| tool_of(call).map(|tool| tool.local_call(&call.id, call.input.clone()));
-    let read_only: Vec<LocalToolCall> = new
+/// Server calls that were under way when the run was interrupted: repeated where that does no harm, given up otherwise.
+fn go_on(state: &RunState, interrupted: &[&Call]) -> Step {
+    let harmless = |call: &Call| {
+        state
+            .toolbox
+            .get(&call.name)
+            .is_some_and(|tool| tool.effect != Effect::Once)
+    };
+    let text = json!({
+        "error": "outcome_unknown",
+        "message": "The server was interrupted while this tool ran. It may or may not have taken effect, and it was not \
+                    repeated. Find out before you call it again.",
+    })
+    .to_string();
+    let unknown: Vec<Event> = interrupted
         .iter()
-        .filter(|call| tool_of(call).is_some_and(|tool| tool.read_only))
-        .filter_map(publish)
+        .filter(|call| !harmless(call))
+        .map(|call| synthetic(call, &text))
         .collect();
-    if read_only.is_empty() {
-        Step::Ask(new.iter().take(1).filter_map(publish).collect())
+    if unknown.is_empty() {
+        Step::Execute(
+            interrupted
+                .iter()
+                .filter_map(|call| server_call(state, call, true))
+                .collect(),
+        )
     } else {
-        Step::Ask(read_only)
+        Step::Write(unknown)
     }
+}
+
+/// Read-only calls of a turn start together, first those of the client, then those of the server; the others one at a time, in
+/// the model's order.
+fn start(state: &RunState, new: &[&Call]) -> Step {
+    let tool_of = |call: &Call| state.toolbox.get(&call.name);
+    let ask =
+        |call: &&Call| tool_of(call).map(|tool| tool.local_call(&call.id, call.input.clone()));
+    let (reading, acting): (Vec<&Call>, Vec<&Call>) = new
+        .iter()
+        .partition(|call| tool_of(call).is_some_and(|tool| tool.read_only));
+    let group: Vec<&Call> = if reading.is_empty() {
+        acting.into_iter().take(1).collect()
+    } else {
+        reading
+    };
+    let (client, server): (Vec<&Call>, Vec<&Call>) = group
+        .into_iter()
+        .partition(|call| tool_of(call).is_none_or(Tool::is_client));
+    if client.is_empty() {
+        Step::Execute(
+            server
+                .into_iter()
+                .filter_map(|call| server_call(state, call, false))
+                .collect(),
+        )
+    } else {
+        Step::Ask(client.iter().filter_map(ask).collect())
+    }
+}
+
+fn server_call(state: &RunState, call: &Call, again: bool) -> Option<ServerCall> {
+    let tool = Arc::clone(state.toolbox.get(&call.name)?.server()?);
+    Some(ServerCall {
+        id: call.id.clone(),
+        tool,
+        input: call.input.clone(),
+        again,
+    })
 }
 
 fn skip_loop(state: &RunState, calls: &[&Call], verdict: Verdict) -> Vec<Event> {
@@ -210,7 +286,7 @@ fn refuse(state: &RunState, calls: &[&Call]) -> Vec<Event> {
             }));
             continue;
         }
-        match state.plan.toolbox.get(&call.name) {
+        match state.toolbox.get(&call.name) {
             None => events.push(synthetic(call, &unknown_tool(state, &call.name))),
             Some(tool) => {
                 if let Err(text) = tool.check(&call.input) {
@@ -231,7 +307,7 @@ fn place_among_equals(state: &RunState, call: &Call) -> u32 {
 }
 
 fn unknown_tool(state: &RunState, name: &str) -> String {
-    let known: Vec<&str> = state.plan.toolbox.names().collect();
+    let known: Vec<&str> = state.toolbox.names().collect();
     json!({"error": "unknown_tool", "message": format!("There is no tool named {name}."), "tools": known}).to_string()
 }
 

@@ -21,6 +21,7 @@ use crate::hub::Hub;
 use crate::planner::Planner;
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Delivery, RunNo, Store};
+use crate::ports::tools::ToolHost;
 use crate::worker::Worker;
 
 use auth::Authenticator;
@@ -41,6 +42,8 @@ pub struct ServiceParts {
     pub hub: Arc<Hub>,
     /// Makes plans.
     pub planner: Arc<Planner>,
+    /// Checks the tools that the server executes.
+    pub tools: Arc<dyn ToolHost>,
     /// The worker of this process, when it has one.
     pub worker: Option<Arc<Worker>>,
     /// Ends every open stream when cancelled.

@@ -7,7 +7,6 @@ use runloom_protocol::event::{Event, Started, split_frames};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
 use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, Role, SubmitToolResult};
-use runloom_protocol::tools::ToolRef;
 
 use super::auth::Caller;
 use super::{EventStream, PageRequest, Service, ServiceParts, cut_page, view};
@@ -37,7 +36,7 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<RunAccepted> {
         let CreateRun { spec, messages } = request;
-        let stored = self.resolve(caller, spec, messages)?;
+        let stored = self.resolve(caller, spec, messages).await?;
         let id = RunId::from_suffix(self.clock.new_id());
         let planned = self
             .parts
@@ -255,7 +254,7 @@ impl Service {
     }
 
     /// Resolves what a spec refers to: agent, plugins, model.
-    pub(super) fn resolve(
+    pub(super) async fn resolve(
         &self,
         caller: &Caller,
         spec: AgentSpec,
@@ -266,15 +265,10 @@ impl Service {
                 message: format!("The agent {agent} is unknown, or not for this credential"),
             });
         }
-        let plugin = spec.tools.iter().find_map(|tool| match tool {
-            ToolRef::MantyxPlugin(plugin) => Some(&plugin.name),
-            _ => None,
-        });
-        if let Some(name) = plugin {
-            return Err(Error::InvalidPlugin {
-                message: format!("The plugin tool {name} is not installed"),
-            });
-        }
+        self.parts
+            .tools
+            .check(&caller.workspace.slug, &spec.tools)
+            .await?;
         let workspace = caller.workspace.slug.clone();
         let model = self
             .parts
@@ -304,7 +298,8 @@ impl Service {
             workspace: caller.workspace.no,
             credential: caller.key_id.to_string(),
             session: None,
-            spec: serde_json::to_string(stored).map_err(Error::internal)?,
+            spec: serde_json::to_string(&stored.sealed(&self.parts.planner.vault)?)
+                .map_err(Error::internal)?,
             public_spec: serde_json::to_string(&view::public_spec(&stored.spec))
                 .map_err(Error::internal)?,
             metadata: stored.spec.metadata.clone(),

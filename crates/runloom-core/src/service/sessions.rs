@@ -43,7 +43,7 @@ impl Service {
         request: CreateSession,
         _idempotency: Option<Idempotency>,
     ) -> Result<SessionCreated> {
-        let stored = self.resolve(caller, request.spec, Vec::new())?;
+        let stored = self.resolve(caller, request.spec, Vec::new()).await?;
         let id = SessionId::from_suffix(self.clock.new_id());
         // Planned once only to refuse now what would fail at the first message.
         let probe = RunId::from_suffix(self.clock.new_id());
@@ -55,7 +55,8 @@ impl Service {
             id: id.clone(),
             workspace: caller.workspace.no,
             name: stored.spec.name.clone(),
-            spec: serde_json::to_string(&stored).map_err(Error::internal)?,
+            spec: serde_json::to_string(&stored.sealed(&self.parts.planner.vault)?)
+                .map_err(Error::internal)?,
             public_spec: serde_json::to_string(&view::public_spec(&stored.spec))
                 .map_err(Error::internal)?,
             metadata: stored.spec.metadata.clone(),
@@ -95,7 +96,8 @@ impl Service {
     ) -> Result<RunAccepted> {
         let session = self.session_row(caller, id).await?;
         let base: StoredRun = serde_json::from_str(&session.spec).map_err(Error::internal)?;
-        let stored = self.merge(caller, base.spec, request)?;
+        let base = base.opened(&self.parts.planner.vault)?;
+        let stored = self.merge(caller, base.spec, request).await?;
         let run_id = RunId::from_suffix(self.clock.new_id());
         self.parts
             .planner
@@ -207,7 +209,12 @@ impl Service {
     }
 
     /// The session's spec with the message's own values over it, for this run only.
-    fn merge(&self, caller: &Caller, base: AgentSpec, message: CreateMessage) -> Result<StoredRun> {
+    async fn merge(
+        &self,
+        caller: &Caller,
+        base: AgentSpec,
+        message: CreateMessage,
+    ) -> Result<StoredRun> {
         let mut spec = base;
         spec.tools = message.tools.unwrap_or(spec.tools);
         spec.reasoning_level = message.reasoning_level.or(spec.reasoning_level);
@@ -221,7 +228,7 @@ impl Service {
         kept.max_cost_usd = given.max_cost_usd.or(kept.max_cost_usd);
         spec.metadata.extend(message.metadata);
         check_merged(&spec.metadata)?;
-        self.resolve(caller, spec, message.messages)
+        self.resolve(caller, spec, message.messages).await
     }
 }
 

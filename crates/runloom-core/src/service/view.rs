@@ -6,7 +6,6 @@ use runloom_protocol::resource::{
     SessionSnapshot,
 };
 use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
-use runloom_protocol::tools::ToolRef;
 
 use crate::clock::rfc3339;
 use crate::error::{Error, Result};
@@ -21,14 +20,11 @@ const SEALED: &str = "***";
 pub(super) fn public_spec(spec: &AgentSpec) -> AgentSpec {
     let mut public = spec.clone();
     for tool in &mut public.tools {
-        let headers = match tool {
-            ToolRef::A2a(tool) => &mut tool.headers,
-            ToolRef::Mcp(tool) => &mut tool.headers,
-            _ => continue,
-        };
-        headers
-            .values_mut()
-            .for_each(|value| SEALED.clone_into(value));
+        let values = tool
+            .headers_mut()
+            .into_iter()
+            .flat_map(|headers| headers.values_mut());
+        values.for_each(|value| SEALED.clone_into(value));
     }
     public
 }

@@ -85,3 +85,8 @@ pub(super) fn card_description(card: &Object, tool_name: &str) -> String {
 fn text<'a>(fields: &'a Object, name: &str) -> Option<&'a str> {
     given(fields.get(name).and_then(Value::as_str))
 }
+
+/// The schema that accepts any arguments.
+pub(super) fn any_object() -> Value {
+    serde_json::json!({"type": "object"})
+}

@@ -1,6 +1,7 @@
 //! From the spec's tool refs to what the model is told and what the machine needs to act on a call.
 //!
-//! Here are the tools that the client executes. Nothing is executed here.
+//! Client-resolved tools are known from the spec alone; server-resolved ones join when their peers have been asked. Nothing is
+//! executed here.
 //!
 //! Reading order: [`Toolbox`], [`Tool`]; `declare` (descriptions and schemas as the model sees them).
 
@@ -18,6 +19,7 @@ use runloom_protocol::tools::{A2aLocalTool, LocalTool, McpLocalTool, McpToolEntr
 use serde_json::Value;
 
 use crate::ports::model::ToolDeclaration;
+use crate::ports::tools::ServerTool;
 use crate::schema::SchemaCache;
 
 pub use tool::{Effect, Tool, ToolKind};
@@ -57,6 +59,45 @@ impl Toolbox {
         })
     }
 
+    /// The same tools, and behind them those that the server executes, in their order. A name that a client's tool has already
+    /// gets a number; a schema that this server refuses is replaced by one that accepts any object, because the peer checks too.
+    #[must_use]
+    pub fn with_server(&self, resolved: Vec<ServerTool>, schemas: &SchemaCache) -> Self {
+        let mut tools = self.tools.clone();
+        let mut by_name = self.by_name.clone();
+        let mut declarations = Vec::clone(&self.declarations);
+        for mut tool in resolved {
+            tool.name = free_name(&by_name, tool.name);
+            let (validator, parameters) = match schemas.compile(&tool.parameters) {
+                Ok(validator) => (validator, tool.parameters.clone()),
+                Err(_) => match schemas.compile(&declare::any_object()) {
+                    Ok(validator) => (validator, declare::any_object()),
+                    Err(_) => continue,
+                },
+            };
+            by_name.insert(tool.name.clone(), tools.len());
+            declarations.push(ToolDeclaration {
+                name: tool.name.clone(),
+                description: tool.description.clone(),
+                parameters,
+                output_schema: tool.output_schema.clone(),
+            });
+            tools.push(Tool {
+                name: tool.name.clone(),
+                read_only: tool.effect == Effect::Read,
+                effect: tool.effect,
+                retain: false,
+                validator,
+                kind: ToolKind::Server(Arc::new(tool)),
+            });
+        }
+        Self {
+            tools,
+            by_name,
+            declarations: Arc::new(declarations),
+        }
+    }
+
     /// No tools.
     #[must_use]
     pub fn empty() -> Self {
@@ -93,6 +134,17 @@ impl Toolbox {
     }
 }
 
+fn free_name(taken: &HashMap<String, usize>, name: String) -> String {
+    if !taken.contains_key(&name) {
+        return name;
+    }
+    let stem: String = name.chars().take(60).collect();
+    (2..1000)
+        .map(|n| format!("{stem}_{n}"))
+        .find(|free| !taken.contains_key(free))
+        .unwrap_or(name)
+}
+
 struct Builder<'a> {
     schemas: &'a SchemaCache,
     tools: Vec<Tool>,
@@ -125,21 +177,9 @@ impl Builder<'_> {
                     self.finish(mcp_local(&path, server, info.clone(), entry));
                 }
             }
-            ToolRef::Mantyx(_) => self.cannot_execute(path, "mantyx"),
-            ToolRef::MantyxPlugin(_) => self.cannot_execute(path, "mantyx_plugin"),
-            ToolRef::A2a(_) => self.cannot_execute(path, "a2a"),
-            ToolRef::Mcp(_) => self.cannot_execute(path, "mcp"),
+            // Executed by the server: known only when their peers have been asked, see `with_server`.
+            ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {}
         }
-    }
-
-    fn cannot_execute(&mut self, path: &str, kind: &str) {
-        self.issues.push(Issue {
-            path: format!("{path}.kind"),
-            message: format!(
-                "this server cannot execute tools of kind \"{kind}\" yet; it knows \"local\", \"a2a_local\" and \
-                 \"mcp_local\""
-            ),
-        });
     }
 
     fn finish(&mut self, draft: Draft) {

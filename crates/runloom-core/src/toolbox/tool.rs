@@ -6,6 +6,7 @@ use runloom_protocol::event::LocalToolCall;
 use runloom_protocol::tools::Object;
 use serde_json::{Value, json};
 
+use crate::ports::tools::ServerTool;
 use crate::schema::Validator;
 
 /// One tool, ready to be called.
@@ -68,6 +69,8 @@ pub enum ToolKind {
         /// As given in the spec.
         annotations: Option<Value>,
     },
+    /// The server executes it.
+    Server(Arc<ServerTool>),
 }
 
 impl Tool {
@@ -89,11 +92,21 @@ impl Tool {
         .to_string())
     }
 
+    /// The resolved tool, when the server executes it.
+    #[must_use]
+    pub fn server(&self) -> Option<&Arc<ServerTool>> {
+        match &self.kind {
+            ToolKind::Server(tool) => Some(tool),
+            _ => None,
+        }
+    }
+
     /// Whether the client executes it.
     #[must_use]
     pub fn is_client(&self) -> bool {
         match self.kind {
             ToolKind::Local | ToolKind::A2aLocal { .. } | ToolKind::McpLocal { .. } => true,
+            ToolKind::Server(_) => false,
         }
     }
 
@@ -112,7 +125,7 @@ impl Tool {
             annotations: None,
         };
         match &self.kind {
-            ToolKind::Local => {}
+            ToolKind::Local | ToolKind::Server(_) => {}
             ToolKind::A2aLocal { agent_card } => {
                 call.kind = "a2a_local".to_owned();
                 call.agent_card = Some(Object::clone(agent_card));

@@ -19,6 +19,7 @@ use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{
     Batch, Chunk, Claim, ClaimOutcome, Delivery, Lease, MailNo, Millis, Next, RunNo, Store,
 };
+use crate::ports::tools::{ToolContext, ToolHost};
 use crate::tasks::Tasks;
 
 use doorbells::Doorbells;
@@ -45,6 +46,8 @@ pub struct WorkerParts {
     pub hub: Arc<Hub>,
     /// Makes plans.
     pub planner: Arc<Planner>,
+    /// Executes tools.
+    pub tools: Arc<dyn ToolHost>,
     /// Where tasks are spawned.
     pub tasks: Tasks,
 }
@@ -151,13 +154,7 @@ impl Worker {
         let worker = Arc::clone(self);
         self.parts.tasks.spawn("run", async move {
             let span = info_span!("run", id = %claim.id);
-            let start = Start {
-                claim,
-                plan: planned.plan,
-                model: planned.model,
-                request,
-                doorbell,
-            };
+            let start = worker.start_of(claim, planned, request, doorbell);
             worker.drive(start).instrument(span).await;
             drop((place, live));
         });
@@ -241,23 +238,43 @@ impl Worker {
             }
             Ok(stored) => {
                 let (model, request) = (stored.model.clone(), stored.messages.clone());
-                let planned = self
-                    .parts
-                    .planner
-                    .plan(claim.id.clone(), stored, claim.history.clone())
-                    .await;
+                let planner = &self.parts.planner;
+                let planned = match stored.opened(&planner.vault) {
+                    Ok(stored) => {
+                        planner
+                            .plan(claim.id.clone(), stored, claim.history.clone())
+                            .await
+                    }
+                    Err(error) => Err(error),
+                };
                 let planned = planned.unwrap_or_else(|error| {
-                    self.parts
-                        .planner
-                        .unplannable(claim.id.clone(), &model, error.to_string())
+                    planner.unplannable(claim.id.clone(), &model, error.to_string())
                 });
                 (planned, request)
             }
         };
+        self.start_of(claim, planned, request, doorbell)
+    }
+
+    fn start_of(
+        &self,
+        claim: Claim,
+        planned: Planned,
+        request: Vec<PromptMessage>,
+        doorbell: Arc<Doorbell>,
+    ) -> Start {
+        let context = ToolContext {
+            workspace: planned.workspace,
+            run: claim.id.clone(),
+            refs: planned.refs,
+        };
+        let tools = Arc::clone(&self.parts.tools);
         Start {
             claim,
             plan: planned.plan,
             model: planned.model,
+            tools,
+            context,
             request,
             doorbell,
         }

@@ -1,5 +1,12 @@
 //! The queue's contract, checked for every queue there is.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says by failing what it expected"
+)]
+
 mod queue;
 
 mod embedded {

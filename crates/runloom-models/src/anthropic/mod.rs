@@ -49,10 +49,11 @@ pub(crate) fn open(
     provider.check_extra(&["anthropic_version", "anthropic_beta"])?;
     let base = provider.base_url_or(VENDOR_URL)?;
     let mut headers = HeaderMap::new();
-    headers.insert(
-        HeaderName::from_static("x-api-key"),
-        secret_header(provider, "", provider.require_key()?)?,
-    );
+    // A gateway of one's own may need no key, or take another header.
+    if provider.base_url.is_none() || provider.api_key.is_some() {
+        let key = secret_header(provider, "", provider.require_key()?)?;
+        headers.insert(HeaderName::from_static("x-api-key"), key);
+    }
     let version = provider.extra_text("anthropic_version")?.unwrap_or(VERSION);
     headers.insert(
         HeaderName::from_static("anthropic-version"),

@@ -11,6 +11,7 @@ use super::wire::{
 };
 use crate::settings::ModelSettings;
 use crate::structured::{self, HiddenTool};
+use crate::tools;
 
 /// Name of the hidden tool.
 pub(crate) const HIDDEN_TOOL: &str = "final_report";
@@ -103,7 +104,7 @@ pub(crate) fn encode(road: Road<'_>, request: &ModelRequest) -> Result<Encoded, 
         stream,
         thinking: plan.thinking,
         output_config: plan.output_config(request),
-        tools: tools(&request.tools, plan.hidden.as_ref()),
+        tools: declarations(&request.tools, plan.hidden.as_ref()),
         tool_choice: plan.tool_choice(request),
         system: system(
             &request.system,
@@ -260,19 +261,22 @@ fn budget(level: u8, max_tokens: u64) -> Option<u64> {
 }
 
 /// The visible tools in their order, then the hidden one; the last one carries the cache breakpoint.
-fn tools<'a>(declared: &'a [ToolDeclaration], hidden: Option<&'a HiddenTool>) -> Vec<Tool<'a>> {
+fn declarations<'a>(
+    declared: &'a [ToolDeclaration],
+    hidden: Option<&'a HiddenTool>,
+) -> Vec<Tool<'a>> {
     let mut tools: Vec<Tool<'a>> = declared
         .iter()
         .map(|tool| Tool {
             name: &tool.name,
-            description: describe(tool),
+            description: tools::description(tool),
             input_schema: &tool.parameters,
             cache_control: None,
         })
         .collect();
     tools.extend(hidden.map(|hidden| Tool {
         name: &hidden.name,
-        description: HIDDEN_DESCRIPTION.to_owned(),
+        description: HIDDEN_DESCRIPTION.into(),
         input_schema: &hidden.parameters,
         cache_control: None,
     }));
@@ -280,15 +284,6 @@ fn tools<'a>(declared: &'a [ToolDeclaration], hidden: Option<&'a HiddenTool>) ->
         last.cache_control = Some(CacheControl::Ephemeral);
     }
     tools
-}
-
-/// The API has no place for a tool's output schema but its description.
-fn describe(tool: &ToolDeclaration) -> String {
-    match &tool.output_schema {
-        None => tool.description.clone(),
-        Some(schema) if tool.description.is_empty() => format!("Output JSON Schema: {schema}"),
-        Some(schema) => format!("{}\n\nOutput JSON Schema: {schema}", tool.description),
-    }
 }
 
 fn system<'a>(system: &'a str, leading: &[&'a str], hidden: Option<&HiddenTool>) -> Vec<Block<'a>> {

@@ -172,7 +172,7 @@ fn thinking_is_asked_for_and_declined_in_the_words_of_each_generation() {
         ),
         (ALWAYS_ON, None, Value::Null, Value::Null),
         (ALWAYS_ON, Some(0), Value::Null, json!("low")),
-        (ALWAYS_ON, Some(80), adaptive.clone(), json!("high")),
+        (ALWAYS_ON, Some(80), adaptive, json!("high")),
     ] {
         let mut request = request(vec![user("Hi")]);
         request.reasoning_level = level;
@@ -365,7 +365,7 @@ fn the_output_schema_of_a_tool_goes_into_its_description() {
     let body = encoded(OLD, &request);
     assert_eq!(
         body["tools"][0]["description"],
-        "Finds things.\n\nOutput JSON Schema: {\"type\":\"object\"}"
+        "Finds things.\n\nThe result is JSON that follows this schema: {\"type\":\"object\"}"
     );
 }
 

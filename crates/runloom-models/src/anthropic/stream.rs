@@ -121,21 +121,18 @@ impl Decoder {
 
     fn delta(&mut self, index: u64, delta: Delta, out: &mut Vec<ModelEvent>) {
         match (delta, self.blocks.get_mut(&index)) {
-            (Delta::TextDelta { text }, Some(Block::Text(whole))) => {
+            (Delta::Text { text }, Some(Block::Text(whole))) => {
                 whole.push_str(&text);
                 self.text.push(&text, out);
             }
-            (Delta::ThinkingDelta { thinking: more }, Some(Block::Thinking { thinking, .. })) => {
+            (Delta::Thinking { thinking: more }, Some(Block::Thinking { thinking, .. })) => {
                 thinking.push_str(&more);
                 self.think(&more, out);
             }
-            (
-                Delta::SignatureDelta { signature: whole },
-                Some(Block::Thinking { signature, .. }),
-            ) => {
+            (Delta::Signature { signature: whole }, Some(Block::Thinking { signature, .. })) => {
                 *signature = whole;
             }
-            (Delta::InputJsonDelta { partial_json }, Some(Block::Tool(tool))) => {
+            (Delta::InputJson { partial_json }, Some(Block::Tool(tool))) => {
                 tool.json.push_str(&partial_json);
                 if !tool.json.trim().is_empty() {
                     // What the block began with is a placeholder; the input is known when the block is whole.
@@ -201,7 +198,13 @@ impl Decoder {
             }
             None => {
                 self.text.open(out);
-                done.state = self.state();
+                // Half a turn is not replayed.
+                if !matches!(
+                    done.finish_reason.as_str(),
+                    finish_reason::MAX_TOKENS | finish_reason::REFUSAL
+                ) {
+                    done.state = self.state();
+                }
                 // Only a premature report was called: there is nothing to execute.
                 if self.calls == 0 && done.finish_reason == finish_reason::TOOL_USE {
                     done.finish_reason = finish_reason::END_TURN.to_owned();

@@ -371,6 +371,16 @@ fn what_comes_after_the_end_is_not_read() {
     assert_eq!(outcome.done.unwrap().finish_reason, "end_turn");
 }
 
+#[test]
+fn the_decoder_is_steady_on_damaged_answers() {
+    for expect in [expect(), expect_report()] {
+        crate::decode::properties::hold_for("anthropic", || {
+            let decoder = Decoder::new(expect.clone());
+            crate::decode::Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(decoder))
+        });
+    }
+}
+
 proptest! {
     #[test]
     fn no_sequence_of_frames_panics_or_ends_twice(

@@ -66,7 +66,7 @@ pub(crate) enum OutputFormat<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Tool<'a> {
     pub(crate) name: &'a str,
-    pub(crate) description: String,
+    pub(crate) description: std::borrow::Cow<'a, str>,
     pub(crate) input_schema: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache_control: Option<CacheControl>,
@@ -207,20 +207,16 @@ pub(crate) enum StartBlock {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 pub(crate) enum Delta {
-    TextDelta {
-        text: String,
-    },
-    ThinkingDelta {
-        thinking: String,
-    },
-    SignatureDelta {
-        signature: String,
-    },
-    InputJsonDelta {
-        partial_json: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: String },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: String },
     #[serde(other)]
     Other,
 }

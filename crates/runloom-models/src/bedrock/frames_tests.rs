@@ -189,6 +189,16 @@ fn split(bytes: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     pieces
 }
 
+fn shown(pieces: &[&[u8]]) -> String {
+    format!("{:?}", read_all(pieces))
+}
+
+fn shown_in_pieces(bytes: &[u8], sizes: &[usize]) -> String {
+    let pieces = split(bytes, sizes);
+    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    shown(&pieces)
+}
+
 proptest! {
     #[test]
     fn where_the_bytes_are_cut_changes_nothing(
@@ -204,7 +214,19 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(
+    fn damage_is_read_alike_wherever_the_bytes_are_cut(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+        sizes in prop::collection::vec(0_usize..60, 0..20),
+    ) {
+        let mut bytes = [chunk("one"), exception("throttlingException", "{}"), chunk("two")].concat();
+        for (at, mask) in damage {
+            *at.get_mut(&mut bytes) ^= mask;
+        }
+        prop_assert_eq!(shown(&[&bytes]), shown_in_pieces(&bytes, &sizes));
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_read_alike_wherever_they_are_cut(
         mut bytes in prop::collection::vec(any::<u8>(), 0..200),
         plausible in any::<bool>(),
         sizes in prop::collection::vec(0_usize..60, 0..5),
@@ -213,9 +235,7 @@ proptest! {
             let length = u32::try_from(bytes.len()).unwrap();
             bytes[..4].copy_from_slice(&length.to_be_bytes());
         }
-        let pieces = split(&bytes, &sizes);
-        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        let _ = read_all(&pieces);
+        prop_assert_eq!(shown(&[&bytes]), shown_in_pieces(&bytes, &sizes));
     }
 
     #[test]

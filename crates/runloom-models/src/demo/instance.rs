@@ -89,7 +89,7 @@ impl Maker<'_> {
                 "array" => self.array(schema, depth),
                 "integer" => Some(number(schema, Whole::Yes, variant)),
                 "number" => Some(number(schema, Whole::No, variant)),
-                "boolean" => Some(json!(variant % 2 == 0)),
+                "boolean" => Some(json!(variant.is_multiple_of(2))),
                 "null" => Some(Value::Null),
                 _ => Some(text(schema, variant)),
             })

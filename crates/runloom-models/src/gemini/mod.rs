@@ -48,10 +48,11 @@ pub(crate) fn open(
 ) -> Result<Arc<dyn Model>, OpenError> {
     provider.check_extra(&[])?;
     let mut headers = HeaderMap::new();
-    headers.insert(
-        HeaderName::from_static("x-goog-api-key"),
-        secret_header(provider, "", provider.require_key()?)?,
-    );
+    // A gateway of one's own may need no key, or take another header.
+    if provider.base_url.is_none() || provider.api_key.is_some() {
+        let key = secret_header(provider, "", provider.require_key()?)?;
+        headers.insert(HeaderName::from_static("x-goog-api-key"), key);
+    }
     Ok(Arc::new(Gemini {
         http: Http::open(provider)?,
         url: url(&provider.base_url_or(VENDOR_URL)?, &model.vendor_model_id),
@@ -89,12 +90,10 @@ impl Model for Gemini {
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let request = request::for_model(request, &self.model);
-        let model = &self.model.vendor_model_id;
-        match self.send(request::encode(model, &request)?).await {
+        match self.send(request::encode(&self.model, &request)?).await {
             Err(failure) => {
                 let request = structured::without_refused_schema(failure, &request)?;
-                self.send(request::encode(model, &request)?.fallen_back())
+                self.send(request::encode(&self.model, &request)?.fallen_back())
                     .await
             }
             answer => answer,

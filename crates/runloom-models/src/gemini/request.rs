@@ -51,18 +51,14 @@ pub(crate) struct Expect {
     pub(crate) turn: usize,
 }
 
-/// The request as this model's settings want it.
-pub(crate) fn for_model(mut request: ModelRequest, model: &ModelSettings) -> ModelRequest {
-    request.max_output_tokens = request.max_output_tokens.or(model.max_output_tokens);
-    if model.reasoning == Some(false) {
-        request.reasoning_level = None;
-    }
-    request
-}
-
 /// Writes the request.
-pub(crate) fn encode(model: &str, request: &ModelRequest) -> Result<Encoded, ModelError> {
+pub(crate) fn encode(
+    settings: &ModelSettings,
+    request: &ModelRequest,
+) -> Result<Encoded, ModelError> {
+    let model = settings.vendor_model_id.as_str();
     let dialect = Dialect::of(model);
+    let reasons = settings.reasoning != Some(false);
     let schema = request.output_schema.as_deref();
     let hidden = schema
         .filter(|_| !dialect.schema_with_tools && !request.tools.is_empty())
@@ -77,8 +73,9 @@ pub(crate) fn encode(model: &str, request: &ModelRequest) -> Result<Encoded, Mod
         }),
         contents: history.contents,
         generation_config: GenerationConfig {
-            max_output_tokens: request.max_output_tokens,
-            thinking_config: thinking(dialect.thinking, request.reasoning_level),
+            max_output_tokens: request.max_output_tokens.or(settings.max_output_tokens),
+            thinking_config: thinking(dialect.thinking, request.reasoning_level)
+                .filter(|_| reasons),
             response_mime_type: native.map(|_| "application/json"),
             response_json_schema: native.map(|output| &output.schema),
         },
@@ -98,7 +95,7 @@ pub(crate) fn encode(model: &str, request: &ModelRequest) -> Result<Encoded, Mod
         body,
         expect: Expect {
             model: model.to_owned(),
-            show_thinking: request.reasoning_level.is_some_and(|level| level > 0),
+            show_thinking: reasons && request.reasoning_level.is_some_and(|level| level > 0),
             hidden,
             structured,
             turn: request.messages.len(),

@@ -73,8 +73,30 @@ fn with_schema(mut request: ModelRequest) -> ModelRequest {
     request
 }
 
+fn settings(model: &str) -> ModelSettings {
+    ModelSettings {
+        vendor_model_id: model.into(),
+        ..Default::default()
+    }
+}
+
 fn encoded(model: &str, request: &ModelRequest) -> Value {
-    serde_json::from_slice(&encode(model, request).unwrap().body).unwrap()
+    serde_json::from_slice(&encode(&settings(model), request).unwrap().body).unwrap()
+}
+
+#[test]
+fn settings_of_the_model_fill_what_the_request_leaves_open() {
+    let settings = ModelSettings {
+        reasoning: Some(false),
+        max_output_tokens: Some(500),
+        ..settings(OLD)
+    };
+    let mut request = request(vec![user("Hi")]);
+    request.reasoning_level = Some(90);
+    let encoded = encode(&settings, &request).unwrap();
+    let body: Value = serde_json::from_slice(&encoded.body).unwrap();
+    assert_eq!(body["generationConfig"], json!({"maxOutputTokens": 500}));
+    assert!(!encoded.expect.show_thinking);
 }
 
 #[test]
@@ -291,7 +313,7 @@ fn a_schema_is_native_where_it_can_be() {
     let config = &encoded(NEW, &request)["generationConfig"];
     assert_eq!(config["responseMimeType"], "application/json");
     assert_eq!(
-        encode(NEW, &request).unwrap().expect.structured,
+        encode(&settings(NEW), &request).unwrap().expect.structured,
         structured::NATIVE
     );
 }

@@ -118,7 +118,7 @@ impl Decoder {
                 }
             } else {
                 self.text.push(text, out);
-                if !signed && self.join(text) {
+                if !signed && (text.is_empty() || self.join(text)) {
                     return Ok(());
                 }
             }
@@ -204,7 +204,13 @@ impl Decoder {
             }
             _ => {
                 self.text.open(out);
-                done.state = self.state();
+                // Half a turn is not replayed.
+                if matches!(
+                    done.finish_reason.as_str(),
+                    finish_reason::END_TURN | finish_reason::TOOL_USE
+                ) {
+                    done.state = self.state();
+                }
             }
         }
         out.push(ModelEvent::Done(done));

@@ -130,6 +130,7 @@ fn signed_parts_are_kept_as_they_came_and_thoughts_shown_only_when_asked() {
                      {"functionCall": {"id": "a2", "name": "now"}}]),
         ),
         parts(json!([{"text": "", "thoughtSignature": "czI="}])),
+        parts(json!([{"text": ""}])),
         stop("STOP"),
     ];
     let outcome = run(expect(), &chunks);
@@ -280,6 +281,16 @@ fn a_stream_without_a_finish_reason_is_an_error() {
     assert_eq!(outcome.text, "Half an");
     assert!(outcome.done.is_none());
     assert_eq!(outcome.error.unwrap().class, ErrorClass::Server);
+}
+
+#[test]
+fn the_decoder_is_steady_on_damaged_answers() {
+    for expect in [expect(), expect_answer()] {
+        crate::decode::properties::hold_for("gemini", || {
+            let decoder = Decoder::new(expect.clone());
+            crate::decode::Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(decoder))
+        });
+    }
 }
 
 proptest! {

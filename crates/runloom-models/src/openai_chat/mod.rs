@@ -89,6 +89,7 @@ impl Model for OpenAiChat {
         let body = request::encode(&self.target, &request)?;
         let mut headers = self.headers.clone();
         if self.target.dialect == Dialect::Xai
+            && !request.cache_key.is_empty()
             && let Ok(key) = HeaderValue::from_str(&request.cache_key)
         {
             // xAI keeps a conversation on one machine, and its prompt cache warm, by this header.
@@ -132,5 +133,13 @@ mod tests {
         assert!(error.to_string().contains("api_key_env"));
         let error = open(&ProviderSettings::default(), &model).unwrap_err();
         assert!(error.to_string().contains("base_url"));
+    }
+
+    #[test]
+    fn the_decoder_is_steady_on_damaged_answers() {
+        crate::decode::properties::hold_for("openai_chat", || {
+            let decoder = stream::Decoder::new(true, 1, StructuredOutput::default());
+            crate::decode::Decoding::new(Box::<Sse>::default(), Box::new(decoder))
+        });
     }
 }

@@ -182,3 +182,7 @@ fn text_of(content: &RawValue) -> Result<String, ModelError> {
     let text: Option<String> = serde_json::from_str(raw).map_err(|bad| error::garbage(&bad))?;
     Ok(text.unwrap_or_default())
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

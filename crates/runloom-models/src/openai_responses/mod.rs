@@ -237,4 +237,12 @@ mod tests {
         let error = open_azure(&ProviderSettings::default(), &model).unwrap_err();
         assert!(error.to_string().contains("base_url"));
     }
+
+    #[test]
+    fn the_decoder_is_steady_on_damaged_answers() {
+        crate::decode::properties::hold_for("openai_responses", || {
+            let decoder = stream::Decoder::new("m", true, StructuredOutput::default());
+            crate::decode::Decoding::new(Box::<Sse>::default(), Box::new(decoder))
+        });
+    }
 }

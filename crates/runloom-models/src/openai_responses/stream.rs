@@ -242,3 +242,7 @@ fn incomplete_reason(reason: Option<String>) -> String {
         Some(other) => other.to_ascii_lowercase(),
     }
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

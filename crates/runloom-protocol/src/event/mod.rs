@@ -28,6 +28,8 @@ pub enum Event {
     ToolCall(ToolCall),
     /// A server-resolved tool, or a guard in its place, has answered.
     ToolResult(ToolResult),
+    /// A tool's files; stands before its `tool_result`.
+    ToolFiles(ToolFiles),
     /// The client is asked to execute a tool.
     LocalToolCall(LocalToolCall),
     /// The client's answer, or the timeout in its place.
@@ -122,6 +124,27 @@ pub struct ToolResult {
     pub summary: String,
 }
 
+/// Payload of `tool_files`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFiles {
+    /// Model-facing name of the tool.
+    pub name: String,
+    /// What it brought beside its text.
+    pub files: Vec<FileInfo>,
+}
+
+/// One file of a tool's result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileInfo {
+    /// Its name.
+    pub filename: String,
+    /// What it is.
+    pub mime_type: String,
+    /// Its size, decoded.
+    pub size_bytes: u64,
+}
+
 /// Payload of `local_tool_call`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -201,6 +224,7 @@ impl Event {
             Self::TurnRestarted(_) => "turn_restarted",
             Self::ToolCall(_) => "tool_call",
             Self::ToolResult(_) => "tool_result",
+            Self::ToolFiles(_) => "tool_files",
             Self::LocalToolCall(_) => "local_tool_call",
             Self::LocalToolResultIn(_) => "local_tool_result_in",
             Self::LoopDetected(_) => "loop_detected",

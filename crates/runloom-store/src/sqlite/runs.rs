@@ -211,8 +211,8 @@ fn purge(
 ) -> rusqlite::Result<usize> {
     let limit = int(limit as u64);
     tx.execute(
-        "DELETE FROM idempotency WHERE (workspace, key) IN
-             (SELECT workspace, key FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)",
+        "DELETE FROM idempotency WHERE no IN
+             (SELECT no FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)",
         [keys_before.0, limit],
     )?;
     let old: Vec<(i64, WorkspaceNo, Metadata)> = tx

@@ -263,3 +263,7 @@ fn pass(stage: &str, jobs: &[Box<dyn Job>]) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

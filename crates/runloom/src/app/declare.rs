@@ -10,7 +10,10 @@ use crate::config::{self, ApiKeyConfig, Config, WorkspaceConfig};
 /// Brings workspaces and keys in step with the configuration.
 pub(super) async fn declare(service: &Service, config: &Config) -> Result<()> {
     for workspace in &config.workspaces {
-        let put = PutWorkspace { name: Some(workspace.name.clone()), without: None };
+        let put = PutWorkspace {
+            name: Some(workspace.name.clone()),
+            without: None,
+        };
         service
             .tenancy()
             .put_workspace(&workspace.slug, put, service.clock().now())
@@ -23,7 +26,11 @@ pub(super) async fn declare(service: &Service, config: &Config) -> Result<()> {
     Ok(())
 }
 
-async fn ensure_key(service: &Service, workspace: &WorkspaceConfig, key: &ApiKeyConfig) -> Result<()> {
+async fn ensure_key(
+    service: &Service,
+    workspace: &WorkspaceConfig,
+    key: &ApiKeyConfig,
+) -> Result<()> {
     let create = CreateKey {
         name: key.name.clone(),
         usage: match key.usage {
@@ -39,6 +46,11 @@ async fn ensure_key(service: &Service, workspace: &WorkspaceConfig, key: &ApiKey
         .tenancy()
         .ensure_key(&workspace.slug, key.key.expose(), create, now)
         .await
-        .with_context(|| format!("cannot make the key {} of workspace {}", key.name, workspace.slug))?;
+        .with_context(|| {
+            format!(
+                "cannot make the key {} of workspace {}",
+                key.name, workspace.slug
+            )
+        })?;
     Ok(())
 }

@@ -15,12 +15,14 @@ use runloom_core::hub::Hub;
 use runloom_core::planner::Planner;
 use runloom_core::ports::queue::Queue;
 use runloom_core::ports::store::Store;
+use runloom_core::ports::tools::{NoTools, ToolHost};
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::tenancy::TenancyService;
 use runloom_core::service::{Service, ServiceParts};
 use runloom_core::tasks::Tasks;
+use runloom_core::vault::Vault;
 use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_fabric::EmbeddedQueue;
 use runloom_http::AdminToken;
@@ -53,9 +55,12 @@ impl App {
     /// # Errors
     /// When the store cannot be opened, or something that the configuration declares cannot be made.
     pub async fn start(config: &Config, master_key: &[u8], listener: TcpListener) -> Result<Self> {
-        let address = listener.local_addr().context("the listener has no address")?;
+        let address = listener
+            .local_addr()
+            .context("the listener has no address")?;
         let url = format!("sqlite:{}", config.store.sqlite.display());
         let store = runloom_store::open(&url, OpenOptions::default())
+            .await
             .with_context(|| format!("cannot open the store {url}"))?;
         let tasks = Tasks::default();
         let end_streams = CancellationToken::new();
@@ -63,7 +68,14 @@ impl App {
         declare::declare(&service, config).await?;
         let end_connections = CancellationToken::new();
         let connections = Tasks::default();
-        serve(config, &service, listener, &end_streams, &end_connections, &connections);
+        serve(
+            config,
+            &service,
+            listener,
+            &end_streams,
+            &end_connections,
+            &connections,
+        );
         Ok(Self {
             address,
             service,
@@ -92,11 +104,23 @@ impl App {
         // 1. Stop claiming. Runs go on to their next step boundary and are handed over there.
         self.tasks.stop.cancel();
         // 2. What does not get there in time is dropped and handed over as it is: its turn is called again elsewhere.
-        if tokio::time::timeout(self.drain, self.tasks.ended()).await.is_err() {
-            info!(runs = self.tasks.len(), "interrupting runs that did not reach a step boundary");
+        if tokio::time::timeout(self.drain, self.tasks.ended())
+            .await
+            .is_err()
+        {
+            info!(
+                runs = self.tasks.len(),
+                "interrupting runs that did not reach a step boundary"
+            );
             self.tasks.kill.cancel();
-            if tokio::time::timeout(KILL_GRACE, self.tasks.ended()).await.is_err() {
-                warn!(tasks = self.tasks.len(), "leaving tasks behind; their runs are recovered at the next start");
+            if tokio::time::timeout(KILL_GRACE, self.tasks.ended())
+                .await
+                .is_err()
+            {
+                warn!(
+                    tasks = self.tasks.len(),
+                    "leaving tasks behind; their runs are recovered at the next start"
+                );
             }
         }
         // 3. End streams, so that clients resume elsewhere, then stop accepting and close connections.
@@ -117,9 +141,11 @@ fn wire(
 ) -> Result<Arc<Service>> {
     let queue: Arc<dyn Queue> = Arc::new(EmbeddedQueue::default());
     let hub = Arc::new(Hub::default());
+    let tools: Arc<dyn ToolHost> = Arc::new(NoTools);
     let planner = Arc::new(Planner {
         catalog: Arc::new(models::catalog(config)?),
         schemas: Arc::new(SchemaCache::new()),
+        vault: Vault::new(master_key),
         max_tool_turns: config.runs.max_tool_turns,
     });
     let parts = WorkerParts {
@@ -127,12 +153,17 @@ fn wire(
         queue: Arc::clone(&queue),
         hub: Arc::clone(&hub),
         planner: Arc::clone(&planner),
+        tools: Arc::clone(&tools),
         tasks: tasks.clone(),
     };
     let worker = Worker::start(parts, worker_settings(config));
     let keys = Arc::new(KeyRing::new(master_key));
     let cache = Arc::new(KeyCache::default());
-    let auth = Authenticator::new(Arc::clone(&store) as _, Arc::clone(&keys), Arc::clone(&cache));
+    let auth = Authenticator::new(
+        Arc::clone(&store) as _,
+        Arc::clone(&keys),
+        Arc::clone(&cache),
+    );
     let tenancy = TenancyService::new(Arc::clone(&store) as _, keys, cache);
     let rates = RateLimiter::new(RateLimits {
         run_starts_per_minute: config.limits.run_starts_per_minute,
@@ -140,8 +171,15 @@ fn wire(
         writes_per_minute: config.limits.writes_per_minute,
         reads_per_minute: config.limits.reads_per_minute,
     });
-    let parts =
-        ServiceParts { store, queue, hub, planner, worker: Some(worker), end_streams: end_streams.clone() };
+    let parts = ServiceParts {
+        store,
+        queue,
+        hub,
+        planner,
+        tools,
+        worker: Some(worker),
+        end_streams: end_streams.clone(),
+    };
     Ok(Arc::new(Service::new(parts, auth, rates, tenancy)))
 }
 
@@ -168,7 +206,11 @@ fn serve(
 ) {
     let settings = runloom_http::Settings {
         max_body_bytes: config.limits.max_body_bytes,
-        admin_token: config.server.admin_token.as_ref().map(|token| AdminToken::new(token.expose())),
+        admin_token: config
+            .server
+            .admin_token
+            .as_ref()
+            .map(|token| AdminToken::new(token.expose())),
         ..runloom_http::Settings::default()
     };
     let router = runloom_http::router(Arc::clone(service), settings, end_streams.clone());

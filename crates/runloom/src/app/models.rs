@@ -32,11 +32,22 @@ pub(super) fn catalog(config: &Config) -> Result<Catalog> {
         let mut models = Vec::new();
         for provider in &workspace.providers {
             let place = || format!("workspace {}, provider {}", workspace.slug, provider.id);
-            models.extend(models_of(provider, timeouts, Source::WorkspaceProvider).with_context(place)?);
+            models.extend(
+                models_of(provider, timeouts, Source::WorkspaceProvider).with_context(place)?,
+            );
         }
-        workspaces.insert(workspace.slug.clone(), WorkspaceModels { models, default: workspace.default_model.clone() });
+        workspaces.insert(
+            workspace.slug.clone(),
+            WorkspaceModels {
+                models,
+                default: workspace.default_model.clone(),
+            },
+        );
     }
-    Ok(Catalog { platform, workspaces })
+    Ok(Catalog {
+        platform,
+        workspaces,
+    })
 }
 
 fn demo(timeouts: Timeouts) -> Result<Arc<CatalogModel>> {
@@ -46,9 +57,17 @@ fn demo(timeouts: Timeouts) -> Result<Arc<CatalogModel>> {
     open(&provider, &settings, &model, Source::PlatformOffering)
 }
 
-fn models_of(provider: &ProviderConfig, timeouts: Timeouts, source: Source) -> Result<Vec<Arc<CatalogModel>>> {
+fn models_of(
+    provider: &ProviderConfig,
+    timeouts: Timeouts,
+    source: Source,
+) -> Result<Vec<Arc<CatalogModel>>> {
     let settings = settings_of(provider, timeouts);
-    provider.models.iter().map(|model| open(provider, &settings, model, source)).collect()
+    provider
+        .models
+        .iter()
+        .map(|model| open(provider, &settings, model, source))
+        .collect()
 }
 
 fn open(
@@ -96,7 +115,10 @@ fn settings_of(provider: &ProviderConfig, timeouts: Timeouts) -> ProviderSetting
     ProviderSettings {
         id: provider.id.clone(),
         base_url: provider.base_url.clone(),
-        api_key: provider.api_key.as_ref().map(|key| Secret::new(key.expose())),
+        api_key: provider
+            .api_key
+            .as_ref()
+            .map(|key| Secret::new(key.expose())),
         headers: provider.headers.clone(),
         proxy: provider.proxy.clone(),
         timeouts,

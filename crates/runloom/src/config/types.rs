@@ -79,6 +79,14 @@ pub struct StoreConfig {
     pub sqlite: PathBuf,
 }
 
+impl StoreConfig {
+    /// The address as the store takes it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("sqlite:{}", self.sqlite.display())
+    }
+}
+
 /// `[runs]`. Times in milliseconds.
 #[derive(Debug, Clone)]
 pub struct RunsConfig {
@@ -349,4 +357,37 @@ pub struct OauthAppConfig {
     pub scopes: Vec<String>,
     /// Whether it may act for itself.
     pub allow_client_credentials: bool,
+}
+
+impl ProviderConfig {
+    /// The offline provider, with nothing to configure.
+    #[must_use]
+    pub fn demo(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind: ProviderKind::Demo,
+            base_url: None,
+            api_key_env: None,
+            api_key: None,
+            headers: BTreeMap::new(),
+            proxy: None,
+            models: Vec::new(),
+            extra: Map::new(),
+        }
+    }
+}
+
+impl ModelConfig {
+    /// A model of which nothing but the name is known.
+    #[must_use]
+    pub fn named(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            label: None,
+            context_window: None,
+            max_output_tokens: None,
+            reasoning: None,
+            pricing: None,
+        }
+    }
 }

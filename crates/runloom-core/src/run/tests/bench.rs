@@ -42,6 +42,8 @@ pub(super) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
             text: "hello".to_owned(),
         }],
         toolbox: Arc::new(Toolbox::build(&refs, &SchemaCache::new()).unwrap()),
+        has_server_tools: false,
+        schemas: Arc::new(SchemaCache::new()),
         reasoning_level: None,
         output: None,
         model: ModelInfo {
@@ -374,6 +376,9 @@ impl Bench {
 pub(super) fn facts(state: &RunState) -> String {
     let RunState {
         plan: _,
+        toolbox,
+        resolved,
+        outputs,
         messages,
         calls,
         started,
@@ -391,9 +396,10 @@ pub(super) fn facts(state: &RunState) -> String {
         guards,
         message,
     } = state;
-    let flags = (started, ended, shown, forced);
+    let tools: Vec<&str> = toolbox.names().collect();
+    let flags = (started, ended, shown, forced, resolved);
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
-        "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?}"
+        "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?}"
     )
 }

@@ -132,13 +132,14 @@ CREATE TABLE calls (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE idempotency (
+    no          INTEGER PRIMARY KEY,
     workspace   INTEGER NOT NULL,
     key         TEXT    NOT NULL,
     fingerprint BLOB    NOT NULL,
     answer      TEXT    NOT NULL,            -- id of the run that was created, or empty
-    created_at  INTEGER NOT NULL,
-    PRIMARY KEY (workspace, key)
-) STRICT, WITHOUT ROWID;
+    created_at  INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX idempotency_by_key ON idempotency (workspace, key);
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
 -- Metadata once more, to filter lists by it. kind: 'run' or 'session'; owner: the row's number.

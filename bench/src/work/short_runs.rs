@@ -1,0 +1,136 @@
+//! W1 and W3: one turn of 50 tokens, as fast as it goes, and what the way through the server adds to the first token.
+
+use crate::drive::{Target, load};
+use crate::report::{Goal, Row};
+
+use super::{Bench, Sample, errors, sample};
+
+const MODEL: &str = "bench-t50";
+const TOKENS: u64 = 50;
+const PROMPT: &str = "Say fifty words about keeping a log.";
+
+/// Ours and the floor's take turns, so that a busy moment of the machine hits both.
+const ROUNDS: u64 = 2;
+
+/// Runs before anything is measured: connections, caches, allocators.
+const WARM_UP: u64 = 100;
+
+/// W1.
+pub(super) async fn throughput(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let (floor, at_floor) = bench.floor()?;
+    let server = bench.server("w1", &[MODEL])?;
+    let floor_job = at_floor.job(MODEL, PROMPT, TOKENS);
+    let our_job = server.target.job(MODEL, PROMPT, TOKENS);
+    load(&at_floor, &floor_job, WARM_UP, 8).await;
+    load(&server.target, &our_job, WARM_UP, 8).await;
+    let mut rows = Vec::new();
+    for (at_once, full) in [(1, 1500), (16, 6000), (64, 6000)] {
+        let runs = bench.effort.of(full) / ROUNDS;
+        let mut ours = Sample::default();
+        let mut floors = Sample::default();
+        for _ in 0..ROUNDS {
+            floors.add(sample(&at_floor, floor.meter(), &floor_job, runs, at_once).await?);
+            let meter = server.running.meter();
+            ours.add(sample(&server.target, meter, &our_job, runs, at_once).await?);
+        }
+        rows.extend(judged(&ours, &floors, at_once));
+    }
+    let peak = server.running.meter().peak()? / f64::from(1 << 20);
+    let floor_peak = floor.meter().peak()? / f64::from(1 << 20);
+    let peaks = (peak, floor_peak);
+    rows.push(Row::beside("W1", "peak memory", "MiB", peaks, Goal::Told));
+    bench.place.clear("w1");
+    Ok(rows)
+}
+
+fn judged(ours: &Sample, floor: &Sample, at_once: u64) -> Vec<Row> {
+    let row = |what: &str, unit, pair, goal| {
+        Row::beside("W1", format!("{what}, {at_once} at once"), unit, pair, goal)
+    };
+    let pair = |of: fn(&Sample) -> f64| (of(ours), of(floor));
+    vec![
+        row(
+            "CPU per 1,000 runs",
+            "s",
+            pair(Sample::cpu_per_thousand),
+            Goal::RatioAtMost(2.0),
+        ),
+        row(
+            "rate",
+            "runs/s",
+            pair(|sample| sample.outcome.rate()),
+            Goal::RatioAtLeast(0.6),
+        ),
+        row(
+            "p99 to the terminal event",
+            "ms",
+            pair(|sample| sample.outcome.to_end(0.99)),
+            Goal::RatioAtMost(2.5),
+        ),
+        row(
+            "p50 to the terminal event",
+            "ms",
+            pair(|sample| sample.outcome.to_end(0.5)),
+            Goal::Told,
+        ),
+        errors(
+            "W1",
+            &format!("{at_once} at once"),
+            &[&ours.outcome, &floor.outcome],
+        ),
+    ]
+}
+
+/// W3.
+pub(super) async fn first_token(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    // The provider thinks for a moment, as providers do: the way to it is done by then, and every token is a wait.
+    const THINKING: &str = "bench-t5-d5-f20";
+    let provider = Target::Plain(bench.provider.address);
+    let (_floor, at_floor) = bench.floor()?;
+    let server = bench.server("w3", &[THINKING])?;
+    let runs = bench.effort.of(400) / ROUNDS;
+    let mut outcomes = Vec::new();
+    for target in [&provider, &at_floor, &server.target] {
+        let job = target.job(THINKING, PROMPT, 5);
+        load(target, &job, 20, 1).await;
+        outcomes.push(Sample::default());
+    }
+    for _ in 0..ROUNDS {
+        for (index, target) in [&provider, &at_floor, &server.target]
+            .into_iter()
+            .enumerate()
+        {
+            let job = target.job(THINKING, PROMPT, 5);
+            let outcome = load(target, &job, runs, 1).await;
+            outcomes[index].outcome.add(outcome);
+        }
+    }
+    let [direct, floor, ours] = outcomes.as_slice() else {
+        anyhow::bail!("three targets were measured");
+    };
+    let added = |sample: &Sample, quantile| {
+        sample.outcome.to_first(quantile) - direct.outcome.to_first(quantile)
+    };
+    bench.place.clear("w3");
+    Ok(vec![
+        Row::beside(
+            "W3",
+            "added to the first token, p50",
+            "ms",
+            (added(ours, 0.5), added(floor, 0.5)),
+            Goal::RatioAtMost(3.0),
+        ),
+        Row::beside(
+            "W3",
+            "added to the first token, p99",
+            "ms",
+            (added(ours, 0.99), added(floor, 0.99)),
+            Goal::Told,
+        ),
+        errors(
+            "W3",
+            "1 at once",
+            &[&ours.outcome, &floor.outcome, &direct.outcome],
+        ),
+    ])
+}

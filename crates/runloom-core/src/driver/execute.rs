@@ -1,0 +1,160 @@
+//! Tools that the server executes: the intent is durable before a call begins, its outcome before anything follows from it.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use runloom_protocol::event::{Event, FileInfo, ToolCall, ToolFiles, ToolResult};
+use runloom_protocol::outcome::RunCancelled;
+use tracing::debug;
+
+use super::turn::TurnInterrupt;
+use super::{Abandon, Driver, Left};
+use crate::ports::tools::{Invocation, Outcome};
+use crate::run::{Note, ServerCall, Spent};
+
+/// Bytes of a result that its event shows; the model gets the whole.
+const SHOWN_BYTES: usize = 4 * 1024;
+/// Characters of a result's summary.
+const SUMMARY_CHARS: usize = 160;
+
+impl Driver {
+    /// Asks the peers of the server-resolved tools what they offer. It never fails: a peer that is away gives a stub.
+    pub(super) async fn resolve_tools(&mut self) {
+        let tools = self.tools.resolve(&self.context, &self.context.refs).await;
+        debug!(tools = tools.len(), "resolved tools");
+        self.note(Note::Toolset { tools });
+    }
+
+    /// Executes calls at once and records each outcome as it comes.
+    pub(super) async fn execute(
+        &mut self,
+        calls: Vec<ServerCall>,
+    ) -> Result<Option<Left>, Abandon> {
+        for call in calls.iter().filter(|call| !call.again) {
+            self.record(Event::ToolCall(ToolCall {
+                tool_use_id: call.id.clone(),
+                name: call.tool.name.clone(),
+                input: call.input.clone(),
+            }))?;
+        }
+        self.journal.flush().await?;
+        let cancel = self.kill.child_token();
+        let mut running: FuturesUnordered<_> = calls
+            .into_iter()
+            .map(|call| {
+                let (host, context, cancel) = (
+                    Arc::clone(&self.tools),
+                    self.context.clone(),
+                    cancel.clone(),
+                );
+                async move {
+                    let invocation = Invocation {
+                        tool_use_id: call.id.clone(),
+                        input: call.input,
+                    };
+                    let outcome = host.call(&context, &call.tool, invocation, cancel).await;
+                    (call.id, call.tool, outcome)
+                }
+            })
+            .collect();
+        while !running.is_empty() {
+            tokio::select! {
+                done = running.next() => if let Some((id, tool, outcome)) = done {
+                    // A process that ends has cancelled the call: what came back is not its outcome.
+                    if self.kill.is_cancelled() {
+                        return self.release().await.map(Some);
+                    }
+                    self.record_outcome(id, &tool.name, outcome)?;
+                    self.journal.flush().await?;
+                },
+                interrupt = self.interrupt() => match interrupt? {
+                    None => {}
+                    Some(TurnInterrupt::Stop) => return self.release().await.map(Some),
+                    Some(TurnInterrupt::OutOfTime) => {
+                        cancel.cancel();
+                        return self.fail(self.out_of_time(), Spent::default()).await.map(Some);
+                    }
+                    Some(TurnInterrupt::Cancel(receipt)) => {
+                        cancel.cancel();
+                        return self.cancel(self.with_running(receipt), Spent::default()).await.map(Some);
+                    }
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the server's running tools to what a cancel interrupted.
+    fn with_running(&self, mut receipt: RunCancelled) -> RunCancelled {
+        let running = self
+            .state
+            .calls
+            .iter()
+            .filter(|call| call.state == crate::run::CallState::Called);
+        receipt
+            .interrupted
+            .extend(running.map(|call| call.name.clone()));
+        receipt
+    }
+
+    fn record_outcome(
+        &mut self,
+        tool_use_id: String,
+        name: &str,
+        outcome: Outcome,
+    ) -> Result<(), Abandon> {
+        if !outcome.files.is_empty() {
+            let files = outcome.files.iter().map(|file| FileInfo {
+                filename: file.filename.clone(),
+                mime_type: file.mime_type.clone(),
+                size_bytes: (file.data.len() as u64 / 4).saturating_mul(3),
+            });
+            self.record(Event::ToolFiles(ToolFiles {
+                name: name.to_owned(),
+                files: files.collect(),
+            }))?;
+        }
+        let shown = cut(&outcome.content, SHOWN_BYTES);
+        let summary = summary_of(&outcome.content);
+        let result = if shown.len() < outcome.content.len() {
+            format!(
+                "{shown}\n… cut for display: {} of {} bytes",
+                shown.len(),
+                outcome.content.len()
+            )
+        } else {
+            shown.to_owned()
+        };
+        if shown.len() < outcome.content.len() {
+            self.note(Note::Output {
+                tool_use_id: tool_use_id.clone(),
+                content: outcome.content,
+            });
+        }
+        self.record(Event::ToolResult(ToolResult {
+            tool_use_id,
+            name: name.to_owned(),
+            ok: !outcome.is_error,
+            result,
+            summary,
+        }))
+    }
+}
+
+/// At most so many bytes, on a character's boundary.
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+fn summary_of(text: &str) -> String {
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    let mut summary: String = line.chars().take(SUMMARY_CHARS).collect();
+    if summary.len() < line.len() {
+        summary.push('…');
+    }
+    summary
+}

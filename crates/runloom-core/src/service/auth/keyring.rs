@@ -1,0 +1,122 @@
+//! How an API key is made and what is kept of it.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// What every API key starts with.
+pub const KEY_PREFIX: &str = "mantyx_";
+
+/// Random characters of a new key: 43 of 62 letters carry 256 bits.
+const KEY_RANDOM_CHARS: usize = 43;
+
+/// Characters that a key is found by.
+const LOOKUP_CHARS: usize = 15;
+
+/// Hashes and makes API keys.
+pub struct KeyRing {
+    server_key: [u8; 32],
+}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyRing(…)")
+    }
+}
+
+impl KeyRing {
+    /// Derives the server key. The label keeps it apart from every other key that comes from the same master key.
+    #[must_use]
+    pub fn new(master_key: &[u8]) -> Self {
+        Self {
+            server_key: hmac(master_key, b"runloom api keys 1"),
+        }
+    }
+
+    /// What is stored of a key.
+    #[must_use]
+    pub fn hash(&self, key: &str) -> [u8; 32] {
+        hmac(&self.server_key, key.as_bytes())
+    }
+
+    /// Makes a new key.
+    ///
+    /// # Errors
+    /// When the operating system has no randomness.
+    pub fn generate(&self) -> Result<String> {
+        Ok(format!("{KEY_PREFIX}{}", random_letters(KEY_RANDOM_CHARS)?))
+    }
+
+    /// What a key is found by: its first characters, which may be shown. Of a short key (one from a configuration) at
+    /// most a quarter of the secret part.
+    #[must_use]
+    pub fn lookup_prefix(key: &str) -> &str {
+        let secret = key.len().saturating_sub(KEY_PREFIX.len());
+        let shown = LOOKUP_CHARS.min(KEY_PREFIX.len() + secret / 4);
+        key.get(..shown).unwrap_or(KEY_PREFIX)
+    }
+}
+
+fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
+    // HMAC pads a short key with zeros to one block; a digest always fits, so a key of any length is good.
+    let mut block = [0_u8; 64];
+    block[..32].copy_from_slice(&Sha256::digest(key));
+    let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());
+    mac.update(message);
+    mac.finalize().into_bytes().into()
+}
+
+/// Random letters and digits, each equally likely.
+pub(in crate::service) fn random_letters(count: usize) -> Result<String> {
+    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut text = String::with_capacity(count);
+    let mut bytes = [0_u8; 64];
+    while text.len() < count {
+        getrandom::fill(&mut bytes).map_err(|error| Error::internal(error.to_string()))?;
+        // Bytes from 248 on are thrown away: 248 is the last multiple of 62, so no letter is favoured.
+        let letters = bytes
+            .iter()
+            .filter(|&&byte| byte < 248)
+            .map(|&byte| char::from(LETTERS[usize::from(byte % 62)]));
+        let missing = count - text.len();
+        text.extend(letters.take(missing));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_depend_on_the_master_key_and_the_whole_key() {
+        let ring = KeyRing::new(b"one");
+        let key = ring.generate().unwrap();
+        assert_eq!(ring.hash(&key), ring.hash(&key));
+        assert_ne!(ring.hash(&key), ring.hash(&key[..key.len() - 1]));
+        assert_ne!(ring.hash(&key), KeyRing::new(b"two").hash(&key));
+    }
+
+    #[test]
+    fn new_keys_are_long_and_all_different() {
+        let ring = KeyRing::new(b"one");
+        let (a, b) = (ring.generate().unwrap(), ring.generate().unwrap());
+        assert_ne!(a, b);
+        assert!(a.starts_with(KEY_PREFIX) && a.len() >= KEY_PREFIX.len() + 40);
+        assert!(
+            a[KEY_PREFIX.len()..]
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric())
+        );
+        assert_eq!(KeyRing::lookup_prefix(&a), &a[..15]);
+    }
+
+    #[test]
+    fn the_lookup_prefix_gives_little_of_a_short_key_away() {
+        assert_eq!(KeyRing::lookup_prefix("mantyx_12345678"), "mantyx_12");
+        assert_eq!(KeyRing::lookup_prefix("mantyx_"), "mantyx_");
+    }
+}

@@ -1,0 +1,121 @@
+//! A server without an engine, and a client that calls its router.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use runloom_core::ports::store::Millis;
+use runloom_core::service::Service;
+use runloom_core::service::rate::RateLimits;
+use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
+use runloom_http::{AdminToken, Settings};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+pub(crate) const ADMIN: &str = "the-admin-token";
+
+/// A running router with one workspace and one key.
+pub(crate) struct TestApp {
+    pub(crate) router: Router,
+    pub(crate) service: Arc<Service>,
+    pub(crate) key: String,
+    pub(crate) shutdown: CancellationToken,
+    _directory: TempDir,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value
+            .unwrap_or_else(|| panic!("no header {name}: {self:?}"))
+            .to_str()
+            .unwrap()
+    }
+
+    /// Checks what every refusal has, and returns its code.
+    pub(crate) fn code(&self) -> &str {
+        assert_eq!(self.header("content-type"), "application/json", "{self:?}");
+        for field in ["error", "code", "message"] {
+            let text = self.body[field].as_str().unwrap_or_default();
+            assert!(!text.is_empty(), "no {field}: {self:?}");
+        }
+        self.body["code"].as_str().unwrap()
+    }
+}
+
+impl TestApp {
+    pub(crate) async fn new() -> Self {
+        Self::with(RateLimits::default(), Settings::default()).await
+    }
+
+    pub(crate) async fn with(limits: RateLimits, settings: Settings) -> Self {
+        let (service, directory) = crate::engine::service(limits).await;
+        let service = Arc::new(service);
+        let tenancy = service.tenancy();
+        let put = PutWorkspace::default();
+        tenancy.put_workspace("acme", put, Millis(0)).await.unwrap();
+        let key = tenancy
+            .create_key("acme", CreateKey::default(), Millis(0))
+            .await;
+        let settings = Settings {
+            admin_token: Some(AdminToken::new(ADMIN)),
+            ..settings
+        };
+        let shutdown = CancellationToken::new();
+        Self {
+            router: runloom_http::router(service.clone(), settings, shutdown.clone()),
+            service,
+            key: key.unwrap().key,
+            shutdown,
+            _directory: directory,
+        }
+    }
+
+    /// Sends a request as it is.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, 1 << 20).await.unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Reply {
+            status: parts.status,
+            headers: parts.headers,
+            body: serde_json::from_slice(&bytes).unwrap_or(Value::String(text)),
+        }
+    }
+
+    /// A request of the workspace with its key; the path is inside the workspace.
+    pub(crate) fn request(&self, method: &str, path: &str) -> axum::http::request::Builder {
+        Request::builder()
+            .method(method)
+            .uri(format!("/api/v1/workspaces/acme{path}"))
+            .header("authorization", format!("Bearer {}", self.key))
+    }
+
+    /// `GET` with the key.
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        let request = self.request("GET", path).body(Body::empty()).unwrap();
+        self.send(request).await
+    }
+
+    /// `POST` of JSON with the key.
+    pub(crate) async fn post(&self, path: &str, body: impl Into<Body>) -> Reply {
+        let request = self
+            .request("POST", path)
+            .header("content-type", "application/json")
+            .body(body.into())
+            .unwrap();
+        self.send(request).await
+    }
+}

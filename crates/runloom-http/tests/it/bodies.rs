@@ -1,0 +1,185 @@
+//! What is said to bodies that cannot be taken.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use bytes::Bytes;
+use futures_util::stream;
+use runloom_core::service::rate::RateLimits;
+use runloom_http::Settings;
+
+use crate::app::{Reply, TestApp};
+
+const RUNS: &str = "/agent-runs";
+
+fn message(reply: &Reply) -> &str {
+    reply.body["issues"][0]["message"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+async fn small() -> TestApp {
+    let settings = Settings {
+        max_body_bytes: 100,
+        ..Settings::default()
+    };
+    TestApp::with(RateLimits::default(), settings).await
+}
+
+#[tokio::test]
+async fn malformed_json_is_refused_with_its_place() {
+    let app = TestApp::new().await;
+    let reply = app.post(RUNS, "{\n  \"prompt\": nope\n}").await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(reply.code(), "invalid_request");
+    assert!(message(&reply).contains("line 2, column"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn an_empty_body_is_called_empty() {
+    let app = TestApp::new().await;
+    let reply = app.post(RUNS, " ").await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert!(message(&reply).contains("is empty"), "{reply:?}");
+    let request = app.request("POST", RUNS).body(Body::empty()).unwrap();
+    let reply = app.send(request).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert!(message(&reply).contains("is empty"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn deep_nesting_is_refused() {
+    let app = TestApp::new().await;
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let reply = app.post(RUNS, deep).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert!(message(&reply).contains("nested deeper"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn every_violation_of_the_contract_is_listed() {
+    let app = TestApp::new().await;
+    let body =
+        r#"{"systemPrompt":"x","prompt":"y","reasoningLevel":101,"budgets":{"maxToolTurns":0}}"#;
+    let reply = app.post(RUNS, body).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(reply.code(), "invalid_request");
+    let issues = reply.body["issues"].as_array().unwrap();
+    let paths: Vec<_> = issues
+        .iter()
+        .filter_map(|issue| issue["path"].as_str())
+        .collect();
+    assert!(paths.contains(&"reasoningLevel") && paths.contains(&"budgets.maxToolTurns"));
+}
+
+#[tokio::test]
+async fn a_valid_run_reaches_the_service() {
+    let app = TestApp::new().await;
+    for content_type in [
+        "application/json; charset=utf-8",
+        "application/vnd.mantyx+json",
+    ] {
+        let request = app
+            .request("POST", RUNS)
+            .header("content-type", content_type);
+        let body = Body::from(r#"{"systemPrompt":"x","prompt":"y"}"#);
+        let reply = app.send(request.body(body).unwrap()).await;
+        assert!(
+            !reply.status.is_client_error(),
+            "a valid request was refused: {reply:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn other_media_types_are_refused() {
+    let app = TestApp::new().await;
+    for headers in [
+        &[("content-type", "text/plain")][..],
+        &[("content-type", "application/x-www-form-urlencoded")],
+        &[],
+        &[
+            ("content-type", "application/json"),
+            ("content-encoding", "gzip"),
+        ],
+    ] {
+        let mut request = app.request("POST", RUNS);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let reply = app.send(request.body(Body::from("{}")).unwrap()).await;
+        assert_eq!(
+            reply.status,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "{headers:?}"
+        );
+        assert_eq!(reply.code(), "unsupported_media_type");
+    }
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_refused_whether_announced_or_not() {
+    let app = small().await;
+    let announced = app.post(RUNS, "x".repeat(101)).await;
+    let chunks =
+        stream::iter((0..20).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b"0123456789"))));
+    let unannounced = app.post(RUNS, Body::from_stream(chunks)).await;
+    for reply in [announced, unannounced] {
+        assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(reply.code(), "payload_too_large");
+        assert!(reply.body["message"].as_str().unwrap().contains("100"));
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_the_clients_error() {
+    let app = TestApp::new().await;
+    let chunks = stream::iter([
+        Ok(Bytes::from_static(b"{\"prompt\":")),
+        Err(std::io::Error::other("gone")),
+    ]);
+    let reply = app.post(RUNS, Body::from_stream(chunks)).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(reply.code(), "invalid_request");
+}
+
+#[tokio::test]
+async fn idempotency_keys_are_checked() {
+    let app = TestApp::new().await;
+    let send = |key: String| {
+        let request = app
+            .request("POST", RUNS)
+            .header("content-type", "application/json")
+            .header("idempotency-key", key);
+        app.send(request.body(Body::from("{}")).unwrap())
+    };
+    for bad in [
+        String::new(),
+        "k".repeat(256),
+        "tab\there".to_owned(),
+        "é".to_owned(),
+    ] {
+        let reply = send(bad).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+        assert_eq!(
+            reply.body["issues"][0]["path"], "Idempotency-Key",
+            "{reply:?}"
+        );
+    }
+    let reply = send("k".repeat(255)).await;
+    assert_ne!(reply.body["issues"][0]["path"], "Idempotency-Key");
+}
+
+#[tokio::test]
+async fn cancel_and_delete_need_no_body_and_no_type() {
+    let app = TestApp::new().await;
+    for (method, path) in [
+        ("POST", "/agent-runs/run_x/cancel"),
+        ("DELETE", "/agent-sessions/ses_x"),
+    ] {
+        let reply = app
+            .send(app.request(method, path).body(Body::empty()).unwrap())
+            .await;
+        assert_ne!(reply.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        assert_ne!(reply.status, StatusCode::BAD_REQUEST);
+    }
+}

@@ -1,0 +1,85 @@
+//! The server on a real socket: it answers, and it stops.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::get;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+/// Far beyond what a healthy server needs; only a hanging one meets it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn connect(listener: &TcpListener, path: &str) -> TcpStream {
+    let mut client = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    client.write_all(request.as_bytes()).await.unwrap();
+    client
+}
+
+fn router() -> Router {
+    let endless = || async {
+        let first = stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"first\n"))]);
+        Body::from_stream(first.chain(stream::pending()))
+    };
+    Router::new()
+        .route("/short", get(|| async { "short" }))
+        .route("/endless", get(endless))
+}
+
+async fn read_until(client: &mut TcpStream, end: &str) {
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(end) {
+        let count = client.read_buf(&mut seen).await.unwrap();
+        assert_ne!(
+            count,
+            0,
+            "closed after {:?}",
+            String::from_utf8_lossy(&seen)
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_does_not_hold_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = connect(&listener, "/short").await;
+    let token = CancellationToken::new();
+    let serving = runloom_http::serve(listener, router(), token.clone(), PATIENCE);
+    let talking = async {
+        read_until(&mut client, "short").await;
+        token.cancel();
+    };
+    let both = async { tokio::join!(serving, talking).0 };
+    let ended = tokio::time::timeout(PATIENCE / 2, both).await;
+    ended
+        .expect("the drain waited for an idle connection")
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_that_never_ends_is_closed_after_the_drain() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = connect(&listener, "/endless").await;
+    let token = CancellationToken::new();
+    let drain = Duration::from_millis(20);
+    let serving = runloom_http::serve(listener, router(), token.clone(), drain);
+    let talking = async {
+        read_until(&mut client, "first").await;
+        token.cancel();
+        let mut rest = Vec::new();
+        // Closed or reset: either way the client is not left waiting.
+        let _ = client.read_to_end(&mut rest).await;
+    };
+    let both = async { tokio::join!(serving, talking).0 };
+    let ended = tokio::time::timeout(PATIENCE, both).await;
+    ended
+        .expect("the server waited for an endless stream")
+        .unwrap();
+}

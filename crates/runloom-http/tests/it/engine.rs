@@ -1,0 +1,85 @@
+//! The service behind the router: everything but a worker, so that runs are accepted and stay queued.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use runloom_core::catalog::{Catalog, CatalogModel, Source};
+use runloom_core::hub::Hub;
+use runloom_core::planner::Planner;
+use runloom_core::ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
+use runloom_core::schema::SchemaCache;
+use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
+use runloom_core::service::rate::{RateLimiter, RateLimits};
+use runloom_core::service::tenancy::TenancyService;
+use runloom_core::service::{Service, ServiceParts};
+use runloom_fabric::EmbeddedQueue;
+use runloom_protocol::outcome::ErrorClass;
+use runloom_store::OpenOptions;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// A service with a store of its own, which goes with the directory.
+pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", directory.path().join("runloom.db").display());
+    let store = runloom_store::open(&url, OpenOptions::default())
+        .await
+        .unwrap();
+    let keys = Arc::new(KeyRing::new(b"master key of the tests"));
+    let cache = Arc::new(KeyCache::default());
+    let auth = Authenticator::new(store.clone(), keys.clone(), cache.clone());
+    let tenancy = TenancyService::new(store.clone(), keys, cache);
+    let planner = Planner {
+        catalog: Arc::new(catalog()),
+        schemas: Arc::new(SchemaCache::new()),
+        vault: runloom_core::vault::Vault::new(b"0123456789abcdef0123456789abcdef"),
+        max_tool_turns: 32,
+    };
+    let parts = ServiceParts {
+        store,
+        queue: Arc::new(EmbeddedQueue::new()),
+        hub: Arc::new(Hub::default()),
+        planner: Arc::new(planner),
+        tools: Arc::new(runloom_core::ports::tools::NoTools),
+        worker: None,
+        end_streams: CancellationToken::new(),
+    };
+    let service = Service::new(parts, auth, RateLimiter::new(limits), tenancy);
+    (service, directory)
+}
+
+fn catalog() -> Catalog {
+    let silent = CatalogModel {
+        id: CatalogModel::platform_id("silent"),
+        label: "Silent".to_owned(),
+        provider_id: "silent".to_owned(),
+        provider: "demo".to_owned(),
+        vendor_model_id: "silent".to_owned(),
+        source: Source::PlatformOffering,
+        context_window: None,
+        pricing: None,
+        reasoning: false,
+        max_output_tokens: None,
+        model: Arc::new(Silent),
+    };
+    Catalog {
+        platform: vec![Arc::new(silent)],
+        workspaces: HashMap::new(),
+    }
+}
+
+/// A model that nobody calls.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait]
+impl Model for Silent {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    async fn call(&self, _request: ModelRequest) -> Result<ModelStream, ModelError> {
+        Err(ModelError::new(ErrorClass::Server, "silent"))
+    }
+}

@@ -1,0 +1,18 @@
+//! The router in process: shapes, headers and order of checks. What the engine answers is tested with the whole server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on should stop where it is"
+)]
+
+mod admin;
+mod app;
+mod bodies;
+mod connections;
+mod credentials;
+mod engine;
+mod openapi;
+mod resources;
+mod shapes;

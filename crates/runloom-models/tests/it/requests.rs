@@ -1,0 +1,170 @@
+//! What is sent, as committed JSON: `fixtures/<folder>/requests/<kind>/<name>.json`. The vendors' own SDKs check the same
+//! files (see `tests/vendor_python`). `UPDATE_REQUESTS=1` writes them anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use runloom_core::ports::model::{CallRequest, Message, ModelRequest, StructuredSupport};
+use runloom_models::ModelSettings;
+use serde_json::{Value, json};
+
+use crate::cases::{answer_calls, ask, listen, schema, stream};
+use crate::providers::{API_KEY, Row, fixtures};
+use crate::server::{Asked, Server};
+
+/// Headers that the HTTP client makes, or that change with the clock.
+const NOISE: &[&str] = &[
+    "host",
+    "content-length",
+    "accept",
+    "user-agent",
+    "x-amz-date",
+];
+
+pub async fn match_their_snapshots(row: &Row) {
+    let mut differences = Vec::new();
+    for (name, request) in requests(row) {
+        let sent = sent(row, request).await;
+        differences.extend(compare(row, name, &sent));
+    }
+    differences.extend(compare(row, "multi_turn", &multi_turn(row).await));
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+fn requests(row: &Row) -> Vec<(&'static str, ModelRequest)> {
+    let mut plain = ask("Hello");
+    plain.tools = Arc::default();
+    let mut tools_disabled = history();
+    tools_disabled.tools_enabled = false;
+    let level = |level| ModelRequest {
+        reasoning_level: Some(level),
+        ..ask("Think.")
+    };
+    let mut budget = plain.clone();
+    budget.max_output_tokens = Some(4_000);
+    let mut structured = ask("The answer?");
+    structured.output_schema = Some(Arc::new(schema()));
+    let model = ModelSettings {
+        vendor_model_id: row.model.into(),
+        ..Default::default()
+    };
+    let settings = runloom_models::ProviderSettings {
+        base_url: Some("http://127.0.0.1:1".into()),
+        api_key: Some(API_KEY.into()),
+        extra: row
+            .extra
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+            .collect(),
+        ..Default::default()
+    };
+    let support = runloom_models::open(row.kind, &settings, &model)
+        .unwrap()
+        .capabilities()
+        .structured;
+    let mut all = vec![
+        ("plain", plain),
+        ("tools", ask("Weather in Oslo?")),
+        ("tools_disabled", tools_disabled),
+        ("reasoning_off", level(0)),
+        ("reasoning_low", level(30)),
+        ("reasoning_high", level(80)),
+        ("budget", budget),
+        ("structured", structured.clone()),
+        ("history", history()),
+    ];
+    if support == StructuredSupport::SyntheticTool {
+        structured.force_output = true;
+        all.push(("structured_forced", structured));
+    }
+    all
+}
+
+/// A conversation that another provider began: calls, a failure, instructions in between.
+fn history() -> ModelRequest {
+    let mut request = ask("Weather in Oslo?");
+    let call = |id: &str, name: &str, input: Value| CallRequest {
+        id: id.into(),
+        name: name.into(),
+        input,
+    };
+    let result = |id: &str, name: &str, content: &str, is_error| Message::Tool {
+        call_id: id.into(),
+        name: name.into(),
+        content: content.into(),
+        is_error,
+    };
+    Arc::make_mut(&mut request.messages).extend([
+        Message::Assistant {
+            text: "Let me look.".into(),
+            calls: vec![
+                call("call_1", "get_weather", json!({"city": "Oslo"})),
+                call("call_2", "get_time", json!({})),
+            ],
+            state: None,
+        },
+        result("call_1", "get_weather", "{\"degrees\":21}", false),
+        result("call_2", "get_time", "no clock", true),
+        Message::Assistant {
+            text: "21 degrees.".into(),
+            calls: vec![],
+            state: None,
+        },
+        Message::System {
+            text: "Speak French now.".into(),
+        },
+        Message::User {
+            text: "Thanks!".into(),
+        },
+    ]);
+    request
+}
+
+pub async fn sent(row: &Row, request: ModelRequest) -> Asked {
+    let server = Server::start([stream(row, "text")]).await;
+    listen(row.open(&server).as_ref(), request).await.done();
+    server.asked().pop().unwrap()
+}
+
+async fn multi_turn(row: &Row) -> Asked {
+    let server = Server::start([stream(row, "tool_call"), stream(row, "text")]).await;
+    let model = row.open(&server);
+    let mut request = ask("Weather in Oslo?");
+    let heard = listen(model.as_ref(), request.clone()).await;
+    answer_calls(&mut request, &heard);
+    listen(model.as_ref(), request).await.done();
+    server.asked().pop().unwrap()
+}
+
+pub fn compare(row: &Row, name: &str, asked: &Asked) -> Option<String> {
+    let folder = fixtures().join(row.folder).join("requests").join(row.kind);
+    let path = folder.join(format!("{name}.json"));
+    let shown = format!("{:#}\n", show(asked));
+    if std::env::var_os("UPDATE_REQUESTS").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(&path, shown).unwrap();
+        return None;
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    (wanted != shown).then(|| {
+        format!(
+            "{} differs (UPDATE_REQUESTS=1 writes it anew); sent:\n{shown}",
+            path.display()
+        )
+    })
+}
+
+fn show(asked: &Asked) -> Value {
+    let headers: BTreeMap<&str, &str> = asked
+        .headers
+        .iter()
+        .filter(|(name, _)| !NOISE.contains(&name.as_str()))
+        .map(|(name, value)| {
+            let value = value.to_str().unwrap();
+            let secret = value.contains(API_KEY) || name == "authorization";
+            (name.as_str(), if secret { "***" } else { value })
+        })
+        .collect();
+    let body: Value = serde_json::from_slice(&asked.body).unwrap();
+    json!({"path": asked.path, "headers": headers, "body": body})
+}

@@ -1,0 +1,144 @@
+//! Claims: who may take a run, and when.
+
+use runloom_core::ports::store::{ClaimOutcome, Millis, Next, RunNo};
+use runloom_protocol::resource::RunStatus;
+
+use crate::fixture::{Fixture, NOW, WORKER, batch, run_id};
+
+fn later(ms: i64) -> Millis {
+    Millis(NOW.0 + ms)
+}
+
+pub(crate) async fn a_claim_carries_what_a_worker_needs(fixture: Fixture) {
+    let run = fixture.queued("a").await;
+    let claim = fixture.try_claim(run, later(5)).await.unwrap();
+    assert_eq!(claim.lease.run, run);
+    assert_eq!(claim.lease.epoch, 1);
+    assert_eq!(claim.id, run_id("a"));
+    assert_eq!(claim.workspace, fixture.acme);
+    assert_eq!(claim.session, None);
+    assert_eq!(claim.spec, "{\"secret\":\"a\"}");
+    assert!(claim.log.is_empty() && claim.mail.is_empty() && claim.history.is_empty());
+    assert_eq!(claim.attempts, 1);
+    assert_eq!(claim.created_at, NOW);
+    assert_eq!(claim.started_at, later(5));
+    let row = fixture.row("a").await;
+    assert_eq!(row.status, RunStatus::Running);
+    assert_eq!(row.started_at, Some(later(5)));
+}
+
+pub(crate) async fn a_held_run_cannot_be_claimed(fixture: Fixture) {
+    let run = fixture.queued("a").await;
+    fixture.claim(run).await;
+    assert!(fixture.try_claim(run, NOW).await.is_none());
+    assert!(fixture.claimable(NOW).await.is_empty());
+}
+
+pub(crate) async fn a_run_that_is_over_cannot_be_claimed(fixture: Fixture) {
+    let lease = fixture.started("a").await;
+    fixture.finish(lease, 2, RunStatus::Succeeded).await;
+    assert!(fixture.try_claim(lease.run, NOW).await.is_none());
+    assert!(fixture.claimable(NOW).await.is_empty());
+}
+
+pub(crate) async fn a_silent_workers_run_can_be_claimed(fixture: Fixture) {
+    let lease = fixture.started("a").await;
+    let store = fixture.store();
+    store.heartbeat(WORKER, later(50_000)).await.unwrap();
+    let hour = later(3_600_000);
+    assert!(fixture.claimable(later(100_000)).await.is_empty());
+    assert_eq!(fixture.claimable(hour).await, [lease.run]);
+    let ClaimOutcome::Claimed(claim) = store.claim(lease.run, "other", hour).await.unwrap() else {
+        panic!("a dead worker holds nothing");
+    };
+    assert_eq!(claim.lease.epoch, lease.epoch + 1);
+    let late = fixture.try_commit(lease, batch(2, 2, Next::Keep)).await;
+    assert!(late.is_err(), "the old owner is fenced");
+}
+
+pub(crate) async fn every_claim_raises_the_epoch_and_counts_an_attempt(mut fixture: Fixture) {
+    let run = fixture.queued("a").await;
+    for nth in 1..=3 {
+        let claim = fixture.claim(run).await;
+        assert_eq!(claim.lease.epoch, nth);
+        assert_eq!(u64::from(claim.attempts), nth);
+        fixture.reopen().await;
+    }
+}
+
+pub(crate) async fn a_committed_batch_resets_the_attempts(mut fixture: Fixture) {
+    let run = fixture.queued("a").await;
+    fixture.claim(run).await;
+    fixture.reopen().await;
+    let claim = fixture.claim(run).await;
+    assert_eq!(claim.attempts, 2);
+    fixture.commit(claim.lease, batch(1, 1, Next::Keep)).await;
+    fixture.reopen().await;
+    assert_eq!(fixture.claim(run).await.attempts, 1);
+}
+
+pub(crate) async fn a_new_process_voids_the_leases_of_the_old_one(mut fixture: Fixture) {
+    let lease = fixture.started("a").await;
+    fixture.reopen().await;
+    assert_eq!(fixture.claimable(NOW).await, [lease.run]);
+    let stale = fixture.try_commit(lease, batch(2, 2, Next::Keep)).await;
+    assert!(stale.is_err(), "the lease of the old process is void");
+    let claim = fixture.claim(lease.run).await;
+    assert_eq!(claim.lease.epoch, lease.epoch + 1);
+    assert_eq!(claim.log.len(), 1);
+    assert_eq!(claim.started_at, NOW);
+}
+
+pub(crate) async fn a_parked_run_is_claimed_only_when_its_timer_is_due(fixture: Fixture) {
+    let lease = fixture.started("a").await;
+    let wake_at = Some(later(100));
+    fixture
+        .commit(lease, batch(2, 2, Next::Park { wake_at }))
+        .await;
+    assert!(fixture.try_claim(lease.run, later(99)).await.is_none());
+    assert!(fixture.claimable(later(99)).await.is_empty());
+    assert_eq!(fixture.claimable(later(100)).await, [lease.run]);
+    assert!(fixture.try_claim(lease.run, later(100)).await.is_some());
+    let timer = fixture.store().next_timer().await.unwrap();
+    assert_eq!(timer, None, "a claimed run is not parked");
+}
+
+pub(crate) async fn a_released_run_is_claimable_at_once(fixture: Fixture) {
+    let lease = fixture.started("a").await;
+    fixture.commit(lease, batch(2, 2, Next::Release)).await;
+    assert_eq!(fixture.claimable(NOW).await, [lease.run]);
+    assert_eq!(fixture.claim(lease.run).await.lease.epoch, 2);
+}
+
+pub(crate) async fn the_next_timer_is_the_earliest(fixture: Fixture) {
+    let store = fixture.store();
+    assert_eq!(store.next_timer().await.unwrap(), None);
+    for (name, wake_at) in [
+        ("a", Some(later(300))),
+        ("b", Some(later(200))),
+        ("c", None),
+    ] {
+        let lease = fixture.started(name).await;
+        fixture
+            .commit(lease, batch(2, 2, Next::Park { wake_at }))
+            .await;
+    }
+    assert_eq!(store.next_timer().await.unwrap(), Some(later(200)));
+}
+
+pub(crate) async fn claimable_lists_oldest_first_and_no_more_than_asked(fixture: Fixture) {
+    let parked = fixture.started("a").await;
+    let wake_at = Some(NOW);
+    fixture
+        .commit(parked, batch(2, 2, Next::Park { wake_at }))
+        .await;
+    let second = fixture.queued("b").await;
+    let third = fixture.queued("c").await;
+    assert_eq!(fixture.claimable(NOW).await, [parked.run, second, third]);
+    let two = fixture.store().claimable(NOW, 2).await.unwrap();
+    assert_eq!(two, [parked.run, second]);
+}
+
+pub(crate) async fn an_unknown_run_is_not_to_be_had(fixture: Fixture) {
+    assert!(fixture.try_claim(RunNo(4_711), NOW).await.is_none());
+}

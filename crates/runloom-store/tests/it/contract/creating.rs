@@ -1,0 +1,167 @@
+//! Creating runs, and getting rid of them.
+
+use runloom_core::ports::store::{Created, Millis, RunFilter};
+use runloom_protocol::resource::RunStatus;
+
+use crate::fixture::{Fixture, NOW, chunk, key, page, run_id, start};
+
+fn later(ms: i64) -> Millis {
+    Millis(NOW.0 + ms)
+}
+
+pub(crate) async fn a_new_run_is_queued_and_claimable(fixture: Fixture) {
+    let mut new = fixture.new_run("a");
+    new.spec_name = Some("helper".to_owned());
+    new.agent_id = Some("agent_1".to_owned());
+    new.metadata.insert("team".to_owned(), "blue".to_owned());
+    let created = fixture.store().create_run(new.clone()).await.unwrap();
+    let Created::New {
+        run,
+        lease: None,
+        blocked: false,
+    } = created
+    else {
+        panic!("{created:?}");
+    };
+    assert_eq!(fixture.claimable(NOW).await, [run]);
+    let row = fixture.row("a").await;
+    assert_eq!(row.no, run);
+    assert_eq!(row.status, RunStatus::Queued);
+    assert_eq!(row.public_spec, new.public_spec);
+    assert_eq!(row.metadata, new.metadata);
+    assert_eq!(row.spec_name, new.spec_name);
+    assert_eq!(row.agent_id, new.agent_id);
+    assert_eq!(row.model_id, new.model_id);
+    assert_eq!(row.input_preview, new.input_preview);
+    assert_eq!(row.created_at, NOW);
+    assert_eq!((row.started_at, row.completed_at), (None, None));
+}
+
+pub(crate) async fn a_started_run_has_its_lease_and_first_event(fixture: Fixture) {
+    let lease = fixture.started("a").await;
+    assert_eq!(lease.epoch, 1);
+    let row = fixture.row("a").await;
+    assert_eq!(row.status, RunStatus::Running);
+    assert_eq!(row.started_at, Some(NOW));
+    let log = fixture.store().read_log(lease.run, 0, 1 << 20).await;
+    assert_eq!(log.unwrap(), [chunk(1, 1)]);
+    assert!(fixture.claimable(NOW).await.is_empty());
+    assert!(fixture.try_claim(lease.run, NOW).await.is_none());
+}
+
+pub(crate) async fn another_workspaces_run_is_not_found(fixture: Fixture) {
+    fixture.queued("a").await;
+    let found = fixture.store().run(fixture.rival, &run_id("a")).await;
+    assert!(found.unwrap().is_none());
+}
+
+pub(crate) async fn an_idempotency_key_replays_the_first_run(mut fixture: Fixture) {
+    let mut first = fixture.new_run("a");
+    first.idempotency = Some(key("create:k", 1));
+    fixture.create(first).await;
+    fixture.reopen().await;
+    let mut second = fixture.new_run("b");
+    second.idempotency = Some(key("create:k", 1));
+    second.start = Some(start());
+    let replayed = fixture.store().create_run(second).await.unwrap();
+    assert_eq!(replayed, Created::Replayed(run_id("a")));
+    let filter = RunFilter::default();
+    let count = fixture.store().count_runs(fixture.acme, &filter).await;
+    assert_eq!(count.unwrap(), 1);
+}
+
+pub(crate) async fn an_idempotency_key_with_another_body_is_refused(fixture: Fixture) {
+    let mut first = fixture.new_run("a");
+    first.idempotency = Some(key("create:k", 1));
+    fixture.create(first).await;
+    let mut second = fixture.new_run("b");
+    second.idempotency = Some(key("create:k", 2));
+    let refused = fixture.store().create_run(second).await.unwrap();
+    assert_eq!(refused, Created::KeyReused);
+    let missing = fixture.store().run(fixture.acme, &run_id("b")).await;
+    assert!(missing.unwrap().is_none());
+}
+
+pub(crate) async fn idempotency_keys_of_workspaces_do_not_meet(fixture: Fixture) {
+    for (name, workspace) in [("a", fixture.acme), ("b", fixture.rival)] {
+        let mut run = fixture.new_run(name);
+        run.workspace = workspace;
+        run.idempotency = Some(key("create:k", 1));
+        fixture.create(run).await;
+    }
+}
+
+pub(crate) async fn an_id_that_exists_is_refused_and_changes_nothing(fixture: Fixture) {
+    fixture.queued("a").await;
+    let mut twin = fixture.new_run("a");
+    twin.idempotency = Some(key("create:k", 1));
+    assert!(fixture.store().create_run(twin).await.is_err());
+    let mut other = fixture.new_run("b");
+    other.idempotency = Some(key("create:k", 2));
+    fixture.create(other).await;
+}
+
+pub(crate) async fn purge_removes_old_runs_and_only_those(fixture: Fixture) {
+    let store = fixture.store();
+    let mut labelled = fixture.new_run("old");
+    labelled.start = Some(start());
+    labelled
+        .metadata
+        .insert("team".to_owned(), "blue".to_owned());
+    let filter = RunFilter {
+        metadata: labelled.metadata.clone(),
+        ..RunFilter::default()
+    };
+    let Created::New {
+        lease: Some(old), ..
+    } = store.create_run(labelled).await.unwrap()
+    else {
+        panic!("not started");
+    };
+    fixture.finish(old, 2, RunStatus::Succeeded).await;
+    let other = fixture.started("other").await;
+    fixture.finish(other, 2, RunStatus::Failed).await;
+    fixture.started("live").await;
+    assert_eq!(store.purge(NOW, NOW, 10).await.unwrap(), 0, "not before");
+    assert_eq!(store.purge(later(1), NOW, 1).await.unwrap(), 1);
+    assert!(
+        store
+            .run(fixture.acme, &run_id("old"))
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert!(fixture.seqs(old.run).await.is_empty());
+    let labelled = store.list_runs(fixture.acme, &filter, page(10)).await;
+    assert!(labelled.unwrap().is_empty());
+    assert_eq!(fixture.seqs(other.run).await.len(), 2);
+    assert_eq!(store.purge(later(1), NOW, 10).await.unwrap(), 1);
+    assert_eq!(store.purge(later(1), NOW, 10).await.unwrap(), 0);
+    assert_eq!(fixture.row("live").await.status, RunStatus::Running);
+}
+
+pub(crate) async fn purge_forgets_old_idempotency_keys(fixture: Fixture) {
+    let store = fixture.store();
+    let mut first = fixture.new_run("a");
+    first.idempotency = Some(key("create:k", 1));
+    fixture.create(first).await;
+    let again = |name: &str| {
+        let mut run = fixture.new_run(name);
+        run.idempotency = Some(key("create:k", 1));
+        run
+    };
+    store.purge(NOW, NOW, 10).await.unwrap();
+    let kept = store.create_run(again("b")).await.unwrap();
+    assert_eq!(kept, Created::Replayed(run_id("a")));
+    store.purge(NOW, later(1), 10).await.unwrap();
+    fixture.create(again("c")).await;
+}
+
+pub(crate) async fn run_numbers_do_not_come_back_after_a_purge(mut fixture: Fixture) {
+    let lease = fixture.started("a").await;
+    fixture.finish(lease, 2, RunStatus::Succeeded).await;
+    fixture.store().purge(later(1), NOW, 10).await.unwrap();
+    fixture.reopen().await;
+    let next = fixture.queued("b").await;
+    assert!(next > lease.run, "{next:?} after {:?}", lease.run);
+}

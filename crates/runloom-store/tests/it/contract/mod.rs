@@ -1,0 +1,115 @@
+//! What every store does, one behaviour per function. `suite!` writes a test for each of them.
+
+pub(crate) mod claiming;
+pub(crate) mod commits;
+pub(crate) mod creating;
+pub(crate) mod lists;
+pub(crate) mod mail;
+pub(crate) mod sessions;
+pub(crate) mod tenancy;
+
+/// Writes one test for each behaviour, on stores that `$make` makes.
+macro_rules! suite {
+    ($make:ident: $($room:ident { $($behaviour:ident,)* })*) => {$(
+        mod $room {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $behaviour() {
+                    $crate::contract::$room::$behaviour(super::$make().await).await;
+                }
+            )*
+        }
+    )*};
+    ($make:ident) => {
+        $crate::contract::suite!($make:
+            claiming {
+                a_claim_carries_what_a_worker_needs,
+                a_held_run_cannot_be_claimed,
+                a_run_that_is_over_cannot_be_claimed,
+                a_silent_workers_run_can_be_claimed,
+                every_claim_raises_the_epoch_and_counts_an_attempt,
+                a_committed_batch_resets_the_attempts,
+                a_new_process_voids_the_leases_of_the_old_one,
+                a_parked_run_is_claimed_only_when_its_timer_is_due,
+                a_released_run_is_claimable_at_once,
+                the_next_timer_is_the_earliest,
+                claimable_lists_oldest_first_and_no_more_than_asked,
+                an_unknown_run_is_not_to_be_had,
+            }
+            commits {
+                frames_come_back_byte_for_byte,
+                an_old_epoch_is_fenced_and_writes_nothing,
+                a_lease_is_gone_after_park_release_and_finish,
+                reading_in_small_pieces_has_no_gap,
+                reading_from_the_middle_of_a_chunk_starts_with_that_chunk,
+                notes_are_for_the_owner_only,
+                a_batch_of_nothing_leaves_no_trace_in_the_log,
+                a_batch_that_rests_on_silence_is_refused_when_mail_came,
+                folded_mail_is_deleted_and_later_mail_is_kept,
+                parking_with_unread_mail_leaves_the_run_claimable,
+                a_status_changes_with_the_batch_that_names_it,
+                the_end_of_a_run_is_in_its_row,
+                everything_survives_a_restart,
+                many_runs_commit_at_once_and_each_log_is_in_order,
+            }
+            creating {
+                a_new_run_is_queued_and_claimable,
+                a_started_run_has_its_lease_and_first_event,
+                another_workspaces_run_is_not_found,
+                an_idempotency_key_replays_the_first_run,
+                an_idempotency_key_with_another_body_is_refused,
+                idempotency_keys_of_workspaces_do_not_meet,
+                an_id_that_exists_is_refused_and_changes_nothing,
+                purge_removes_old_runs_and_only_those,
+                purge_forgets_old_idempotency_keys,
+                run_numbers_do_not_come_back_after_a_purge,
+            }
+            mail {
+                an_answer_to_a_parked_run_makes_it_claimable,
+                an_answer_to_a_held_run_goes_to_its_owner,
+                a_call_is_answered_once,
+                an_answer_to_a_closed_or_unknown_call_is_refused,
+                an_answer_after_the_end_is_terminal,
+                an_answer_after_a_cancel_is_ignored,
+                an_answer_with_a_key_is_replayed,
+                an_answer_from_another_workspace_finds_no_run,
+                a_cancel_of_a_parked_run_makes_it_claimable,
+                a_cancel_of_a_held_run_goes_to_its_owner,
+                a_second_cancel_is_nothing,
+                a_cancel_after_the_end_is_nothing,
+                a_cancel_from_another_workspace_finds_no_run,
+                mail_is_read_in_order_and_after_a_number,
+                mail_and_calls_end_with_the_run,
+            }
+            sessions {
+                messages_of_a_session_run_one_after_the_other,
+                a_message_behind_another_is_not_started_at_once,
+                a_cancelled_message_needs_no_turn,
+                the_end_of_a_run_names_the_next_of_its_session,
+                messages_are_appended_when_the_ending_has_them,
+                the_next_run_knows_the_sessions_history,
+                an_ended_session_takes_no_messages_and_cancels_its_runs,
+                a_session_of_another_workspace_is_not_found,
+                pages_of_messages_are_the_last_before_a_number,
+            }
+            lists {
+                runs_come_newest_first_in_pages,
+                runs_are_filtered_by_each_field,
+                runs_are_filtered_by_all_labels_together,
+                runs_of_one_session_are_listed,
+                lists_show_one_workspace_only,
+                sessions_come_newest_first_in_pages,
+                sessions_are_filtered_by_status_and_labels,
+            }
+            tenancy {
+                a_workspace_put_again_is_updated,
+                workspaces_come_by_slug,
+                a_key_is_found_by_its_prefix_with_its_workspace,
+                a_key_put_again_is_updated_and_keeps_its_id,
+                a_revoked_key_stays_revoked,
+                a_key_of_another_workspace_cannot_be_revoked,
+            }
+        );
+    };
+}
+pub(crate) use suite;

@@ -1,0 +1,198 @@
+//! Sessions: order of runs, history, ending.
+
+use runloom_core::ports::store::{Created, Delivery, Ended, MailBody, Millis, Next, SessionNo};
+use runloom_protocol::resource::{RunStatus, SessionStatus};
+use runloom_protocol::spec::{PromptMessage, Role};
+
+use crate::fixture::{Fixture, NOW, batch, ending, finishing, run_id, says, session_id, start};
+
+async fn cancel(fixture: &Fixture, name: &str) {
+    let store = fixture.store();
+    store
+        .cancel_run(fixture.acme, &run_id(name), "user", NOW)
+        .await
+        .unwrap();
+}
+
+/// Runs a message of the session to its success, appending these messages.
+async fn succeed(fixture: &Fixture, session: &str, name: &str, messages: Vec<PromptMessage>) {
+    let run = fixture.message(session, name).await;
+    let lease = fixture.claim(run).await.lease;
+    let mut end = ending(RunStatus::Succeeded);
+    end.session_messages = messages;
+    fixture.commit(lease, finishing(1, end)).await;
+}
+
+pub(crate) async fn messages_of_a_session_run_one_after_the_other(fixture: Fixture) {
+    fixture.session("s").await;
+    let first = fixture.message("s", "a").await;
+    let second = fixture.message("s", "b").await;
+    assert_eq!(fixture.claimable(NOW).await, [first]);
+    assert!(fixture.try_claim(second, NOW).await.is_none());
+    let lease = fixture.claim(first).await.lease;
+    assert!(fixture.try_claim(second, NOW).await.is_none());
+    fixture
+        .commit(lease, batch(1, 1, Next::Park { wake_at: None }))
+        .await;
+    assert!(fixture.claimable(NOW).await.is_empty(), "parked is alive");
+    cancel(&fixture, "a").await;
+    let lease = fixture.claim(first).await.lease;
+    fixture.finish(lease, 2, RunStatus::Cancelled).await;
+    assert_eq!(fixture.claimable(NOW).await, [second]);
+    assert!(fixture.try_claim(second, NOW).await.is_some());
+}
+
+pub(crate) async fn a_message_behind_another_is_not_started_at_once(fixture: Fixture) {
+    fixture.session("s").await;
+    let with_start = |name: &str| {
+        let mut run = fixture.new_run(name);
+        run.session = Some(session_id("s"));
+        run.start = Some(start());
+        run
+    };
+    let first = fixture.store().create_run(with_start("a")).await.unwrap();
+    let Created::New {
+        lease: Some(lease),
+        blocked: false,
+        ..
+    } = first
+    else {
+        panic!("{first:?}");
+    };
+    let second = fixture.store().create_run(with_start("b")).await.unwrap();
+    let Created::New {
+        run,
+        lease: None,
+        blocked: true,
+    } = second
+    else {
+        panic!("{second:?}");
+    };
+    assert_eq!(fixture.row("b").await.status, RunStatus::Queued);
+    assert!(fixture.seqs(run).await.is_empty());
+    let done = fixture.finish(lease, 2, RunStatus::Succeeded).await;
+    assert_eq!(done.next_in_session, Some(run));
+}
+
+pub(crate) async fn a_cancelled_message_needs_no_turn(fixture: Fixture) {
+    fixture.session("s").await;
+    let first = fixture.message("s", "a").await;
+    let second = fixture.message("s", "b").await;
+    cancel(&fixture, "b").await;
+    assert_eq!(fixture.claimable(NOW).await, [first, second]);
+    let lease = fixture.claim(second).await.lease;
+    let done = fixture.finish(lease, 1, RunStatus::Cancelled).await;
+    assert_eq!(done.next_in_session, Some(first));
+    assert_eq!(fixture.claimable(NOW).await, [first]);
+}
+
+pub(crate) async fn the_end_of_a_run_names_the_next_of_its_session(fixture: Fixture) {
+    fixture.session("s").await;
+    fixture.session("other").await;
+    let first = fixture.message("s", "a").await;
+    fixture.message("other", "x").await;
+    let second = fixture.message("s", "b").await;
+    fixture.message("s", "c").await;
+    let lease = fixture.claim(first).await.lease;
+    let done = fixture.finish(lease, 1, RunStatus::Failed).await;
+    assert_eq!(done.next_in_session, Some(second));
+    let alone = fixture.started("alone").await;
+    let done = fixture.finish(alone, 2, RunStatus::Succeeded).await;
+    assert_eq!(done.next_in_session, None);
+}
+
+pub(crate) async fn messages_are_appended_when_the_ending_has_them(fixture: Fixture) {
+    let store = fixture.store();
+    let session = fixture.session("s").await;
+    let pair = vec![says(Role::User, "hi"), says(Role::Assistant, "hello")];
+    succeed(&fixture, "s", "a", pair.clone()).await;
+    let failed = fixture.message("s", "b").await;
+    let lease = fixture.claim(failed).await.lease;
+    fixture.finish(lease, 1, RunStatus::Failed).await;
+    succeed(&fixture, "s", "c", pair.clone()).await;
+    let messages = store.session_messages(session, None, 100).await.unwrap();
+    let numbers: Vec<u64> = messages.iter().map(|(n, _)| *n).collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    assert_eq!(messages[2].1, pair[0]);
+    assert_eq!(store.count_messages(session).await.unwrap(), 4);
+    assert_eq!(store.count_messages(SessionNo(4_711)).await.unwrap(), 0);
+}
+
+pub(crate) async fn the_next_run_knows_the_sessions_history(mut fixture: Fixture) {
+    let session = fixture.session("s").await;
+    let pair = vec![says(Role::User, "hi"), says(Role::Assistant, "hello")];
+    succeed(&fixture, "s", "a", pair.clone()).await;
+    fixture.reopen().await;
+    let run = fixture.message("s", "b").await;
+    let claim = fixture.claim(run).await;
+    assert_eq!(claim.session, Some(session));
+    assert_eq!(claim.history, pair);
+}
+
+pub(crate) async fn an_ended_session_takes_no_messages_and_cancels_its_runs(fixture: Fixture) {
+    let store = fixture.store();
+    fixture.session("s").await;
+    let held = fixture.message("s", "a").await;
+    fixture.claim(held).await;
+    let queued = fixture.message("s", "b").await;
+    let end = Millis(NOW.0 + 3);
+    let ended = store.end_session(fixture.acme, &session_id("s"), end).await;
+    assert_eq!(
+        ended.unwrap(),
+        Ended::Ended(vec![Delivery::Owner(held), Delivery::Queue(queued)])
+    );
+    let claim = fixture.claim(queued).await;
+    let reason = "session_ended".to_owned();
+    assert_eq!(claim.mail[0].body, MailBody::Cancel { reason });
+    let row = store.session(fixture.acme, &session_id("s")).await.unwrap();
+    let row = row.unwrap();
+    assert_eq!(row.status, SessionStatus::Ended);
+    assert_eq!(row.ended_at, Some(end));
+    let mut late = fixture.new_run("c");
+    late.session = Some(session_id("s"));
+    let refused = store.create_run(late).await.unwrap();
+    assert_eq!(refused, Created::SessionEnded);
+    let again = store.end_session(fixture.acme, &session_id("s"), NOW).await;
+    assert_eq!(again.unwrap(), Ended::Ended(Vec::new()));
+    let row = store.session(fixture.acme, &session_id("s")).await.unwrap();
+    assert_eq!(row.unwrap().ended_at, Some(end), "the first end counts");
+}
+
+pub(crate) async fn a_session_of_another_workspace_is_not_found(fixture: Fixture) {
+    let store = fixture.store();
+    fixture.session("s").await;
+    let id = session_id("s");
+    let row = store.session(fixture.rival, &id).await.unwrap();
+    assert!(row.is_none());
+    let ended = store.end_session(fixture.rival, &id, NOW).await.unwrap();
+    assert_eq!(ended, Ended::UnknownSession);
+    let mut run = fixture.new_run("a");
+    run.workspace = fixture.rival;
+    run.session = Some(id.clone());
+    let refused = store.create_run(run).await.unwrap();
+    assert_eq!(refused, Created::NoSession);
+    let own = store.session(fixture.acme, &id).await.unwrap().unwrap();
+    assert_eq!(own.status, SessionStatus::Active);
+    assert_eq!(own.name.as_deref(), Some("s"));
+    assert_eq!(
+        (own.spec.as_str(), own.public_spec.as_str()),
+        ("{\"sealed\":1}", "{\"open\":1}")
+    );
+}
+
+pub(crate) async fn pages_of_messages_are_the_last_before_a_number(fixture: Fixture) {
+    let session = fixture.session("s").await;
+    let ten = (1..=10).map(|n| says(Role::User, &n.to_string())).collect();
+    succeed(&fixture, "s", "a", ten).await;
+    let read = async |before, limit| -> Vec<String> {
+        let page = fixture
+            .store()
+            .session_messages(session, before, limit)
+            .await;
+        page.unwrap().into_iter().map(|(_, m)| m.content).collect()
+    };
+    assert_eq!(read(None, 3).await, ["8", "9", "10"]);
+    assert_eq!(read(Some(8), 3).await, ["5", "6", "7"]);
+    assert_eq!(read(Some(2), 3).await, ["1"]);
+    assert!(read(Some(1), 3).await.is_empty());
+}

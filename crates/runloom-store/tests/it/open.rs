@@ -1,0 +1,122 @@
+//! Opening, migrating and checking a SQLite file.
+
+use runloom_store::{Migrations, OpenError, OpenOptions, check, migrate, open};
+use tempfile::TempDir;
+
+fn place() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("deep/er/runs.db").display());
+    (folder, url)
+}
+
+/// Pretends that another version of this program wrote the file.
+fn set_version(url: &str, version: u32) {
+    let connection = rusqlite::Connection::open(url.trim_start_matches("sqlite:")).unwrap();
+    connection
+        .pragma_update(None, "user_version", version)
+        .unwrap();
+}
+
+async fn refusal(url: &str, options: OpenOptions) -> OpenError {
+    match open(url, options).await {
+        Ok(_) => panic!("{url} was opened"),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test]
+async fn a_second_opening_is_refused_while_the_first_lives() {
+    let (_folder, url) = place();
+    let first = open(&url, OpenOptions::default()).await.unwrap();
+    let error = refusal(&url, OpenOptions::default()).await;
+    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains("runs.db.lock"), "{error}");
+    drop(first);
+    open(&url, OpenOptions::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused() {
+    let (_folder, url) = place();
+    migrate(&url).await.unwrap();
+    set_version(&url, 4_711);
+    let error = refusal(&url, OpenOptions::default()).await;
+    assert!(
+        matches!(error, OpenError::TooNew { found: 4_711, .. }),
+        "{error}"
+    );
+    assert!(migrate(&url).await.is_err());
+    assert!(check(&url).await.is_err());
+}
+
+#[tokio::test]
+async fn migrations_wait_for_permission_when_asked_to() {
+    let (_folder, url) = place();
+    let careful = OpenOptions {
+        migrations: Migrations::Refuse,
+        ..OpenOptions::default()
+    };
+    let error = refusal(&url, careful).await;
+    assert!(
+        matches!(error, OpenError::MigrationsPending { found: 0, .. }),
+        "{error}"
+    );
+    let done = migrate(&url).await.unwrap();
+    assert_eq!(done.from, 0);
+    assert!(done.to > 0);
+    assert_eq!(migrate(&url).await.unwrap().from, done.to, "nothing to do");
+    open(&url, careful).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_check_finds_a_healthy_database_healthy_while_it_is_in_use() {
+    let (_folder, url) = place();
+    let _store = open(&url, OpenOptions::default()).await.unwrap();
+    let health = check(&url).await.unwrap();
+    assert!(health.is_good(), "{health:?}");
+    assert!(health.engine.starts_with("SQLite 3."));
+    assert!(health.pending.is_empty());
+}
+
+#[tokio::test]
+async fn a_check_names_pending_migrations_and_damage() {
+    let (_folder, url) = place();
+    let error = check(&url).await.unwrap_err();
+    assert!(matches!(error, OpenError::Missing { .. }), "{error}");
+    migrate(&url).await.unwrap();
+    set_version(&url, 0);
+    let health = check(&url).await.unwrap();
+    assert!(!health.is_good());
+    assert_eq!(health.pending[0], "0001_init");
+    damage(&url);
+    let broken = check(&url).await;
+    assert!(
+        broken.as_ref().is_err() || broken.is_ok_and(|health| !health.problems.is_empty()),
+        "damage goes unnoticed"
+    );
+}
+
+/// Overwrites the second half of the file.
+fn damage(url: &str) {
+    let path = url.trim_start_matches("sqlite:");
+    let mut bytes = std::fs::read(path).unwrap();
+    let half = bytes.len() / 2;
+    bytes[half..].fill(0x5a);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn urls_that_name_no_store_say_what_would_be_right() {
+    for (url, hint) in [
+        ("postgres://localhost/runs", "not built yet"),
+        ("mysql://localhost/runs", "sqlite:"),
+        ("runs.db", "sqlite:"),
+        ("sqlite:", "sqlite:PATH"),
+        ("sqlite::memory:", "sqlite:PATH"),
+    ] {
+        let error = refusal(url, OpenOptions::default()).await.to_string();
+        assert!(error.contains(hint), "{url}: {error}");
+    }
+    let secret = refusal("mysql://user:hunter2@host/db", OpenOptions::default()).await;
+    assert!(!format!("{secret} {secret:?}").contains("hunter2"));
+}
