@@ -12,12 +12,14 @@ use runloom_core::driver::DriverSettings;
 use runloom_core::hub::Hub;
 use runloom_core::planner::Planner;
 use runloom_core::ports::store::{Millis, RunFilter, Store, WorkspaceNo, WorkspaceRow};
+use runloom_core::ports::tools::NoTools;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, Caller, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::tenancy::TenancyService;
 use runloom_core::service::{EventStream, PageRequest, Service, ServiceParts};
 use runloom_core::tasks::Tasks;
+use runloom_core::vault::Vault;
 use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_fabric::EmbeddedQueue;
 use runloom_protocol::event::{Event, parse_frame, split_frames};
@@ -116,7 +118,9 @@ impl World {
                 catalog: Arc::new(catalog(&model)),
                 schemas: Arc::new(SchemaCache::new()),
                 max_tool_turns: 32,
+                vault: Vault::new(&[7; 32]),
             }),
+            tools: Arc::new(NoTools),
             tasks: Tasks::default(),
         };
         let worker = Worker::start(parts.clone(), settings.clone());
@@ -292,6 +296,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             queue: Arc::clone(&parts.queue),
             hub: Arc::clone(&parts.hub),
             planner: Arc::clone(&parts.planner),
+            tools: Arc::clone(&parts.tools),
             worker: Some(Arc::clone(worker)),
             end_streams: parts.tasks.stop.clone(),
         },
