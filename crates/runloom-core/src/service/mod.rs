@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::hub::Hub;
 use crate::planner::Planner;
+use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Delivery, RunNo, Store};
 use crate::ports::tools::ToolHost;
@@ -38,6 +39,8 @@ pub struct ServiceParts {
     pub store: Arc<dyn Store>,
     /// Where runs are offered to workers.
     pub queue: Arc<dyn Queue>,
+    /// How other processes are told.
+    pub bus: Arc<dyn Bus>,
     /// Live tails.
     pub hub: Arc<Hub>,
     /// Makes plans.
@@ -201,7 +204,8 @@ impl ServiceParts {
     fn notify(&self, delivery: Delivery) {
         match (&self.worker, delivery) {
             (Some(worker), delivery) => worker.notify(delivery),
-            (None, Delivery::Owner(run) | Delivery::Queue(run)) => self.offer(run),
+            (None, Delivery::Owner(run)) => self.bus.announce(Signal::Mail(run)),
+            (None, Delivery::Queue(run)) => self.offer(run),
         }
     }
 }
