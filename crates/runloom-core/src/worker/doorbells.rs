@@ -75,7 +75,10 @@ impl Doorbells {
 
     /// Rings everywhere.
     pub(super) fn ring_all(&self) {
-        self.lock().entries.values().for_each(|entry| entry.doorbell.ring());
+        self.lock()
+            .entries
+            .values()
+            .for_each(|entry| entry.doorbell.ring());
     }
 
     /// True when the run is driven here.
