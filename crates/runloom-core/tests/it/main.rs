@@ -13,6 +13,7 @@ mod panics;
 mod retrying;
 mod running;
 mod scripted;
+mod server_tools;
 mod sessions;
 mod streams;
 mod waiting;

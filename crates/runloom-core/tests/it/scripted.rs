@@ -27,7 +27,7 @@ impl Gate {
         self.0.add_permits(1);
     }
 
-    async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         self.0.acquire().await.unwrap().forget();
     }
 }

@@ -11,8 +11,9 @@ use runloom_core::clock::Clock;
 use runloom_core::driver::DriverSettings;
 use runloom_core::hub::Hub;
 use runloom_core::planner::Planner;
+use runloom_core::ports::bus::NoBus;
 use runloom_core::ports::store::{Millis, RunFilter, Store, WorkspaceNo, WorkspaceRow};
-use runloom_core::ports::tools::NoTools;
+use runloom_core::ports::tools::{NoTools, ToolHost};
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, Caller, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
@@ -45,7 +46,7 @@ pub(crate) async fn soon<T>(wait: impl Future<Output = T>) -> T {
 
 /// A server.
 pub(crate) struct World {
-    dir: Option<Arc<TempDir>>,
+    dir: Arc<TempDir>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) tasks: Tasks,
@@ -54,6 +55,7 @@ pub(crate) struct World {
     pub(crate) model: Arc<Scripted>,
     pub(crate) caller: Caller,
     settings: WorkerSettings,
+    tools: Arc<dyn ToolHost>,
 }
 
 pub(crate) fn settings() -> WorkerSettings {
@@ -77,6 +79,10 @@ impl World {
     }
 
     pub(crate) async fn with(settings: WorkerSettings) -> Self {
+        Self::with_tools(settings, Arc::new(NoTools)).await
+    }
+
+    pub(crate) async fn with_tools(settings: WorkerSettings, tools: Arc<dyn ToolHost>) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let url = format!("sqlite:{}", dir.path().join("runs.db").display());
         let store = runloom_store::open(&url, runloom_store::OpenOptions::default()).await;
@@ -94,18 +100,19 @@ impl World {
             agent_ids: Arc::from([]),
             runs_per_minute: None,
         };
-        Self::on(Some(dir), store, caller, settings)
+        Self::on(dir, (store, tools), caller, settings)
     }
 
     /// Another server on the same store, with its own queue, hub, worker and model.
     pub(crate) fn peer(&self) -> Self {
-        let (store, caller) = (Arc::clone(&self.store), self.caller.clone());
-        Self::on(self.dir.clone(), store, caller, self.settings.clone())
+        let ports = (Arc::clone(&self.store), Arc::clone(&self.tools));
+        let (dir, caller) = (Arc::clone(&self.dir), self.caller.clone());
+        Self::on(dir, ports, caller, self.settings.clone())
     }
 
     fn on(
-        dir: Option<Arc<TempDir>>,
-        store: Arc<dyn Store>,
+        dir: Arc<TempDir>,
+        (store, tools): (Arc<dyn Store>, Arc<dyn ToolHost>),
         caller: Caller,
         settings: WorkerSettings,
     ) -> Self {
@@ -120,7 +127,8 @@ impl World {
                 max_tool_turns: 32,
                 vault: Vault::new(&[7; 32]),
             }),
-            tools: Arc::new(NoTools),
+            tools: Arc::clone(&tools),
+            bus: Arc::new(NoBus),
             tasks: Tasks::default(),
         };
         let worker = Worker::start(parts.clone(), settings.clone());
@@ -135,6 +143,7 @@ impl World {
             model,
             caller,
             settings,
+            tools,
         }
     }
 
@@ -297,6 +306,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             hub: Arc::clone(&parts.hub),
             planner: Arc::clone(&parts.planner),
             tools: Arc::clone(&parts.tools),
+            bus: Arc::clone(&parts.bus),
             worker: Some(Arc::clone(worker)),
             end_streams: parts.tasks.stop.clone(),
         },
