@@ -123,9 +123,8 @@ impl Worker {
     /// Runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
-        self.settings
-            .max_concurrent
-            .saturating_sub(self.permits.available_permits())
+        // Not the permits that are gone: the claiming loop holds one while it waits for a job.
+        self.doorbells.len()
     }
 
     /// A place for a run that is about to be created, when there is one and the worker is not stopping.
