@@ -35,7 +35,7 @@ impl Driver {
                         return self.fail(self.out_of_time(), Spent::default()).await.map(Some);
                     }
                     Some(TurnInterrupt::Cancel(receipt)) => {
-                        return self.cancel(receipt, Spent::default()).await.map(Some);
+                        return self.cancel(*receipt, Spent::default()).await.map(Some);
                     }
                 },
             }
