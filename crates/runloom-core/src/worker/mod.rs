@@ -123,7 +123,6 @@ impl Worker {
     /// Runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
-        // Not the permits that are gone: the claiming loop holds one while it waits for a job.
         self.doorbells.len()
     }
 
@@ -201,8 +200,10 @@ impl Worker {
         let stop = self.parts.tasks.stop.clone();
         loop {
             let claimed = async {
+                // The job first: a place that waits for one would be missing to runs that are created here.
+                let job = self.parts.queue.pull().await;
                 let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-                Some((permit, self.parts.queue.pull().await))
+                Some((permit, job))
             };
             let Some(Some((permit, job))) = stop.run_until_cancelled(claimed).await else {
                 return;
