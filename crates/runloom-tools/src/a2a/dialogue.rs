@@ -53,11 +53,7 @@ struct Ask {
 
 impl Speaker {
     /// Sends the message.
-    pub(super) async fn send(
-        &self,
-        message: &Outgoing<'_>,
-        within: Duration,
-    ) -> Result<Reply, Miss> {
+    pub(super) async fn send(&self, message: &Outgoing, within: Duration) -> Result<Reply, Miss> {
         let [method, _, _] = wire::methods(self.endpoint.generation);
         let mut missed = Miss::Failed("no way to write the message".to_owned());
         for spelling in self.spellings() {

@@ -66,12 +66,13 @@ impl A2a {
         let message = call.input.get("message").and_then(Value::as_str);
         let message = Outgoing {
             // The id of the call is the id of the message: an agent can recognise a repetition by it.
-            id: &call.tool_use_id,
-            text: message.ok_or("the argument \"message\" is missing")?,
-            context_id: agent.context_id.as_deref(),
+            id: call.tool_use_id.clone(),
+            text: message
+                .ok_or("the argument \"message\" is missing")?
+                .to_owned(),
+            context_id: agent.context_id.clone(),
         };
-        let opened = cancel.run_until_cancelled(self.open(agent, &message, deadline));
-        let (speaker, mut reply) = opened.await.ok_or(CANCELLED)??;
+        let (speaker, mut reply) = self.open(agent, message, deadline, cancel).await?;
         let mut pause = FIRST_PAUSE;
         let mut blind = 0;
         loop {
@@ -143,21 +144,24 @@ impl A2a {
     async fn open(
         &self,
         agent: &A2aTool,
-        message: &Outgoing<'_>,
+        message: Outgoing,
         deadline: Instant,
+        cancel: &CancellationToken,
     ) -> Result<(Speaker, Reply), String> {
         let headers = spec_headers(&agent.headers).map_err(|error| error.to_string())?;
-        let endpoints = card::endpoints(&self.outbound, &agent.agent_card_url, &headers);
-        let endpoints = endpoints.await.map_err(|error| error.to_string())?;
+        let finding = card::endpoints(&self.outbound, &agent.agent_card_url, &headers);
+        let endpoints = cancel.run_until_cancelled(finding).await.ok_or(CANCELLED)?;
         let mut first = None;
-        for endpoint in endpoints {
+        for endpoint in endpoints.map_err(|error| error.to_string())? {
             let speaker = Speaker {
                 outbound: self.outbound.clone(),
                 headers: headers.clone(),
                 endpoint,
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            match speaker.send(message, left).await {
+            let sending = self.send(speaker.clone(), message.clone(), left);
+            let sent = cancel.run_until_cancelled(sending).await;
+            match sent.ok_or(CANCELLED)? {
                 Ok(reply) => return Ok((speaker, reply)),
                 Err(Miss::Failed(words)) => return Err(words),
                 // The first address is the one the agent meant, so that its words are the ones to repeat.
@@ -168,14 +172,48 @@ impl A2a {
         Err(format!("no endpoint of the agent takes messages: {words}"))
     }
 
+    /// Sends the message in a task of its own: when nobody waits for the reply any more, the request is not simply dropped,
+    /// which would leave the agent at work; its task is learned of and cancelled.
+    async fn send(
+        &self,
+        speaker: Speaker,
+        message: Outgoing,
+        within: Duration,
+    ) -> Result<Reply, Miss> {
+        let (mut waiting, answer) = tokio::sync::oneshot::channel();
+        self.tasks.spawn("a2a message", async move {
+            let mut sending = std::pin::pin!(speaker.send(&message, within));
+            let sent = tokio::select! {
+                sent = &mut sending => sent,
+                () = waiting.closed() => match tokio::time::timeout(CANCEL_TIMEOUT, sending).await {
+                    Ok(sent) => sent,
+                    Err(_) => return,
+                },
+            };
+            if let Err(Ok(Reply::Task {
+                id,
+                state: State::Running,
+                ..
+            })) = waiting.send(sent)
+            {
+                stop(&speaker, &id).await;
+            }
+        });
+        let lost = || Miss::Failed("the request was lost".to_owned());
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
     /// Tells the agent to stop, without making anybody wait for it.
     fn abandon(&self, speaker: &Speaker, id: String) {
         let speaker = speaker.clone();
-        self.tasks.spawn("a2a cancel", async move {
-            if let Err(miss) = speaker.cancel(&id, CANCEL_TIMEOUT).await {
-                tracing::debug!(why = miss.words(), "an agent did not cancel its task");
-            }
-        });
+        self.tasks
+            .spawn("a2a cancel", async move { stop(&speaker, &id).await });
+    }
+}
+
+async fn stop(speaker: &Speaker, id: &str) {
+    if let Err(miss) = speaker.cancel(id, CANCEL_TIMEOUT).await {
+        tracing::debug!(why = miss.words(), "an agent did not cancel its task");
     }
 }
 

@@ -9,10 +9,10 @@ use crate::content::Content;
 
 /// One message to an agent.
 #[derive(Debug, Clone)]
-pub(super) struct Outgoing<'a> {
-    pub(super) id: &'a str,
-    pub(super) text: &'a str,
-    pub(super) context_id: Option<&'a str>,
+pub(super) struct Outgoing {
+    pub(super) id: String,
+    pub(super) text: String,
+    pub(super) context_id: Option<String>,
 }
 
 /// How a message is written.
@@ -28,14 +28,10 @@ pub(super) enum Spelling {
 
 /// The parameters of `message/send`. We ask for an answer at once and poll: a long task then survives every proxy in between,
 /// and its id is known when it has to be cancelled.
-pub(super) fn send_params(
-    message: &Outgoing<'_>,
-    spelling: Spelling,
-    tenant: Option<&str>,
-) -> Value {
+pub(super) fn send_params(message: &Outgoing, spelling: Spelling, tenant: Option<&str>) -> Value {
     let mut body = Map::new();
     body.insert("messageId".to_owned(), json!(message.id));
-    if let Some(context) = message.context_id {
+    if let Some(context) = &message.context_id {
         body.insert("contextId".to_owned(), json!(context));
     }
     let modes = json!([

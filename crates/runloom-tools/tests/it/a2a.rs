@@ -321,6 +321,42 @@ async fn a_cancel_ends_the_call_at_once_and_cancels_the_task() {
 }
 
 #[tokio::test]
+async fn a_cancel_before_the_agents_first_answer_still_cancels_the_task() {
+    let go = Arc::new(tokio::sync::Notify::new());
+    let gate = Arc::clone(&go);
+    let peer = Peer::start(move |heard| {
+        let gate = Arc::clone(&gate);
+        async move {
+            match heard.rpc_method() {
+                "message/send" => {
+                    gate.notified().await;
+                    result(&heard, &task("working", ""))
+                }
+                "tasks/cancel" => result(&heard, &task("canceled", "")),
+                _ => status(404),
+            }
+        }
+    })
+    .await;
+    let bed = Bed::new();
+    let (context, tools) = bed.resolve(&refs(&peer.url)).await;
+    let cancel = CancellationToken::new();
+    let input = json!({"message": MESSAGE});
+    let calling = bed.call_until(&context, &tools[0], input, cancel.clone());
+    let cancelling = async {
+        peer.until(|heard| heard.rpc_method() == "message/send")
+            .await;
+        cancel.cancel();
+    };
+    let (outcome, ()) = tokio::join!(calling, cancelling);
+    assert!(outcome.is_error, "{outcome:?}");
+    go.notify_one();
+    peer.until(|heard| heard.rpc_method() == "tasks/cancel")
+        .await;
+    assert_eq!(peer.count("message/send"), 1);
+}
+
+#[tokio::test]
 async fn an_agent_that_is_down_or_silent_is_an_error_that_says_so() {
     let dead = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
