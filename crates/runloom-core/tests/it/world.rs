@@ -17,6 +17,7 @@ use runloom_core::ports::tools::{NoTools, ToolHost};
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, Caller, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
+use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::TenancyService;
 use runloom_core::service::{EventStream, PageRequest, Service, ServiceParts};
 use runloom_core::tasks::Tasks;
@@ -122,7 +123,7 @@ impl World {
             queue: Arc::new(EmbeddedQueue::new()),
             hub: Arc::new(Hub::default()),
             planner: Arc::new(Planner {
-                catalog: Arc::new(catalog(&model)),
+                catalog: Arc::new(catalog(&model).into()),
                 schemas: Arc::new(SchemaCache::new()),
                 max_tool_turns: 32,
                 vault: Vault::new(&[7; 32]),
@@ -305,6 +306,10 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             queue: Arc::clone(&parts.queue),
             hub: Arc::clone(&parts.hub),
             planner: Arc::clone(&parts.planner),
+            registry: Arc::new(RegistryService::with_fixed_catalog(
+                Arc::clone(&parts.store),
+                &parts.planner,
+            )),
             tools: Arc::clone(&parts.tools),
             bus: Arc::clone(&parts.bus),
             worker: Some(Arc::clone(worker)),
