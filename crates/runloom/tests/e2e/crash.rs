@@ -154,13 +154,16 @@ fn parked_runs_survive() {
     settings.push(("RUNLOOM_RUNS__PARK_AFTER_MS".to_owned(), "1".to_owned()));
     at_each(&points, &settings, |world| {
         let run = world.create("/agent-runs", "k", &with_tools(TOOL_PROMPT));
-        // Each answer is given only when the run is parked, so that every one of them has to wake it.
-        let watching = std::thread::scope(|scope| {
-            let watching = scope.spawn(|| world.follow(&run, Tools::Watch));
-            let answering = world.follow(&run, Tools::Answer);
-            vec![answering, watching.join().unwrap()]
+        // Each answer is given after another run, which takes longer than it takes to park this one.
+        let other = agent("slow 10ms\ntokens 3");
+        let seen = world.follow_and(&run, Tools::Answer, |seen| {
+            let last = seen.frames.last().unwrap();
+            if last.kind() == "local_tool_call" {
+                let other = world.create("/agent-runs", &format!("k{}", last.seq()), &other);
+                world.follow(&other, Tools::Watch);
+            }
         });
-        judge_tools(world, &run, watching);
+        judge_tools(world, &run, vec![seen]);
     });
 }
 
@@ -293,7 +296,7 @@ fn cancelled(world: &World, run: &str, kind: &str) -> Value {
     let again =
         world.insist(|api| api.send("POST", &format!("/agent-runs/{run}/cancel"), &[], b""));
     assert_eq!(again.status, 200);
-    assert_eq!(world.evidence(run, Vec::new(), &[]).log, evidence.log);
+    assert_eq!(world.evidence(run, &[], &[]).log, evidence.log);
     at.unwrap()
 }
 

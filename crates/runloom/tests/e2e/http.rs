@@ -81,6 +81,7 @@ pub(crate) fn raw(address: &str, bytes: &[u8]) -> io::Result<Answer> {
 }
 
 /// An answer whose body is still coming.
+#[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
@@ -88,6 +89,7 @@ pub(crate) struct Reading {
     length: Length,
 }
 
+#[derive(Debug)]
 enum Length {
     Known(usize),
     Chunks { left: usize, ended: bool },

@@ -46,6 +46,7 @@ impl Frame {
 }
 
 /// An open stream.
+#[derive(Debug)]
 pub(crate) struct Stream {
     reading: Reading,
     buffer: Vec<u8>,
@@ -98,13 +99,13 @@ impl Stream {
 }
 
 /// Every frame of a run from the beginning to its end.
-pub(crate) fn replay(api: &Api, run: &str) -> Vec<Frame> {
-    let mut stream = Stream::open(api, run, 0).unwrap().unwrap();
+pub(crate) fn replay(api: &Api, run: &str) -> io::Result<Vec<Frame>> {
+    let mut stream = Stream::open(api, run, 0)?.unwrap();
     let mut frames = Vec::new();
-    while let Some(frame) = stream.next().unwrap() {
+    while let Some(frame) = stream.next()? {
         frames.push(frame);
     }
-    frames
+    Ok(frames)
 }
 
 /// Reads on until an event of this type.

@@ -195,14 +195,20 @@ impl World {
     }
 
     /// Everything that is known of a run that has ended.
-    pub(crate) fn evidence(&self, run: &str, seen: Vec<Seen>, read_only: &[&str]) -> Evidence {
-        let (_, api) = self.after(0);
-        evidence(&api, run, seen, read_only)
+    pub(crate) fn evidence(&self, run: &str, seen: &[Seen], read_only: &[&str]) -> Evidence {
+        let mut generation = 0;
+        loop {
+            let (now, api) = self.after(generation);
+            match evidence(&api, run, seen, read_only) {
+                Ok(evidence) => return evidence,
+                Err(_) => generation = now,
+            }
+        }
     }
 
     /// Judges a run that has ended; gives its evidence.
     pub(crate) fn judge(&self, run: &str, seen: Vec<Seen>, read_only: &[&str]) -> Evidence {
-        let evidence = self.evidence(run, seen, read_only);
+        let evidence = self.evidence(run, &seen, read_only);
         let found = violations(&evidence);
         assert!(
             found.is_empty(),
@@ -225,30 +231,48 @@ impl World {
 }
 
 /// What a server knows of a run that has ended.
-pub(crate) fn evidence(api: &Api, run: &str, seen: Vec<Seen>, read_only: &[&str]) -> Evidence {
-    Evidence {
-        log: replay(api, run),
-        events: events(api, run),
-        snapshot: api.get(&format!("/agent-runs/{run}")).json(),
-        seen,
+pub(crate) fn evidence(
+    api: &Api,
+    run: &str,
+    seen: &[Seen],
+    read_only: &[&str],
+) -> io::Result<Evidence> {
+    Ok(Evidence {
+        log: replay(api, run)?,
+        events: events(api, run)?,
+        snapshot: api
+            .send("GET", &format!("/agent-runs/{run}"), &[], b"")?
+            .json(),
+        seen: seen.to_vec(),
         read_only: read_only.iter().map(|name| (*name).to_owned()).collect(),
-    }
+    })
 }
 
-fn events(api: &Api, run: &str) -> Vec<String> {
+/// Judges a run that has ended on a server that lives; gives its evidence.
+pub(crate) fn judge(api: &Api, run: &str, seen: &[Seen], read_only: &[&str]) -> Evidence {
+    let evidence = evidence(api, run, seen, read_only).unwrap();
+    let found = violations(&evidence);
+    assert!(
+        found.is_empty(),
+        "{run}:\n  {}\n{}",
+        found.join("\n  "),
+        shown(&evidence)
+    );
+    evidence
+}
+
+fn events(api: &Api, run: &str) -> io::Result<Vec<String>> {
     #[derive(serde::Deserialize)]
     struct Page {
         events: Vec<Box<serde_json::value::RawValue>>,
     }
     let mut events: Vec<String> = Vec::new();
     loop {
-        let answer = api.get(&format!(
-            "/agent-runs/{run}/events?limit=1000&after={}",
-            events.len()
-        ));
+        let path = format!("/agent-runs/{run}/events?limit=1000&after={}", events.len());
+        let answer = api.send("GET", &path, &[], b"")?;
         let page: Page = serde_json::from_slice(&answer.body).unwrap();
         if page.events.is_empty() {
-            return events;
+            return Ok(events);
         }
         events.extend(page.events.iter().map(|event| event.get().to_owned()));
     }
