@@ -17,4 +17,6 @@ mod sse;
 mod world;
 
 mod crash;
+mod deploy;
 mod kills;
+mod parked;

@@ -151,6 +151,11 @@ impl Server {
         self.ended()
     }
 
+    /// Whether it has not ended yet.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
