@@ -10,11 +10,18 @@ use serde_json::Value;
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// An answer, read to its end.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let body = String::from_utf8_lossy(&self.body);
+        write!(f, "{} {:?} {body}", self.status, self.headers)
+    }
 }
 
 impl Answer {

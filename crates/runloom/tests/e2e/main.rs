@@ -16,7 +16,13 @@ mod server;
 mod sse;
 mod world;
 
+mod bodies;
 mod crash;
+mod credentials;
+mod crowds;
 mod deploy;
 mod kills;
 mod parked;
+mod repeats;
+mod sockets;
+mod tenants;

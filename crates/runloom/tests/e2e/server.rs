@@ -191,7 +191,7 @@ impl Server {
     pub(crate) fn tenant(&self, slug: &str) -> Api {
         let made = self.admin(
             "PUT",
-            &format!("/api/v1/admin/workspaces/{slug}"),
+            &format!("/api/admin/v1/workspaces/{slug}"),
             &serde_json::json!({}),
         );
         assert!(made.status < 300, "{made:?}");
@@ -207,7 +207,7 @@ impl Server {
     pub(crate) fn key(&self, slug: &str, wanted: &Value) -> String {
         let made = self.admin(
             "POST",
-            &format!("/api/v1/admin/workspaces/{slug}/keys"),
+            &format!("/api/admin/v1/workspaces/{slug}/keys"),
             wanted,
         );
         assert!(made.status < 300, "{made:?}");

@@ -66,10 +66,15 @@ impl Stream {
         if reading.status != 200 {
             return Ok(Err(reading.rest()?));
         }
-        Ok(Ok(Self {
+        Ok(Ok(Self::of(reading)))
+    }
+
+    /// The stream in an answer.
+    pub(crate) fn of(reading: Reading) -> Self {
+        Self {
             reading,
             buffer: Vec::new(),
-        }))
+        }
     }
 
     /// The next event; `None` when the server closed the stream in order.
