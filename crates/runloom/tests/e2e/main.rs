@@ -17,6 +17,8 @@ mod sse;
 mod world;
 
 mod bodies;
+mod cli;
+mod cli_alone;
 mod crash;
 mod credentials;
 mod crowds;
