@@ -209,27 +209,30 @@ impl Worker {
                 return;
             };
             let Some(doorbell) = self.doorbells.try_install(job.run) else {
+                self.parts.queue.done(job);
                 continue;
             };
             let worker = Arc::clone(&self);
             self.parts.tasks.spawn("run", async move {
-                worker.claim_and_drive(job.run, doorbell).await;
+                worker.claim_and_drive(job, doorbell).await;
                 drop(permit);
             });
         }
     }
 
-    async fn claim_and_drive(&self, run: RunNo, doorbell: Arc<Doorbell>) {
-        let claim = match self
+    async fn claim_and_drive(&self, job: Job, doorbell: Arc<Doorbell>) {
+        let run = job.run;
+        let outcome = self
             .parts
             .store
             .claim(run, &self.id, self.clock.now())
-            .await
-        {
+            .await;
+        // From here on the store knows whose run it is; after an error the sweeper offers it again.
+        self.parts.queue.done(job);
+        let claim = match outcome {
             Ok(ClaimOutcome::Claimed(claim)) => *claim,
             Ok(ClaimOutcome::NotNow) => return self.leave(run, &doorbell),
             Err(error) => {
-                // The sweeper offers the run again.
                 warn!(run = run.0, %error, "cannot claim a run");
                 return self.leave(run, &doorbell);
             }
