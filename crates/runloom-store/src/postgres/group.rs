@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::task::Poll;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join, try_join4, try_join5};
 use runloom_core::ports::store::{Batch, Ending, Lease, Next};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
@@ -368,26 +368,54 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// Prepares everything in two flights.
     pub(super) async fn on(client: &Client) -> Result<Self, tokio_postgres::Error> {
+        let prepare = |sql| client.prepare(sql);
+        let ((xid, lock_sessions, lock_runs, last_mail, next_in_session), (notify, give_back)) =
+            try_join(
+                try_join5(
+                    prepare("SELECT pg_current_xact_id()::text"),
+                    prepare(LOCK_SESSIONS),
+                    prepare(LOCK_RUNS),
+                    prepare(LAST_MAIL),
+                    prepare(NEXT_IN_SESSION),
+                ),
+                try_join(prepare(NOTIFY), prepare(GIVE_BACK)),
+            )
+            .await?;
+        let ((log, mail, closed, opened, kept), (ended, calls, messages, sessions)) = try_join(
+            try_join5(
+                prepare(LOG),
+                prepare(DELETE_MAIL),
+                prepare(CLOSE_CALLS),
+                prepare(OPEN_CALLS),
+                prepare(KEEP),
+            ),
+            try_join4(
+                prepare(END),
+                prepare("DELETE FROM calls WHERE run = ANY($1)"),
+                prepare(MESSAGES),
+                prepare(SESSIONS),
+            ),
+        )
+        .await?;
         Ok(Self {
-            xid: client.prepare("SELECT pg_current_xact_id()::text").await?,
-            lock_sessions: client.prepare(LOCK_SESSIONS).await?,
-            lock_runs: client.prepare(LOCK_RUNS).await?,
-            last_mail: client.prepare(LAST_MAIL).await?,
-            next_in_session: client.prepare(NEXT_IN_SESSION).await?,
-            notify: client.prepare(NOTIFY).await?,
-            give_back: client.prepare(GIVE_BACK).await?,
-            log: client.prepare(LOG).await?,
-            mail: client.prepare(DELETE_MAIL).await?,
-            closed: client.prepare(CLOSE_CALLS).await?,
-            opened: client.prepare(OPEN_CALLS).await?,
-            kept: client.prepare(KEEP).await?,
-            ended: client.prepare(END).await?,
-            calls: client
-                .prepare("DELETE FROM calls WHERE run = ANY($1)")
-                .await?,
-            messages: client.prepare(MESSAGES).await?,
-            sessions: client.prepare(SESSIONS).await?,
+            xid,
+            lock_sessions,
+            lock_runs,
+            last_mail,
+            next_in_session,
+            notify,
+            give_back,
+            log,
+            mail,
+            closed,
+            opened,
+            kept,
+            ended,
+            calls,
+            messages,
+            sessions,
         })
     }
 }

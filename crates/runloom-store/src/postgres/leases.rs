@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use runloom_core::ports::store::StoreResult;
 
-use super::pool::Pool;
+use super::error::Failure;
+use super::pool::{Pool, Session};
 
 /// Silence after which others may claim a worker's runs, unless the options say otherwise. Workers speak every two seconds and
 /// look for runs at least every five: a dead worker's runs are taken over within about ten.
@@ -61,32 +62,34 @@ impl Workers {
 
     /// A sign of life.
     pub(super) async fn tell(&self, pool: &Pool, worker: &str) -> StoreResult<()> {
-        let now = Instant::now();
-        pool.read(|session| async move {
-            session
-                .execute(
-                    "INSERT INTO workers (id, heartbeat_at) VALUES ($1, clock_timestamp())
-                     ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at",
-                    &[&worker],
-                )
-                .await
-        })
-        .await?;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.retain(|_, last| now.duration_since(*last) < FRESH);
-        told.insert(worker.to_owned(), now);
+        pool.read(|session| async move { hear(&session, worker).await })
+            .await?;
+        self.told(worker);
         Ok(())
     }
 
-    /// A sign of life, unless there was one just now: whoever takes a lease must be known to live.
-    pub(super) async fn introduce(&self, pool: &Pool, worker: &str) -> StoreResult<()> {
-        let is_fresh = {
-            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.get(worker).is_some_and(|last| last.elapsed() < FRESH)
-        };
-        if is_fresh {
-            return Ok(());
-        }
-        self.tell(pool, worker).await
+    /// True when there was a sign of life just now, so that a new lease needs none.
+    pub(super) fn is_fresh(&self, worker: &str) -> bool {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.get(worker).is_some_and(|last| last.elapsed() < FRESH)
     }
+
+    /// A sign of life is stored.
+    pub(super) fn told(&self, worker: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|_, last| last.elapsed() < FRESH);
+        told.insert(worker.to_owned(), Instant::now());
+    }
+}
+
+/// Writes a sign of life.
+pub(super) async fn hear(session: &Session, worker: &str) -> Result<(), Failure> {
+    session
+        .execute(
+            "INSERT INTO workers (id, heartbeat_at) VALUES ($1, clock_timestamp())
+             ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at",
+            &[&worker],
+        )
+        .await?;
+    Ok(())
 }

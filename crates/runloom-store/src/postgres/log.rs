@@ -9,7 +9,7 @@ use runloom_core::ports::store::{
 use super::claim::Taken;
 use super::error::Failure;
 use super::pool::Session;
-use super::{PostgresStore, claim, int, mail};
+use super::{PostgresStore, claim, int, leases, mail};
 
 /// Rows of the log that one query brings at most, so that a reader with a small cap does not load a long log.
 const PAGE: i64 = 256;
@@ -17,7 +17,6 @@ const PAGE: i64 = 256;
 #[async_trait]
 impl RunLog for PostgresStore {
     async fn claim(&self, run: RunNo, worker: &str, now: Millis) -> StoreResult<ClaimOutcome> {
-        self.workers.introduce(&self.pool, worker).await?;
         let Some(taken) = self.take(run, worker, now).await? else {
             return Ok(ClaimOutcome::NotNow);
         };
@@ -80,12 +79,17 @@ impl RunLog for PostgresStore {
 impl PostgresStore {
     async fn take(&self, run: RunNo, worker: &str, now: Millis) -> StoreResult<Option<Taken>> {
         let silence = self.workers.silence();
+        let is_fresh = self.workers.is_fresh(worker);
         let seen = std::sync::Mutex::new(None);
         let last = &seen;
         let taken = self
             .pool
             .transact("claim", |session| async move {
                 let taken = claim::take(&session, run, worker, now, silence).await?;
+                // After the judgement, or a worker that comes back would find its own old leases alive.
+                if taken.is_some() && !is_fresh {
+                    leases::hear(&session, worker).await?;
+                }
                 if let Ok(mut last) = last.lock() {
                     *last = taken.as_ref().map(|taken| taken.lease);
                 }
@@ -93,7 +97,12 @@ impl PostgresStore {
             })
             .await;
         match taken {
-            Ok(taken) => Ok(taken),
+            Ok(taken) => {
+                if taken.is_some() && !is_fresh {
+                    self.workers.told(worker);
+                }
+                Ok(taken)
+            }
             Err(failure) => {
                 // We may hold a lease that we know nothing of; a living worker would keep it for ever.
                 let lease = seen.into_inner().unwrap_or_default();

@@ -27,8 +27,10 @@ const PURGED_AT_ONCE: usize = 50;
 #[async_trait]
 impl Runs for PostgresStore {
     async fn create_run(&self, run: NewRun) -> StoreResult<Created> {
-        if let Some(start) = &run.start {
-            self.workers.introduce(&self.pool, &start.worker).await?;
+        if let Some(start) = &run.start
+            && !self.workers.is_fresh(&start.worker)
+        {
+            self.workers.tell(&self.pool, &start.worker).await?;
         }
         let new = &run;
         let created = self

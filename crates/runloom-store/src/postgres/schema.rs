@@ -42,6 +42,11 @@ pub(super) async fn version(client: &Client) -> Result<u32, OpenError> {
     if !there {
         return Ok(0);
     }
+    stored_version(client).await
+}
+
+/// The version that the table says.
+async fn stored_version(client: &Client) -> Result<u32, OpenError> {
     let row = client
         .query_one(
             "SELECT coalesce(max(version), 0), coalesce(bool_or(breaking) FILTER (WHERE version > $1), FALSE)
@@ -86,7 +91,7 @@ pub(super) async fn migrate(client: &mut Client) -> Result<u32, OpenError> {
         .execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
         .await
         .map_err(failed)?;
-    let from = version(transaction.client()).await?;
+    // The table is made before it is asked for: within a transaction the server may still believe that it is not there.
     transaction
         .batch_execute(
             "CREATE TABLE IF NOT EXISTS runloom_schema (
@@ -98,6 +103,7 @@ pub(super) async fn migrate(client: &mut Client) -> Result<u32, OpenError> {
         )
         .await
         .map_err(failed)?;
+    let from = stored_version(transaction.client()).await?;
     for (version, migration) in (1_i64..).zip(MIGRATIONS).skip(from as usize) {
         transaction
             .batch_execute(migration.sql)
