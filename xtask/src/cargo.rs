@@ -88,6 +88,19 @@ pub(crate) fn tests() -> anyhow::Result<Tally> {
     )
 }
 
+/// The store on PostgreSQL. The tests name the server they want when there is none.
+pub(crate) fn postgres() -> anyhow::Result<Tally> {
+    let target = ["--package", "runloom-store", "--test", "postgres"];
+    if has_subcommand("nextest")? {
+        let mut arguments = vec!["nextest", "run", "--no-fail-fast", "--retries=0"];
+        arguments.extend(target);
+        return counted(Closing::Nextest, &arguments);
+    }
+    let mut arguments = vec!["test", "--no-fail-fast"];
+    arguments.extend(target);
+    counted(Closing::Libtest, &arguments)
+}
+
 /// The documentation's examples, which nextest does not run.
 pub(crate) fn doctests() -> anyhow::Result<Tally> {
     counted(

@@ -47,6 +47,12 @@ const STAGES: &[Stage] = &[
         run: cargo::tests,
     },
     Stage {
+        name: "postgres",
+        what: "the store's contract, races and outages on PostgreSQL",
+        suites: &[Suite::Test],
+        run: cargo::postgres,
+    },
+    Stage {
         name: "doctests",
         what: "the examples in the documentation",
         suites: &[Suite::Test],
