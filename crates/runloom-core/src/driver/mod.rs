@@ -127,8 +127,16 @@ impl Driver {
                         TurnEnd::Stopped => return self.release().await,
                     }
                 }
-                Step::ResolveTools => self.resolve_tools().await,
+                Step::ResolveTools => {
+                    if let Some(left) = self.resolve_tools().await? {
+                        return Ok(left);
+                    }
+                }
                 Step::Execute(calls) => {
+                    // A call that the end of the process would cut off is better never begun: its outcome would be unknown.
+                    if self.stop.is_cancelled() {
+                        return self.release().await;
+                    }
                     if let Some(left) = self.execute(calls).await? {
                         return Ok(left);
                     }
