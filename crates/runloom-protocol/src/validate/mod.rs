@@ -25,6 +25,8 @@ use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
 use fields::Fields;
 use issues::{Issues, Path};
 
+pub use tool_result::is_attachment_type;
+
 /// Checks the body of `POST /agent-runs`.
 ///
 /// # Errors
