@@ -88,6 +88,20 @@ pub(crate) fn tests() -> anyhow::Result<Tally> {
     )
 }
 
+/// The tests that talk to services, which the others do without. They say where they looked when one is not there.
+pub(crate) fn services() -> anyhow::Result<Tally> {
+    let target = ["--package", "runloom-fabric", "--test", "services"];
+    let (closing, how) = if has_subcommand("nextest")? {
+        (
+            Closing::Nextest,
+            &["nextest", "run", "--no-fail-fast", "--retries=0"][..],
+        )
+    } else {
+        (Closing::Libtest, &["test", "--no-fail-fast"][..])
+    };
+    counted(closing, &[how, &target].concat())
+}
+
 /// The documentation's examples, which nextest does not run.
 pub(crate) fn doctests() -> anyhow::Result<Tally> {
     counted(
