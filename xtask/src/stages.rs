@@ -59,6 +59,12 @@ const STAGES: &[Stage] = &[
         run: cargo::doctests,
     },
     Stage {
+        name: "services",
+        what: "the queue and the bus against a RabbitMQ and a Valkey or Redis that run here",
+        suites: &[Suite::Test],
+        run: cargo::services,
+    },
+    Stage {
         name: "interop-0.11",
         what: "mantyx-sdk 0.11.0 from PyPI against the real server",
         suites: &[Suite::Test],
