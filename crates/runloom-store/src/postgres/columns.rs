@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::error::Error;
 
-use runloom_core::ports::store::{KeyUsage, Millis};
+use runloom_core::ports::store::{DocumentKind, KeyUsage, Millis};
 use runloom_protocol::id::{KeyId, RunId, SessionId};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use serde::Serialize;
@@ -108,6 +108,7 @@ words!(
     SessionId: SessionId::parse,
     KeyId: KeyId::parse,
     KeyUsage: parse_usage,
+    DocumentKind: DocumentKind::parse,
 );
 
 /// The word of a key's use.

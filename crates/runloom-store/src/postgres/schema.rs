@@ -18,11 +18,18 @@ struct Migration {
 }
 
 /// The version of a database is how many of these it has seen. Only ever appended to.
-const MIGRATIONS: &[Migration] = &[Migration {
-    name: "0001_init",
-    sql: include_str!("migrations/0001_init.sql"),
-    breaking: true,
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        name: "0001_init",
+        sql: include_str!("migrations/0001_init.sql"),
+        breaking: true,
+    },
+    Migration {
+        name: "0002_documents",
+        sql: include_str!("migrations/0002_documents.sql"),
+        breaking: false,
+    },
+];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.
 const LOCK: i64 = 0x72_75_6e_6c_6f_6f_6d;
