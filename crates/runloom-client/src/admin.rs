@@ -18,6 +18,7 @@ pub struct AdminClient {
 #[serde(rename_all = "camelCase")]
 pub struct CreateWorkspace {
     /// `^[a-z0-9][a-z0-9-]{0,62}$`.
+    #[serde(skip)]
     pub slug: String,
     /// For people; the slug when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,10 +125,10 @@ impl AdminClient {
     /// # Errors
     /// A refusal, or the server is away.
     pub async fn create_workspace(&self, workspace: &CreateWorkspace) -> Result<WorkspaceInfo> {
-        let url = self.transport.url(["api", "admin", "workspaces"]);
-        self.transport
-            .json(Call::post(url, workspace, Repeat::Harmless)?)
-            .await
+        let path = ["api", "admin", "v1", "workspaces", &workspace.slug];
+        let call = Call::post(self.transport.url(path), workspace, Repeat::Harmless)?;
+        let method = Method::PUT;
+        self.transport.json(Call { method, ..call }).await
     }
 
     /// All workspaces, by slug.
@@ -139,7 +140,7 @@ impl AdminClient {
         struct Page {
             workspaces: Vec<WorkspaceInfo>,
         }
-        let url = self.transport.url(["api", "admin", "workspaces"]);
+        let url = self.transport.url(["api", "admin", "v1", "workspaces"]);
         let page: Page = self.transport.json(Call::get(url)).await?;
         Ok(page.workspaces)
     }
@@ -182,7 +183,7 @@ impl AdminClient {
     }
 
     fn keys_url(&self, workspace: &str, key: Option<&str>) -> reqwest::Url {
-        let segments = ["api", "admin", "workspaces", workspace, "keys"];
+        let segments = ["api", "admin", "v1", "workspaces", workspace, "keys"];
         self.transport.url(segments.into_iter().chain(key))
     }
 }

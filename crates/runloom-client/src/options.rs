@@ -17,8 +17,10 @@ pub struct Options {
     pub max_frame_bytes: usize,
     /// Local tools that run at the same time. Default 8.
     pub concurrent_tools: usize,
-    /// How requests are repeated, and streams opened again.
+    /// How requests are repeated.
     pub retry: RetryPolicy,
+    /// How streams are opened again: more patiently, for a server that restarts keeps its runs.
+    pub reconnect: RetryPolicy,
     /// Whether `HTTP_PROXY` and `HTTPS_PROXY` are followed. Default no: the server is usually near.
     pub system_proxy: bool,
 }
@@ -33,6 +35,10 @@ impl Default for Options {
             max_frame_bytes: 16 * 1024 * 1024,
             concurrent_tools: 8,
             retry: RetryPolicy::default(),
+            reconnect: RetryPolicy {
+                max_retries: 12,
+                ..RetryPolicy::default()
+            },
             system_proxy: false,
         }
     }

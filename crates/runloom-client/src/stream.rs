@@ -98,7 +98,7 @@ impl RunStream {
     /// Opens the connection. A clean close is answered at once, as the protocol wishes, but not for ever: every opening counts
     /// until an event arrives, and from the second on it waits.
     async fn open(&mut self) -> Result<()> {
-        let policy = self.transport.options.retry;
+        let policy = self.transport.options.reconnect;
         if self.fruitless > policy.max_retries {
             self.ended = true;
             return Err(Error::Protocol(format!(
@@ -123,7 +123,7 @@ impl RunStream {
 
     async fn back_off(&mut self, error: Error) -> Result<()> {
         self.connection = None;
-        let policy = self.transport.options.retry;
+        let policy = self.transport.options.reconnect;
         if self.fruitless >= policy.max_retries {
             self.ended = true;
             return Err(error);

@@ -14,6 +14,7 @@ pub mod crash;
 pub mod driver;
 pub mod error;
 pub mod hub;
+pub mod listener;
 pub mod planner;
 pub mod ports;
 pub mod run;

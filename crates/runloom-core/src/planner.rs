@@ -155,10 +155,7 @@ impl Planner {
             Some(output) => {
                 let schema = Value::Object(output.schema.clone());
                 let validator = self.schemas.compile(&schema).map_err(|error| {
-                    Error::invalid(
-                        format!("outputSchema.schema{}", error.path),
-                        error.message.clone(),
-                    )
+                    Error::invalid(format!("outputSchema.schema{}", error.path), error.message)
                 })?;
                 Some((Arc::new(output.clone()), validator))
             }

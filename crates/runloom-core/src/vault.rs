@@ -149,7 +149,7 @@ mod tests {
     fn a_text_that_was_never_sealed_or_was_changed_is_refused() {
         let vault = Vault::new(b"master");
         let sealed = vault.seal("p", "x").unwrap();
-        let mut changed = sealed.clone();
+        let mut changed = sealed;
         let last = changed.pop().unwrap();
         changed.push(if last == '0' { '1' } else { '0' });
         for text in [

@@ -7,6 +7,7 @@ use runloom_core::ports::model::ModelError;
 use runloom_protocol::outcome::{ErrorClass, finish_reason};
 use serde_json::Value;
 
+use crate::retry_after::{self, header};
 use crate::settings::Secret;
 
 /// Upper bound of a message for people, in bytes.
@@ -14,9 +15,6 @@ const MAX_MESSAGE_BYTES: usize = 2_000;
 
 /// Upper bound of a provider's own code, in bytes.
 const MAX_CODE_BYTES: usize = 120;
-
-/// Longer hints are not believed: a run does not wait for an hour.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 
 /// What a provider says about a failure, in no vendor's shape.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -72,7 +70,7 @@ impl ErrorBody {
                 .chain(words_of(inner, &["code", "type", "status", "__type"]))
                 .collect(),
             status: inner.get("code").and_then(status_of),
-            retry_after: retry_info(inner),
+            retry_after: retry_after::of_body(inner),
         }
     }
 
@@ -92,7 +90,7 @@ pub(crate) fn from_response(status: u16, headers: &HeaderMap, body: &[u8]) -> Mo
             .push(kind.split([':', ',']).next().unwrap_or(kind).to_owned());
     }
     let mut error = classified(Some(status), parsed);
-    error.retry_after = retry_after(headers, SystemTime::now()).or(error.retry_after);
+    error.retry_after = retry_after::of_headers(headers, SystemTime::now()).or(error.retry_after);
     if header(headers, "x-should-retry") == Some("false") {
         error.retryable = false;
     }
@@ -361,84 +359,6 @@ fn status_of(code: &Value) -> Option<u16> {
         _ => return None,
     };
     (400..600).contains(&status).then_some(status)
-}
-
-/// Google's `details: [{"@type": "…RetryInfo", "retryDelay": "3.5s"}]`.
-fn retry_info(error: &Value) -> Option<Duration> {
-    let details = error.get("details")?.as_array()?;
-    let delay = details
-        .iter()
-        .find_map(|detail| detail.get("retryDelay")?.as_str())?;
-    seconds(delay.strip_suffix('s')?)
-}
-
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let after = header(headers, "retry-after-ms")
-        .and_then(|text| seconds(text).map(|milliseconds| milliseconds / 1_000))
-        .or_else(|| header(headers, "retry-after").and_then(|text| seconds_or_date(text, now)))
-        .or_else(|| reset_of_exhausted(headers, now))?;
-    Some(after.min(MAX_RETRY_AFTER))
-}
-
-fn seconds_or_date(text: &str, now: SystemTime) -> Option<Duration> {
-    seconds(text).or_else(|| {
-        let at = httpdate::parse_http_date(text).ok()?;
-        Some(at.duration_since(now).unwrap_or_default())
-    })
-}
-
-/// `x-ratelimit-reset*`: only the windows whose `remaining` is zero tell when to come back; a plain
-/// `x-ratelimit-reset` is a Unix time or a number of seconds.
-fn reset_of_exhausted(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    ["requests", "tokens"]
-        .iter()
-        .filter(|window| header(headers, &format!("x-ratelimit-remaining-{window}")) == Some("0"))
-        .filter_map(|window| header(headers, &format!("x-ratelimit-reset-{window}")))
-        .filter_map(span)
-        .max()
-        .or_else(|| {
-            let reset = seconds(header(headers, "x-ratelimit-reset")?)?;
-            let epoch = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-            // Some gateways give milliseconds since the epoch, some seconds, some seconds from now.
-            Some(match reset.as_secs() {
-                0..1_000_000_000 => reset,
-                1_000_000_000..100_000_000_000 => reset.saturating_sub(epoch),
-                _ => (reset / 1_000).saturating_sub(epoch),
-            })
-        })
-}
-
-/// OpenAI's spans: `1s`, `6m0s`, `250ms`, `1h2m3.5s`.
-fn span(text: &str) -> Option<Duration> {
-    let mut total = Duration::ZERO;
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| c.is_ascii_alphabetic())?;
-        let amount = seconds(&rest[..digits])?;
-        rest = &rest[digits..];
-        let unit_end = rest
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(rest.len());
-        total = total.checked_add(match &rest[..unit_end] {
-            "ms" => amount / 1_000,
-            "s" => amount,
-            "m" => amount.checked_mul(60)?,
-            "h" => amount.checked_mul(3_600)?,
-            "d" => amount.checked_mul(86_400)?,
-            _ => return None,
-        })?;
-        rest = &rest[unit_end..];
-    }
-    Some(total)
-}
-
-fn seconds(text: &str) -> Option<Duration> {
-    let seconds: f64 = text.trim().parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
 }
 
 fn capped(text: &str, limit: usize) -> String {

@@ -1,20 +1,4 @@
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-
 use super::*;
-
-type Headers<'a> = &'a [(&'a str, &'a str)];
-
-fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
-    pairs
-        .iter()
-        .map(|(name, value)| {
-            (
-                HeaderName::from_bytes(name.as_bytes()).unwrap(),
-                HeaderValue::from_str(value).unwrap(),
-            )
-        })
-        .collect()
-}
 
 fn error(status: u16, body: &str) -> ModelError {
     from_response(status, &HeaderMap::new(), body.as_bytes())
@@ -154,51 +138,6 @@ fn failures_inside_a_stream_are_classified_by_their_words() {
 }
 
 #[test]
-fn hints_to_come_back_are_read_in_every_form() {
-    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    let date = httpdate::fmt_http_date(now + Duration::from_secs(90));
-    let table: &[(Headers<'_>, Option<u64>)] = &[
-        (&[("retry-after", "2")], Some(2_000)),
-        (&[("retry-after", "0.5")], Some(500)),
-        (&[("retry-after", &date)], Some(90_000)),
-        (
-            &[("retry-after-ms", "250"), ("retry-after", "9")],
-            Some(250),
-        ),
-        (
-            &[
-                ("x-ratelimit-remaining-tokens", "0"),
-                ("x-ratelimit-reset-tokens", "6m0.5s"),
-            ],
-            Some(360_500),
-        ),
-        (
-            &[
-                ("x-ratelimit-remaining-tokens", "9"),
-                ("x-ratelimit-reset-tokens", "6m0s"),
-            ],
-            None,
-        ),
-        (&[("x-ratelimit-reset", "1700000030")], Some(30_000)),
-        (&[("x-ratelimit-reset", "1700000030000")], Some(30_000)),
-        (&[("x-ratelimit-reset", "7")], Some(7_000)),
-        (&[("retry-after", "99999999")], Some(3_600_000)),
-        (&[("retry-after", "-1")], None),
-        (&[("retry-after", "soon")], None),
-        (&[], None),
-    ];
-    for (pairs, wanted) in table {
-        let found = retry_after(&headers(pairs), now);
-        assert_eq!(found, wanted.map(Duration::from_millis), "{pairs:?}");
-    }
-    let google = r#"{"error":{"code":429,"message":"q","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x/RetryInfo","retryDelay":"3.5s"}]}}"#;
-    assert_eq!(
-        error(429, google).retry_after,
-        Some(Duration::from_millis(3_500))
-    );
-}
-
-#[test]
 fn keys_never_reach_a_message() {
     let mut error = error(
         401,
@@ -234,5 +173,14 @@ fn a_bad_key_at_google_is_told_from_a_bad_request_by_its_reason() {
     assert_eq!(
         (error.class, error.api_code.as_deref()),
         (ErrorClass::Auth, Some("API_KEY_INVALID"))
+    );
+}
+
+#[test]
+fn a_hint_inside_the_body_is_read() {
+    let google = r#"{"error":{"code":429,"message":"q","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x/RetryInfo","retryDelay":"3.5s"}]}}"#;
+    assert_eq!(
+        error(429, google).retry_after,
+        Some(Duration::from_millis(3_500))
     );
 }

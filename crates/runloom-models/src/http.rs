@@ -1,20 +1,19 @@
 //! The HTTP of every adapter: shared connections, deadlines, error bodies, and the answer as a stream of events.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Proxy, Response, redirect};
+use reqwest::{Client, Response};
 use runloom_core::ports::model::{ModelError, ModelEvent, ModelStream};
 use runloom_protocol::outcome::ErrorClass;
-use rustls::crypto::CryptoProvider;
 use tokio::time::{Instant, timeout_at};
 
+use crate::clients;
 use crate::decode::{Decoding, Framing, StreamDecoder};
 use crate::error;
 use crate::settings::{OpenError, ProviderSettings, Secret, Timeouts};
@@ -24,19 +23,6 @@ const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 /// How long an error's body may take: the status alone is worth more than a long wait.
 const ERROR_BODY_WAIT: Duration = Duration::from_secs(5);
-
-/// How many clients are kept: one per proxy and connect timeout in use.
-const MAX_CLIENTS: usize = 64;
-
-/// Connections are shared by all models of a process that connect in the same way: opening a model is cheap, and a
-/// second run finds a warm connection.
-static CLIENTS: LazyLock<Mutex<HashMap<ClientKey, Client>>> = LazyLock::new(Mutex::default);
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct ClientKey {
-    proxy: Option<String>,
-    connect_ms: u64,
-}
 
 /// One POST.
 pub(crate) struct HttpCall {
@@ -84,7 +70,7 @@ impl Http {
             secrets.push(value.rsplit(' ').next().unwrap_or(value).into());
         }
         Ok(Self {
-            client: shared_client(provider)?,
+            client: clients::shared(provider)?,
             timeouts: provider.timeouts,
             headers,
             secrets,
@@ -183,48 +169,6 @@ pub(crate) fn secret_header(
         })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn shared_client(provider: &ProviderSettings) -> Result<Client, OpenError> {
-    let key = ClientKey {
-        proxy: provider.proxy.clone(),
-        connect_ms: provider.timeouts.connect_ms,
-    };
-    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(client) = clients.get(&key) {
-        return Ok(client.clone());
-    }
-    let client = build_client(provider, &key)?;
-    if clients.len() >= MAX_CLIENTS {
-        // Models that are open keep their own handle; only the sharing starts anew.
-        clients.clear();
-    }
-    clients.insert(key, client.clone());
-    Ok(client)
-}
-
-fn build_client(provider: &ProviderSettings, key: &ClientKey) -> Result<Client, OpenError> {
-    if CryptoProvider::get_default().is_none() {
-        // The binary installs it at start; a library user or a test may not have. Losing a race here is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-    let mut builder = Client::builder()
-        .redirect(redirect::Policy::none())
-        .referer(false)
-        .no_proxy()
-        .connect_timeout(Duration::from_millis(key.connect_ms))
-        .pool_idle_timeout(Duration::from_secs(90))
-        .pool_max_idle_per_host(64)
-        .tcp_keepalive(Duration::from_secs(30))
-        .user_agent(concat!("runloom/", env!("CARGO_PKG_VERSION")));
-    if let Some(proxy) = &key.proxy {
-        let proxy = Proxy::all(proxy)
-            .map_err(|_| provider.invalid("`proxy` is not a proxy's URL".to_owned()))?;
-        builder = builder.proxy(proxy);
-    }
-    builder
-        .build()
-        .map_err(|failure| provider.invalid(format!("no HTTP client can be built: {failure}")))
 }
 
 fn is_json(response: &Response) -> bool {

@@ -3,8 +3,8 @@
 //! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
 //!
 //! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `http` (deadlines,
-//! error bodies), `error` (classification), `structured` (output schemas, the hidden tool), `tools`, then one folder per
-//! API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
+//! error bodies) on `clients`, `error` and `retry_after` (classification), `structured` (output schemas) and `tools`; then
+//! one folder per API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
 //! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder).
 //!
 //! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that ends
@@ -12,9 +12,11 @@
 
 pub mod settings;
 
+mod clients;
 mod decode;
 mod error;
 mod http;
+mod retry_after;
 mod sse;
 mod structured;
 mod tools;

@@ -1,3 +1,64 @@
 //! The Runloom server and command line.
+//!
+//! Not here: the product. This crate reads the configuration, puts the parts together and speaks with people.
+//!
+//! Reading order: [`config`] (what can be set), [`app`] (the parts put together: [`app::App`]), `cli` and `commands` (one file
+//! per command), `connect` and `data_dir` (how client commands find a server), `output` (the only place that prints), `exit`
+//! (exit codes), `shutdown`, `telemetry`.
+
 pub mod app;
+mod cli;
+mod commands;
 pub mod config;
+mod connect;
+mod data_dir;
+mod exit;
+mod output;
+mod render;
+mod shutdown;
+mod telemetry;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::exit::{Exit, Failure};
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are no failure; a reader who left is none either.
+            let _ = error.print();
+            return if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Ok
+            }
+            .into();
+        }
+    };
+    // A second installation would only say that there is one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let ended = match runtime {
+        Ok(runtime) => runtime.block_on(commands::dispatch(cli.command)),
+        Err(error) => Err(Failure::new(
+            Exit::Failure,
+            format!("cannot start: {error}"),
+        )),
+    };
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if let Some(message) = &failure.message {
+                output::error(message);
+            }
+            failure.exit.into()
+        }
+    }
+}

@@ -95,12 +95,14 @@ impl Server {
 
     /// A client whose retries do not wait.
     pub(crate) fn client(&self) -> Client {
+        let at_once = RetryPolicy {
+            max_retries: 4,
+            first_delay: Duration::ZERO,
+            max_delay: Duration::ZERO,
+        };
         let options = Options {
-            retry: RetryPolicy {
-                max_retries: 4,
-                first_delay: Duration::ZERO,
-                max_delay: Duration::ZERO,
-            },
+            retry: at_once,
+            reconnect: at_once,
             ..Options::default()
         };
         Client::with_options(&self.url, "mantyx_test", "acme", options).unwrap()

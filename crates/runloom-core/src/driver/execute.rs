@@ -77,7 +77,7 @@ impl Driver {
                     }
                     Some(TurnInterrupt::Cancel(receipt)) => {
                         cancel.cancel();
-                        return self.cancel(self.with_running(receipt), Spent::default()).await.map(Some);
+                        return self.cancel(self.with_running(*receipt), Spent::default()).await.map(Some);
                     }
                 },
             }

@@ -28,6 +28,7 @@ use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 pub(crate) use journal::{Abandon, Journal};
 pub use mailbox::Doorbell;
 use mailbox::Mailbox;
+pub(crate) use mailbox::fold;
 use turn::TurnEnd;
 
 /// Claims without anything written after which a run is given up: it kills its workers.
@@ -390,7 +391,7 @@ impl Driver {
             .unwrap_or(0);
         let mut state = RunState::new(plan);
         for entry in &claim.log {
-            mailbox::fold(&mut state, entry);
+            fold(&mut state, entry);
         }
         let mut journal = Journal::new(
             Arc::clone(&store),

@@ -64,7 +64,7 @@ enum Attempt {
 }
 
 pub(super) enum TurnInterrupt {
-    Cancel(RunCancelled),
+    Cancel(Box<RunCancelled>),
     Stop,
     OutOfTime,
 }
@@ -82,7 +82,7 @@ impl Driver {
                 }
                 Attempt::Interrupted(progress, TurnInterrupt::Cancel(mut receipt)) => {
                     receipt.interrupted.insert(0, "model".to_owned());
-                    return Ok(TurnEnd::Cancelled(receipt, progress.spent()));
+                    return Ok(TurnEnd::Cancelled(*receipt, progress.spent()));
                 }
                 Attempt::Interrupted(_, TurnInterrupt::Stop) => return Ok(TurnEnd::Stopped),
                 Attempt::Interrupted(progress, TurnInterrupt::OutOfTime) => {
@@ -104,7 +104,7 @@ impl Driver {
                     if let Some(interrupt) = self.pause(pause).await? {
                         return Ok(match interrupt {
                             TurnInterrupt::Cancel(receipt) => {
-                                TurnEnd::Cancelled(receipt, progress.spent())
+                                TurnEnd::Cancelled(*receipt, progress.spent())
                             }
                             TurnInterrupt::Stop => TurnEnd::Stopped,
                             TurnInterrupt::OutOfTime => {
@@ -329,7 +329,9 @@ impl Driver {
             () = out_of_time => return Ok(Some(TurnInterrupt::OutOfTime)),
         }
         let mail = self.mailbox.take(&self.kill).await?.unwrap_or_default();
-        Ok(self.accept(mail)?.map(TurnInterrupt::Cancel))
+        Ok(self
+            .accept(mail)?
+            .map(|receipt| TurnInterrupt::Cancel(Box::new(receipt))))
     }
 
     /// Waits before a retry.

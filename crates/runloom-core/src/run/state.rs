@@ -51,9 +51,10 @@ pub struct RunState {
     /// Malformed function calls that were given back.
     pub(super) malformed: u32,
     pub(super) guards: Guards,
-    message: Option<AssistantMessage>,
+    /// A turn whose note has not been folded yet.
+    pub(super) message: Option<AssistantMessage>,
     /// Whole outputs whose `tool_result` follows.
-    outputs: HashMap<String, String>,
+    pub(super) outputs: HashMap<String, String>,
 }
 
 /// A turn that called no tools.

@@ -11,6 +11,7 @@ mod view;
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Catalog;
@@ -18,6 +19,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::hub::Hub;
 use crate::planner::Planner;
+use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Delivery, RunNo, Store};
 use crate::ports::tools::ToolHost;
@@ -37,6 +39,8 @@ pub struct ServiceParts {
     pub store: Arc<dyn Store>,
     /// Where runs are offered to workers.
     pub queue: Arc<dyn Queue>,
+    /// How other processes are told.
+    pub bus: Arc<dyn Bus>,
     /// Live tails.
     pub hub: Arc<Hub>,
     /// Makes plans.
@@ -167,9 +171,30 @@ impl Service {
         Ok(())
     }
 
+    /// Carries `work` to its end even when the caller goes away in the middle, as the request of a client that hangs up does:
+    /// what was made durable must also be acted upon.
+    async fn see_through<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let Some(worker) = &self.parts.worker else {
+            return work.await;
+        };
+        let (reply, answer) = oneshot::channel();
+        worker.tasks().spawn("see a request through", async move {
+            // Nobody listens any more when the caller has gone.
+            let _ = reply.send(work.await);
+        });
+        answer
+            .await
+            .unwrap_or_else(|gone| Err(Error::internal(gone)))
+    }
+}
+
+impl ServiceParts {
     /// Offers a run to the workers.
     fn offer(&self, run: RunNo) {
-        self.parts.queue.push(Job {
+        self.queue.push(Job {
             run,
             workspace: None,
         });
@@ -177,9 +202,10 @@ impl Service {
 
     /// Tells whoever is concerned that there is mail.
     fn notify(&self, delivery: Delivery) {
-        match (&self.parts.worker, delivery) {
+        match (&self.worker, delivery) {
             (Some(worker), delivery) => worker.notify(delivery),
-            (None, Delivery::Owner(run) | Delivery::Queue(run)) => self.offer(run),
+            (None, Delivery::Owner(run)) => self.bus.announce(Signal::Mail(run)),
+            (None, Delivery::Queue(run)) => self.offer(run),
         }
     }
 }

@@ -9,13 +9,13 @@ use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
 use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, Role, SubmitToolResult};
 
 use super::auth::Caller;
-use super::{EventStream, PageRequest, Service, cut_page, view};
+use super::{EventStream, PageRequest, Service, ServiceParts, cut_page, view};
 use crate::error::{Error, Result};
 use crate::hub::subscribe;
 use crate::planner::{Planned, StoredRun};
 use crate::ports::store::{
     Cancelled, Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, RunFilter,
-    RunRow, StartNow, ToolDelivery,
+    RunRow, StartNow, ToolDelivery, WorkspaceNo,
 };
 use crate::worker::Place;
 
@@ -57,27 +57,34 @@ impl Service {
                 chunk: chunk.clone(),
             });
         let new = self.new_run(caller, &id, &stored, idempotency, start)?;
-        let now = new.created_at;
-        match self.parts.store.create_run(new).await? {
-            Created::New {
-                run,
-                lease: Some(lease),
-                ..
-            } => {
-                let claim = first_claim(caller, &id, lease, chunk, now);
-                self.begin(place, claim, planned, stored.messages, run);
-            }
-            Created::New {
-                run,
-                blocked: false,
-                ..
-            } => self.offer(run),
-            Created::New { .. } => {}
-            Created::Replayed(first) => return Ok(accepted(caller, &first)),
-            Created::KeyReused => return Err(Error::IdempotencyKeyReused),
-            Created::NoSession => return Err(Error::NotFound { what: "session" }),
-            Created::SessionEnded => return Err(Error::SessionEnded),
-        }
+        let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
+        // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
+        let id = self
+            .see_through(async move {
+                let now = new.created_at;
+                match parts.store.create_run(new).await? {
+                    Created::New {
+                        run,
+                        lease: Some(lease),
+                        ..
+                    } => {
+                        let claim = first_claim(workspace, &id, lease, chunk, now);
+                        parts.begin(place, claim, planned, stored.messages, run);
+                    }
+                    Created::New {
+                        run,
+                        blocked: false,
+                        ..
+                    } => parts.offer(run),
+                    Created::New { .. } => {}
+                    Created::Replayed(first) => return Ok(first),
+                    Created::KeyReused => return Err(Error::IdempotencyKeyReused),
+                    Created::NoSession => return Err(Error::NotFound { what: "session" }),
+                    Created::SessionEnded => return Err(Error::SessionEnded),
+                }
+                Ok(id)
+            })
+            .await?;
         Ok(accepted(caller, &id))
     }
 
@@ -196,22 +203,25 @@ impl Service {
     ) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
         let (workspace, now) = (caller.workspace.no, self.clock.now());
-        let delivered = self
-            .parts
-            .store
-            .deliver_tool_result(workspace, &run, &answer, idempotency.as_ref(), now)
-            .await?;
-        match delivered {
-            ToolDelivery::Accepted(delivery) => {
-                self.notify(delivery);
-                Ok(())
+        let parts = self.parts.clone();
+        self.see_through(async move {
+            let delivered = parts
+                .store
+                .deliver_tool_result(workspace, &run, &answer, idempotency.as_ref(), now)
+                .await?;
+            match delivered {
+                ToolDelivery::Accepted(delivery) => {
+                    parts.notify(delivery);
+                    Ok(())
+                }
+                ToolDelivery::Replayed | ToolDelivery::Ignored => Ok(()),
+                ToolDelivery::KeyReused => Err(Error::IdempotencyKeyReused),
+                ToolDelivery::Terminal => Err(Error::RunTerminal),
+                ToolDelivery::UnknownCall => Err(Error::UnknownToolUse),
+                ToolDelivery::UnknownRun => Err(Error::NotFound { what: "run" }),
             }
-            ToolDelivery::Replayed | ToolDelivery::Ignored => Ok(()),
-            ToolDelivery::KeyReused => Err(Error::IdempotencyKeyReused),
-            ToolDelivery::Terminal => Err(Error::RunTerminal),
-            ToolDelivery::UnknownCall => Err(Error::UnknownToolUse),
-            ToolDelivery::UnknownRun => Err(Error::NotFound { what: "run" }),
-        }
+        })
+        .await
     }
 
     /// Asks a run to stop. A run that has ended stays as it is.
@@ -220,19 +230,18 @@ impl Service {
     /// When the workspace has no such run.
     pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
-        match self
-            .parts
-            .store
-            .cancel_run(caller.workspace.no, &run, "user", self.clock.now())
-            .await?
-        {
-            Cancelled::Accepted(delivery) => {
-                self.notify(delivery);
-                Ok(())
+        let (parts, workspace, now) = (self.parts.clone(), caller.workspace.no, self.clock.now());
+        self.see_through(async move {
+            match parts.store.cancel_run(workspace, &run, "user", now).await? {
+                Cancelled::Accepted(delivery) => {
+                    parts.notify(delivery);
+                    Ok(())
+                }
+                Cancelled::Nothing => Ok(()),
+                Cancelled::UnknownRun => Err(Error::NotFound { what: "run" }),
             }
-            Cancelled::Nothing => Ok(()),
-            Cancelled::UnknownRun => Err(Error::NotFound { what: "run" }),
-        }
+        })
+        .await
     }
 
     pub(super) async fn run_row(&self, caller: &Caller, id: &str) -> Result<RunRow> {
@@ -303,7 +312,10 @@ impl Service {
             start,
         })
     }
+}
 
+impl ServiceParts {
+    /// Hands a run that was created with its lease to the worker.
     fn begin(
         &self,
         place: Option<Place>,
@@ -313,11 +325,11 @@ impl Service {
         run: crate::ports::store::RunNo,
     ) {
         // A subscriber may come before the driver's first word: it must find the run in the hub.
-        let live = self.parts.hub.open(&claim.id, run, claim.workspace);
+        let live = self.hub.open(&claim.id, run, claim.workspace);
         for entry in &claim.log {
             live.publish(entry.chunk.clone());
         }
-        if let (Some(place), Some(worker)) = (place, &self.parts.worker) {
+        if let (Some(place), Some(worker)) = (place, &self.worker) {
             worker.begin(place, claim, planned, request, live);
         }
     }
@@ -348,11 +360,17 @@ fn started_chunk() -> Result<Chunk> {
 }
 
 /// The claim of a run that was created with its lease: what the store would answer, without asking it.
-fn first_claim(caller: &Caller, id: &RunId, lease: Lease, chunk: Chunk, now: Millis) -> Claim {
+fn first_claim(
+    workspace: WorkspaceNo,
+    id: &RunId,
+    lease: Lease,
+    chunk: Chunk,
+    now: Millis,
+) -> Claim {
     Claim {
         lease,
         id: id.clone(),
-        workspace: caller.workspace.no,
+        workspace,
         session: None,
         spec: String::new(),
         history: Vec::new(),

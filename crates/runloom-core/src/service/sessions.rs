@@ -108,7 +108,7 @@ impl Service {
         match self.parts.store.create_run(new).await? {
             Created::New { run, blocked, .. } => {
                 if !blocked {
-                    self.offer(run);
+                    self.parts.offer(run);
                 }
                 Ok(accepted(caller, &run_id))
             }
@@ -125,20 +125,18 @@ impl Service {
     /// When the workspace has no such session.
     pub async fn end_session(&self, caller: &Caller, id: &str) -> Result<()> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
-        match self
-            .parts
-            .store
-            .end_session(caller.workspace.no, &session, self.clock.now())
-            .await?
-        {
-            Ended::Ended(deliveries) => {
-                deliveries
-                    .into_iter()
-                    .for_each(|delivery| self.notify(delivery));
-                Ok(())
+        let (parts, workspace, now) = (self.parts.clone(), caller.workspace.no, self.clock.now());
+        self.see_through(async move {
+            match parts.store.end_session(workspace, &session, now).await? {
+                Ended::Ended(deliveries) => {
+                    let told = deliveries.into_iter();
+                    told.for_each(|delivery| parts.notify(delivery));
+                    Ok(())
+                }
+                Ended::UnknownSession => Err(Error::NotFound { what: "session" }),
             }
-            Ended::UnknownSession => Err(Error::NotFound { what: "session" }),
-        }
+        })
+        .await
     }
 
     /// Sessions of the workspace, newest first.

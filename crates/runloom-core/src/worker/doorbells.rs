@@ -73,6 +73,14 @@ impl Doorbells {
         }
     }
 
+    /// Rings everywhere.
+    pub(super) fn ring_all(&self) {
+        self.lock()
+            .entries
+            .values()
+            .for_each(|entry| entry.doorbell.ring());
+    }
+
     /// True when the run is driven here.
     pub(super) fn is_driven(&self, run: RunNo) -> bool {
         self.lock().entries.contains_key(&run)

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::driver::{Doorbell, Driver, DriverSettings, Left, Start};
 use crate::hub::{Hub, LiveRun};
 use crate::planner::{Planned, Planner, StoredRun};
+use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{
     Batch, Chunk, Claim, ClaimOutcome, Delivery, Lease, MailNo, Millis, Next, RunNo, Store,
@@ -42,6 +43,8 @@ pub struct WorkerParts {
     pub store: Arc<dyn Store>,
     /// Where jobs come from.
     pub queue: Arc<dyn Queue>,
+    /// How other processes are told.
+    pub bus: Arc<dyn Bus>,
     /// Where chunks are shown.
     pub hub: Arc<Hub>,
     /// Makes plans.
@@ -112,6 +115,11 @@ impl Worker {
         &self.id
     }
 
+    /// Where this worker's tasks are spawned.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.parts.tasks
+    }
+
     /// Runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
@@ -156,11 +164,30 @@ impl Worker {
         });
     }
 
+    /// There may be mail for this run, if it is driven here.
+    pub fn ring(&self, run: RunNo) {
+        self.doorbells.ring(run);
+    }
+
+    /// There may be mail for every run that is driven here.
+    pub fn ring_all(&self) {
+        self.doorbells.ring_all();
+    }
+
+    /// There may be runs that want a worker.
+    pub fn look(&self) {
+        self.sweep.notify_one();
+    }
+
     /// Tells whoever is concerned that there is mail.
     pub fn notify(&self, delivery: Delivery) {
         match delivery {
             Delivery::Owner(run) if self.doorbells.ring(run) => {}
-            Delivery::Owner(run) | Delivery::Queue(run) => self.offer(run),
+            Delivery::Owner(run) => {
+                self.parts.bus.announce(Signal::Mail(run));
+                self.offer(run);
+            }
+            Delivery::Queue(run) => self.offer(run),
         }
     }
 

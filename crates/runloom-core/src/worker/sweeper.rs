@@ -11,6 +11,8 @@ use crate::ports::store::Millis;
 
 /// Longest time between two sweeps: what a lost message can cost.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// The same where other processes deliver mail and offer runs.
+const SWEEP_SHARED: Duration = Duration::from_secs(2);
 /// Shortest time between two sweeps: after one that found a full page, or while a due run finds no free place.
 const SWEEP_ON: Duration = Duration::from_millis(50);
 /// Runs that one sweep offers.
@@ -51,6 +53,9 @@ impl Worker {
         if let Err(error) = self.parts.store.heartbeat(&self.id, now).await {
             warn!(%error, "cannot tell that this worker lives");
         }
+        if self.parts.bus.is_shared() {
+            self.ring_unheard().await;
+        }
         match self.parts.store.claimable(now, PAGE).await {
             Ok(runs) => {
                 runs.iter()
@@ -65,8 +70,21 @@ impl Worker {
         }
     }
 
+    /// What another process delivered may have been announced to nobody.
+    async fn ring_unheard(&self) {
+        match self.parts.store.unheard(&self.id).await {
+            Ok(runs) => runs.into_iter().for_each(|run| self.ring(run)),
+            Err(error) => warn!(%error, "cannot look for mail"),
+        }
+    }
+
     async fn until_next_timer(&self) -> Duration {
-        let latest = later(self.clock.now(), SWEEP_EVERY);
+        let every = if self.parts.bus.is_shared() {
+            SWEEP_SHARED
+        } else {
+            SWEEP_EVERY
+        };
+        let latest = later(self.clock.now(), every);
         let timer = self.parts.store.next_timer().await.ok().flatten();
         let next = timer.map_or(latest, |timer| timer.min(latest));
         self.next_sweep.store(next.0, Ordering::SeqCst);

@@ -39,6 +39,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
     let parts = ServiceParts {
         store,
         queue: Arc::new(EmbeddedQueue::new()),
+        bus: Arc::new(runloom_core::ports::bus::NoBus),
         hub: Arc::new(Hub::default()),
         planner: Arc::new(planner),
         tools: Arc::new(runloom_core::ports::tools::NoTools),

@@ -89,6 +89,7 @@ impl Model for OpenAiChat {
         let body = request::encode(&self.target, &request)?;
         let mut headers = self.headers.clone();
         if self.target.dialect == Dialect::Xai
+            && !request.cache_key.is_empty()
             && let Ok(key) = HeaderValue::from_str(&request.cache_key)
         {
             // xAI keeps a conversation on one machine, and its prompt cache warm, by this header.

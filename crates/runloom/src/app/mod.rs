@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use runloom_core::driver::DriverSettings;
 use runloom_core::hub::Hub;
 use runloom_core::planner::Planner;
+use runloom_core::ports::bus::{Bus, NoBus};
 use runloom_core::ports::queue::Queue;
 use runloom_core::ports::store::Store;
 use runloom_core::ports::tools::{NoTools, ToolHost};
@@ -141,6 +142,7 @@ fn wire(
 ) -> Result<Arc<Service>> {
     let queue: Arc<dyn Queue> = Arc::new(EmbeddedQueue::default());
     let hub = Arc::new(Hub::default());
+    let bus: Arc<dyn Bus> = Arc::new(NoBus);
     let tools: Arc<dyn ToolHost> = Arc::new(NoTools);
     let planner = Arc::new(Planner {
         catalog: Arc::new(models::catalog(config)?),
@@ -151,6 +153,7 @@ fn wire(
     let parts = WorkerParts {
         store: Arc::clone(&store),
         queue: Arc::clone(&queue),
+        bus: Arc::clone(&bus),
         hub: Arc::clone(&hub),
         planner: Arc::clone(&planner),
         tools: Arc::clone(&tools),
@@ -174,6 +177,7 @@ fn wire(
     let parts = ServiceParts {
         store,
         queue,
+        bus,
         hub,
         planner,
         tools,

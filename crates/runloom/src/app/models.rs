@@ -62,6 +62,11 @@ fn models_of(
     timeouts: Timeouts,
     source: Source,
 ) -> Result<Vec<Arc<CatalogModel>>> {
+    if let (Some(variable), None) = (&provider.api_key_env, &provider.api_key) {
+        // A server with one key missing is more use than none; `config check` and `doctor` warn as well.
+        tracing::warn!(provider = %provider.id, "{variable} is not set: its models are not offered");
+        return Ok(Vec::new());
+    }
     let settings = settings_of(provider, timeouts);
     provider
         .models

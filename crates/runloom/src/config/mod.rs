@@ -1,11 +1,12 @@
 //! The configuration: a TOML file, the environment over it, everything checked before anything starts.
 //!
-//! Reading order: [`types`] (what there is), `sections` and `workspaces` (how it is read), `document` (values that know where they
+//! Reading order: [`types`] (what there is), `sections`, `workspaces` and `providers` (how it is read), `document` (values that know where they
 //! stand), `table` (reading with every error collected), `environment` (variables and secrets). All problems are reported at once.
 
 mod document;
 mod environment;
 mod problem;
+mod providers;
 mod sections;
 mod table;
 mod types;

@@ -9,7 +9,7 @@ use super::types::{
     Config, LimitsConfig, LogConfig, LogFormat, OutboundConfig, PlatformConfig, ProviderKind,
     RunsConfig, ServerConfig, StoreConfig,
 };
-use super::workspaces;
+use super::{providers, workspaces};
 
 /// A day: longer waits are slips of the unit.
 const MAX_MS: u64 = 24 * 60 * 60 * 1000;
@@ -223,7 +223,7 @@ fn log(table: Table<'_>) -> LogConfig {
 fn platform(table: Table<'_>) -> PlatformConfig {
     let config = PlatformConfig {
         demo: table.boolean("demo"),
-        providers: workspaces::providers(&table),
+        providers: providers::read(&table),
     };
     let mut seen = BTreeSet::from(["demo"]);
     for provider in &config.providers {

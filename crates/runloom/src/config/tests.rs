@@ -8,21 +8,8 @@ fn check(text: &str, variables: &[(&str, &str)]) -> Result<Config, Vec<String>> 
         .map_err(|invalid| invalid.problems.iter().map(ToString::to_string).collect())
 }
 
-#[test]
-fn nothing_is_needed() {
-    let config = check("", &[]).unwrap();
-    assert_eq!(config.server.listen, "127.0.0.1:8787");
-    assert_eq!(config.store.sqlite, Path::new(".runloom/runloom.db"));
-    assert_eq!(config.runs.max_tool_turns, 32);
-    assert_eq!(config.limits.max_body_bytes, 8_388_608);
-    assert_eq!(config.runs.retention_days, None);
-    assert_eq!(config.platform.demo, None);
-    assert!(config.workspaces.is_empty() && config.warnings.is_empty());
-}
-
-#[test]
-fn the_design_example_is_read_whole() {
-    let text = r#"
+/// The example of the design, with a provider that has keys of its own.
+const EXAMPLE: &str = r#"
 [server]
 listen = "127.0.0.1:8787"
 public_url = "http://127.0.0.1:8787/"
@@ -66,13 +53,148 @@ redirect_uris = ["http://127.0.0.1:9999/cb"]
 scopes = ["runs:read", "runs:write"]
 allow_client_credentials = true
 "#;
+
+/// Texts, and the one problem of each.
+const MISTAKES: &[(&str, &str)] = &[
+    (
+        "[server]\nlisten = 1",
+        "f.toml:2: server.listen: must be a string, is an integer",
+    ),
+    (
+        "[server]\nlisten = \"8787\"",
+        "f.toml:2: server.listen: `8787` is not HOST:PORT like 127.0.0.1:8787 or [::]:8787",
+    ),
+    (
+        "[server]\nlistne = \"a:1\"",
+        "f.toml:2: server.listne: unknown key; did you mean `listen`?",
+    ),
+    (
+        "\n[sever]\n",
+        "f.toml:2: sever: unknown key; did you mean `server`?",
+    ),
+    (
+        "[server]\npublic_url = \"example.com\"",
+        "f.toml:2: server.public_url: `example.com` must start with http:// or https://",
+    ),
+    (
+        "store = 3",
+        "f.toml:1: store: must be a table, is an integer",
+    ),
+    (
+        "[store]\nurl = \"postgres://u:p@h/d\"",
+        "f.toml:2: store.url: Postgres is not available in this version; use sqlite:PATH",
+    ),
+    (
+        "[store]\nurl = \"sqlite::memory:\"",
+        "f.toml:2: store.url: must name a file: the log has to outlive the process",
+    ),
+    (
+        "[fabric]\nbus = \"redis://h\"",
+        "f.toml:2: fabric.bus: redis:// is not available in this version; use \"embedded\"",
+    ),
+    (
+        "[fabric]\nqueue = \"nats\"",
+        "f.toml:2: fabric.queue: must be \"embedded\", \"store\" or amqp://…",
+    ),
+    (
+        "[runs]\nmax_tool_turns = 101",
+        "f.toml:2: runs.max_tool_turns: must be from 1 to 100",
+    ),
+    (
+        "[runs]\npark_after_ms = -1",
+        "f.toml:2: runs.park_after_ms: must be from 1 to 86400000",
+    ),
+    (
+        "[runs]\nprovider_timeout_ms = 5\nprovider_idle_ms = 6",
+        "f.toml:3: runs.provider_idle_ms: must not be longer than provider_timeout_ms (5)",
+    ),
+    (
+        "[limits]\nwrites_per_minute = 0",
+        "f.toml:2: limits.writes_per_minute: must be at least 1",
+    ),
+    (
+        "[outbound]\nallow_private_networks = \"yes\"",
+        "f.toml:2: outbound.allow_private_networks: must be true or false, is a string",
+    ),
+    (
+        "[outbound]\nallow_hosts = [\n 1]",
+        "f.toml:3: outbound.allow_hosts: must hold strings only, has an integer",
+    ),
+    (
+        "[outbound]\nallow_hosts = [\"http://x/\"]",
+        "f.toml:2: outbound.allow_hosts: `http://x/` must be a host, host:port or *.domain",
+    ),
+    (
+        "[log]\nformat = \"xml\"",
+        "f.toml:2: log.format: `xml` is not one of pretty, json",
+    ),
+    (
+        "[workspaces]\nslug = \"a\"",
+        "f.toml:1: workspaces: must be an array of tables, is a table",
+    ),
+    (
+        "[[workspaces]]\nname = \"A\"",
+        "f.toml:1: workspaces[0]: `slug` is missing",
+    ),
+    (
+        "[[workspaces]]\nslug = \"A b\"",
+        "f.toml:2: workspaces[0].slug: `A b` must be 1 to 63 of a-z, 0-9 and -, beginning with a letter or digit",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces]]\nslug = \"a\"",
+        "f.toml:4: workspaces[1].slug: `a` is used twice",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.api_keys]]\nkey_env = \"K\"",
+        "f.toml:4: workspaces[0].api_keys[0].key_env: the environment variable K (or K_FILE) is not set",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\ndefault_model = \"x/y\"",
+        "f.toml:3: workspaces[0].default_model: there is no provider `x`; there are: none",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"opnai\"",
+        "f.toml:5: workspaces[0].providers[0].kind: `opnai` is not one of openai, azure-openai, anthropic, bedrock, google, xai, openai-compatible, demo",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"openai\"\napi_kye_env = \"X\"",
+        "f.toml:6: workspaces[0].providers[0].api_kye_env: unknown key; did you mean `api_key_env`?",
+    ),
+    (
+        "[[platform.providers]]\nid = \"p\"\nkind = \"demo\"\nmodels = [{ id = \"m\", pricing = { input = 1 } }]",
+        "f.toml:4: platform.providers[0].models[0].pricing.output: is missing: a price needs both, in US dollars per million tokens",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"x\"",
+        "f.toml:4: workspaces[0].oauth_apps[0].client_id: must start with mantyx_oa_",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"soap\"",
+        "f.toml:5: workspaces[0].tools[0].type: `soap` is not one of http, code, plugin",
+    ),
+];
+
+#[test]
+fn nothing_is_needed() {
+    let config = check("", &[]).unwrap();
+    assert_eq!(config.server.listen, "127.0.0.1:8787");
+    assert_eq!(config.store.sqlite, Path::new(".runloom/runloom.db"));
+    assert_eq!(config.runs.max_tool_turns, 32);
+    assert_eq!(config.limits.max_body_bytes, 8_388_608);
+    assert_eq!(config.runs.retention_days, None);
+    assert_eq!(config.platform.demo, None);
+    assert!(config.workspaces.is_empty() && config.warnings.is_empty());
+}
+
+#[test]
+fn the_design_example_is_read_whole() {
     let variables = [
         ("ACME_KEY", "mantyx_0123456789abcdefghijkl"),
         ("OPENAI_API_KEY", "sk-1"),
         ("AWS_SECRET", "hush"),
         ("KIT_OAUTH_SECRET", "mantyx_oas_x"),
     ];
-    let config = check(text, &variables).unwrap();
+    let config = check(EXAMPLE, &variables).unwrap();
     assert_eq!(
         config.server.public_url.as_deref(),
         Some("http://127.0.0.1:8787")
@@ -115,127 +237,10 @@ allow_client_credentials = true
 
 #[test]
 fn every_kind_of_mistake_is_named_with_its_place() {
-    for (text, expected) in [
-        (
-            "[server]\nlisten = 1",
-            "f.toml:2: server.listen: must be a string, is an integer",
-        ),
-        (
-            "[server]\nlisten = \"8787\"",
-            "f.toml:2: server.listen: `8787` is not HOST:PORT like 127.0.0.1:8787 or [::]:8787",
-        ),
-        (
-            "[server]\nlistne = \"a:1\"",
-            "f.toml:2: server.listne: unknown key; did you mean `listen`?",
-        ),
-        (
-            "\n[sever]\n",
-            "f.toml:2: sever: unknown key; did you mean `server`?",
-        ),
-        (
-            "[server]\npublic_url = \"example.com\"",
-            "f.toml:2: server.public_url: `example.com` must start with http:// or https://",
-        ),
-        (
-            "store = 3",
-            "f.toml:1: store: must be a table, is an integer",
-        ),
-        (
-            "[store]\nurl = \"postgres://u:p@h/d\"",
-            "f.toml:2: store.url: Postgres is not available in this version; use sqlite:PATH",
-        ),
-        (
-            "[store]\nurl = \"sqlite::memory:\"",
-            "f.toml:2: store.url: must name a file: the log has to outlive the process",
-        ),
-        (
-            "[fabric]\nbus = \"redis://h\"",
-            "f.toml:2: fabric.bus: redis:// is not available in this version; use \"embedded\"",
-        ),
-        (
-            "[fabric]\nqueue = \"nats\"",
-            "f.toml:2: fabric.queue: must be \"embedded\", \"store\" or amqp://…",
-        ),
-        (
-            "[runs]\nmax_tool_turns = 101",
-            "f.toml:2: runs.max_tool_turns: must be from 1 to 100",
-        ),
-        (
-            "[runs]\npark_after_ms = -1",
-            "f.toml:2: runs.park_after_ms: must be from 1 to 86400000",
-        ),
-        (
-            "[runs]\nprovider_timeout_ms = 5\nprovider_idle_ms = 6",
-            "f.toml:3: runs.provider_idle_ms: must not be longer than provider_timeout_ms (5)",
-        ),
-        (
-            "[limits]\nwrites_per_minute = 0",
-            "f.toml:2: limits.writes_per_minute: must be at least 1",
-        ),
-        (
-            "[outbound]\nallow_private_networks = \"yes\"",
-            "f.toml:2: outbound.allow_private_networks: must be true or false, is a string",
-        ),
-        (
-            "[outbound]\nallow_hosts = [\n 1]",
-            "f.toml:3: outbound.allow_hosts: must hold strings only, has an integer",
-        ),
-        (
-            "[outbound]\nallow_hosts = [\"http://x/\"]",
-            "f.toml:2: outbound.allow_hosts: `http://x/` must be a host, host:port or *.domain",
-        ),
-        (
-            "[log]\nformat = \"xml\"",
-            "f.toml:2: log.format: `xml` is not one of pretty, json",
-        ),
-        (
-            "[workspaces]\nslug = \"a\"",
-            "f.toml:1: workspaces: must be an array of tables, is a table",
-        ),
-        (
-            "[[workspaces]]\nname = \"A\"",
-            "f.toml:1: workspaces[0]: `slug` is missing",
-        ),
-        (
-            "[[workspaces]]\nslug = \"A b\"",
-            "f.toml:2: workspaces[0].slug: `A b` must be 1 to 63 of a-z, 0-9 and -, beginning with a letter or digit",
-        ),
-        (
-            "[[workspaces]]\nslug = \"a\"\n[[workspaces]]\nslug = \"a\"",
-            "f.toml:4: workspaces[1].slug: `a` is used twice",
-        ),
-        (
-            "[[workspaces]]\nslug = \"a\"\n[[workspaces.api_keys]]\nkey_env = \"K\"",
-            "f.toml:4: workspaces[0].api_keys[0].key_env: the environment variable K (or K_FILE) is not set",
-        ),
-        (
-            "[[workspaces]]\nslug = \"a\"\ndefault_model = \"x/y\"",
-            "f.toml:3: workspaces[0].default_model: there is no provider `x`; there are: none",
-        ),
-        (
-            "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"opnai\"",
-            "f.toml:5: workspaces[0].providers[0].kind: `opnai` is not one of openai, azure-openai, anthropic, bedrock, google, xai, openai-compatible, demo",
-        ),
-        (
-            "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"openai\"\napi_kye_env = \"X\"",
-            "f.toml:6: workspaces[0].providers[0].api_kye_env: unknown key; did you mean `api_key_env`?",
-        ),
-        (
-            "[[platform.providers]]\nid = \"p\"\nkind = \"demo\"\nmodels = [{ id = \"m\", pricing = { input = 1 } }]",
-            "f.toml:4: platform.providers[0].models[0].pricing.output: is missing: a price needs both, in US dollars per million tokens",
-        ),
-        (
-            "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"x\"",
-            "f.toml:4: workspaces[0].oauth_apps[0].client_id: must start with mantyx_oa_",
-        ),
-        (
-            "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"soap\"",
-            "f.toml:5: workspaces[0].tools[0].type: `soap` is not one of http, code, plugin",
-        ),
-    ] {
+    for (text, expected) in MISTAKES {
         assert_eq!(
             check(text, &[]).map(|_| ()).unwrap_err(),
-            [expected],
+            [*expected],
             "{text}"
         );
     }

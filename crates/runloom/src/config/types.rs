@@ -79,6 +79,14 @@ pub struct StoreConfig {
     pub sqlite: PathBuf,
 }
 
+impl StoreConfig {
+    /// The address as the store takes it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("sqlite:{}", self.sqlite.display())
+    }
+}
+
 /// `[runs]`. Times in milliseconds.
 #[derive(Debug, Clone)]
 pub struct RunsConfig {

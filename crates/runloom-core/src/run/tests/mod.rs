@@ -1,0 +1,10 @@
+//! Tables of the machine, by theme, and random interleavings.
+
+mod bench;
+mod budgets;
+mod calls;
+mod endings;
+mod loops;
+mod output;
+mod random;
+mod restarts;

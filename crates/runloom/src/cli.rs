@@ -1,0 +1,157 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{admin, chat, dev, doctor, models, run, runs, serve};
+use crate::config::Source;
+
+const AFTER_HELP: &str = "\
+Try it:
+  runloom dev                          a server with everything inside, and a key
+  runloom run \"call weather {}\"        a run on it (in another terminal, same folder)
+  runloom serve --config runloom.toml  a server by the book
+
+Client commands read MANTYX_BASE_URL, MANTYX_API_KEY and MANTYX_WORKSPACE_SLUG; without them they use
+the `runloom dev` of this folder (./.runloom, or RUNLOOM_DATA_DIR).
+
+Exit codes:
+  0 done   1 it did not work   2 wrong usage   3 invalid configuration   4 server cannot be reached
+  5 the run failed   130 interrupted, or the run was cancelled";
+
+/// An open, self-hosted server for agent runs.
+#[derive(Debug, Parser)]
+#[command(name = "runloom", version, about, after_help = AFTER_HELP, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a server with everything embedded, a demo workspace and a key
+    Dev(dev::Dev),
+    /// Start a server from a configuration
+    Serve(serve::Serve),
+    /// Start a worker without the HTTP API (serve --role worker)
+    Worker(serve::Worker),
+    /// Bring the database to this version
+    Migrate(ConfigFile),
+    /// Look for what could be wrong: configuration, data, disk, port, clock, server, keys
+    Doctor(doctor::Doctor),
+    /// Work with the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print the OpenAPI document of the HTTP API
+    Openapi,
+    /// Print shell completions
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the version
+    Version {
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start a run and show it live
+    Run(run::Run),
+    /// Talk with a model in a session
+    Chat(chat::Chat),
+    /// List, show, follow, cancel and export runs
+    #[command(subcommand)]
+    Runs(runs::Runs),
+    /// List and try the models of the workspace
+    #[command(subcommand)]
+    Models(models::Models),
+    /// Manage workspaces and keys of a running server
+    Admin(admin::Admin),
+}
+
+/// `runloom config …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check a configuration and the environment over it; every problem is shown at once
+    Check(ConfigFile),
+}
+
+/// Which configuration.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConfigFile {
+    /// The configuration; without it ./runloom.toml if there is one, else defaults and the environment
+    #[arg(long, short, value_name = "FILE", env = "RUNLOOM_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    pub(crate) fn source(&self) -> Source {
+        self.config.clone().map_or(Source::Discover, Source::File)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_documented_lines_are_understood() {
+        for line in [
+            "dev",
+            "dev --listen 127.0.0.1:0 --data-dir d --json",
+            "serve --config runloom.toml --role all --listen 127.0.0.1:8787",
+            "worker --config runloom.toml",
+            "migrate",
+            "doctor --json",
+            "config check --config f.toml",
+            "openapi",
+            "completions bash",
+            "version --json",
+            "run hello --model platform:demo --system s --reasoning high --json",
+            "run hello --session ses_1",
+            "chat --model m",
+            "runs list --status failed --limit 5 --json",
+            "runs show run_1",
+            "runs tail run_1 --after 4 --json",
+            "runs cancel run_1",
+            "runs export run_1 --output f.jsonl",
+            "models list --json",
+            "models test platform:demo",
+            "admin workspace create acme --name Acme --without apiKeys --without oauthApps --json",
+            "admin workspace list",
+            "admin key create --workspace acme --usage a2a --agent agent_1 --agent agent_2 --runs-per-minute 5 --json",
+            "admin key list --workspace acme --url http://h",
+            "admin key revoke --workspace acme key_1 --json",
+        ] {
+            let arguments = ["runloom"].into_iter().chain(line.split(' '));
+            if let Err(error) = Cli::try_parse_from(arguments) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "",
+            "serve --role boss",
+            "run",
+            "run x --reasoning 101",
+            "runs show notarun",
+            "admin key create",
+            "admin key create --workspace a --usage x",
+        ] {
+            let arguments = ["runloom"].into_iter().chain(line.split_whitespace());
+            assert!(Cli::try_parse_from(arguments).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! `runloom admin …`: workspaces and keys of a running server.
+
+use clap::{Args, Subcommand, ValueEnum};
+use runloom_client::{AdminClient, CreateKey, CreateWorkspace};
+use serde_json::json;
+
+use crate::config::Environment;
+use crate::exit::{Exit, Failure};
+use crate::{connect, output};
+
+/// `runloom admin …`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  runloom admin workspace create acme --name Acme
+  runloom admin key create --workspace acme --json       {\"id\",\"key\"}; the key is shown only now
+  runloom admin key revoke --workspace acme key_…
+
+The token is read from RUNLOOM_ADMIN_TOKEN (or the file that RUNLOOM_ADMIN_TOKEN_FILE names).")]
+pub(crate) struct Admin {
+    /// The server; without it the `runloom dev` of this folder, else http://127.0.0.1:8787
+    #[arg(long, global = true, env = "RUNLOOM_URL")]
+    url: Option<String>,
+    /// Print exactly one JSON object
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Workspaces
+    #[command(subcommand)]
+    Workspace(Workspace),
+    /// API keys
+    #[command(subcommand)]
+    Key(Key),
+}
+
+#[derive(Debug, Subcommand)]
+enum Workspace {
+    /// Create a workspace, or change the one with this slug
+    Create {
+        /// Its name in URLs
+        slug: String,
+        /// For people
+        #[arg(long)]
+        name: Option<String>,
+        /// Switch a feature off; may be repeated
+        #[arg(long, value_enum)]
+        without: Vec<Feature>,
+    },
+    /// List workspaces
+    List,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Feature {
+    #[value(name = "apiKeys")]
+    ApiKeys,
+    #[value(name = "oauthApps")]
+    OauthApps,
+}
+
+#[derive(Debug, Subcommand)]
+enum Key {
+    /// Create a key; it is shown only now
+    Create {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+        /// What it is for
+        #[arg(long, value_enum, default_value = "developer_api")]
+        usage: Usage,
+        /// An agent it may run; may be repeated; without it every agent
+        #[arg(long, value_name = "ID")]
+        agent: Vec<String>,
+        /// Its own limit of run starts
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        runs_per_minute: Option<u32>,
+        /// For people
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// List the keys of a workspace
+    List {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+    },
+    /// Revoke a key
+    Revoke {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+        /// The key, or its id
+        key: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Usage {
+    #[value(name = "developer_api")]
+    DeveloperApi,
+    #[value(name = "a2a")]
+    A2a,
+    #[value(name = "mcp")]
+    Mcp,
+}
+
+/// The word of a value on the command line, which is also the one on the wire.
+fn word(value: impl ValueEnum) -> String {
+    value
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
+}
+
+pub(crate) async fn run(admin: Admin, environment: &Environment) -> Result<Exit, Failure> {
+    let client = connect::admin(admin.url.as_deref(), environment)?;
+    match admin.what {
+        What::Workspace(workspace) => self::workspace(&client, workspace, admin.json).await?,
+        What::Key(key) => self::key(&client, key, admin.json).await?,
+    }
+    Ok(Exit::Ok)
+}
+
+async fn workspace(client: &AdminClient, workspace: Workspace, json: bool) -> Result<(), Failure> {
+    match workspace {
+        Workspace::Create {
+            slug,
+            name,
+            without,
+        } => {
+            let without = without.into_iter().map(word).collect();
+            let made = client
+                .create_workspace(&CreateWorkspace {
+                    slug,
+                    name,
+                    without,
+                })
+                .await?;
+            if json {
+                output::json(&json!({ "slug": made.slug }))?;
+            } else {
+                output::line(format!("workspace {} is there", made.slug))?;
+            }
+        }
+        Workspace::List => {
+            let workspaces = client.workspaces().await?;
+            if json {
+                output::json(&json!({ "workspaces": workspaces }))?;
+            } else {
+                let row = |known: &runloom_client::WorkspaceInfo| {
+                    vec![
+                        known.slug.clone(),
+                        known.name.clone(),
+                        known.without.join(", "),
+                    ]
+                };
+                let rows: Vec<_> = workspaces.iter().map(row).collect();
+                output::table(&["SLUG", "NAME", "WITHOUT"], &rows)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn key(client: &AdminClient, key: Key, json: bool) -> Result<(), Failure> {
+    match key {
+        Key::Create {
+            workspace,
+            usage,
+            agent,
+            runs_per_minute,
+            name,
+        } => {
+            let wanted = CreateKey {
+                name,
+                usage: Some(word(usage)),
+                agent_ids: agent,
+                runs_per_minute,
+            };
+            let made = client.create_key(&workspace, &wanted).await?;
+            if json {
+                output::json(&json!({ "id": made.id, "key": made.key }))?;
+            } else {
+                output::line(&made.key)?;
+                output::note(format!("{}: keep it, it is not shown again", made.id));
+            }
+        }
+        Key::List { workspace } => {
+            let keys = client.keys(&workspace).await?;
+            if json {
+                output::json(&json!({ "keys": keys }))?;
+            } else {
+                list_keys(&keys)?;
+            }
+        }
+        Key::Revoke { workspace, key } => {
+            client.revoke_key(&workspace, &key).await?;
+            if json {
+                output::json(&json!({ "ok": true }))?;
+            } else {
+                output::line("revoked")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn list_keys(keys: &[runloom_client::KeyInfo]) -> std::io::Result<()> {
+    let row = |key: &runloom_client::KeyInfo| {
+        let state = if key.revoked_at.is_some() {
+            "revoked"
+        } else {
+            "active"
+        };
+        vec![
+            key.id.clone(),
+            state.to_owned(),
+            key.usage.clone(),
+            format!("{}…", key.prefix),
+            key.created_at
+                .clone()
+                .unwrap_or_default()
+                .chars()
+                .take(19)
+                .collect(),
+            key.name.clone(),
+        ]
+    };
+    let rows: Vec<_> = keys.iter().map(row).collect();
+    output::table(
+        &["ID", "STATE", "USAGE", "PREFIX", "CREATED", "NAME"],
+        &rows,
+    )
+}

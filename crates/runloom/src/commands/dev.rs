@@ -1,0 +1,183 @@
+//! `runloom dev`: everything in one process and one folder, ready to be tried.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::ConfigFile;
+use crate::config::{
+    self, ApiKeyConfig, Config, Environment, KeyUsage, Secret, Source, WorkspaceConfig,
+};
+use crate::data_dir::{DEFAULT, DataDir, DevCredentials};
+use crate::exit::{Exit, Failure};
+use crate::{output, telemetry};
+
+/// `runloom dev`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  runloom dev
+  runloom dev --listen 127.0.0.1:0 --json   prints {\"url\",\"workspace\",\"apiKey\",\"adminToken\"} when it is ready
+  runloom dev --config runloom.toml         with the providers of a configuration
+
+The key, the admin token and the master key are made at the first start and kept in the data folder.")]
+pub(crate) struct Dev {
+    /// HOST:PORT to listen on; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Where data and keys are kept
+    #[arg(long, value_name = "FOLDER", default_value = DEFAULT, env = "RUNLOOM_DATA_DIR")]
+    data_dir: PathBuf,
+    /// Print one JSON object when it is ready instead of words
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    file: ConfigFile,
+}
+
+pub(crate) async fn run(dev: Dev, environment: &Environment) -> Result<Exit, Failure> {
+    // Only a file that was named: the runloom.toml of the folder is for `serve`.
+    let source = dev
+        .file
+        .config
+        .clone()
+        .map_or(Source::Nothing, Source::File);
+    let mut config = config::load(&source, environment)?;
+    let folder = DataDir::new(&dev.data_dir);
+    folder.create()?;
+    let mut credentials = folder.credentials_or_new()?;
+    if config.server.master_key.is_none() {
+        config.server.master_key = Some(folder.master_key()?);
+    }
+    prepare(&mut config, &folder, &mut credentials);
+    if let Some(listen) = dev.listen {
+        config.server.listen = listen;
+    }
+    telemetry::init(&config.log);
+    super::serve::until_stopped(config, |address| {
+        credentials.url = format!("http://{address}");
+        folder.keep(&credentials)?;
+        announce(&credentials, dev.json)
+    })
+    .await
+}
+
+/// Makes the configuration one for trying: the data in the folder, the demo model, a workspace with a key.
+fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentials) {
+    config.store.sqlite = folder.database();
+    config.platform.demo.get_or_insert(true);
+    match &config.server.admin_token {
+        Some(token) => token.expose().clone_into(&mut credentials.admin_token),
+        None => config.server.admin_token = Some(Secret::new(&credentials.admin_token)),
+    }
+    let key = ApiKeyConfig {
+        name: "dev".to_owned(),
+        key: Secret::new(&credentials.api_key),
+        usage: KeyUsage::DeveloperApi,
+        agent_ids: Vec::new(),
+        runs_per_minute: None,
+    };
+    match config
+        .workspaces
+        .iter_mut()
+        .find(|workspace| workspace.slug == credentials.workspace)
+    {
+        Some(workspace) => workspace.api_keys.push(key),
+        None => config.workspaces.push(WorkspaceConfig {
+            slug: credentials.workspace.clone(),
+            name: "Demo".to_owned(),
+            default_model: None,
+            api_keys: vec![key],
+            providers: Vec::new(),
+            agents: Vec::new(),
+            tools: Vec::new(),
+            oauth_apps: Vec::new(),
+        }),
+    }
+}
+
+fn announce(credentials: &DevCredentials, json: bool) -> Result<(), Failure> {
+    if json {
+        output::json(credentials)?;
+        return Ok(());
+    }
+    let DevCredentials {
+        url,
+        workspace,
+        api_key,
+        admin_token,
+    } = credentials;
+    output::line(format!("listening on {url}"))?;
+    output::line(format!(
+        "
+  workspace    {workspace}
+  API key      {api_key}
+  admin token  {admin_token}
+
+In another terminal, in this folder:
+
+  runloom run \"hello\"
+
+From anywhere:
+
+  {}
+
+For an SDK:
+
+  export MANTYX_BASE_URL={url} MANTYX_WORKSPACE_SLUG={workspace} MANTYX_API_KEY={api_key}
+",
+        curl_line(url, workspace, api_key)
+    ))?;
+    Ok(())
+}
+
+/// One line for any shell that starts a run and streams it.
+fn curl_line(url: &str, workspace: &str, key: &str) -> String {
+    let runs = format!("{url}/api/v1/workspaces/{workspace}/agent-runs");
+    let body = r#"{"systemPrompt":"You are helpful.","prompt":"hello","modelId":"platform:demo"}"#;
+    format!(
+        "curl -s {runs} -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d '{body}' \
+         | sed 's/.*\"runId\" *: *\"\\([^\"]*\\)\".*/\\1/' \
+         | xargs -I RUN curl -sN {runs}/RUN/stream -H 'Authorization: Bearer {key}'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepared(text: &str, variables: &[(&str, &str)]) -> (Config, DevCredentials) {
+        let environment = variables.iter().copied().collect();
+        let mut config = config::parse(text, "f.toml", &environment).unwrap();
+        let mut credentials = DevCredentials {
+            url: String::new(),
+            workspace: "demo".to_owned(),
+            api_key: "mantyx_k".to_owned(),
+            admin_token: "own".to_owned(),
+        };
+        prepare(&mut config, &DataDir::new("d"), &mut credentials);
+        (config, credentials)
+    }
+
+    #[test]
+    fn dev_has_a_workspace_a_key_an_admin_token_and_the_demo_model() {
+        let (config, _) = prepared("", &[]);
+        assert_eq!(config.workspaces[0].slug, "demo");
+        assert_eq!(config.workspaces[0].api_keys[0].key.expose(), "mantyx_k");
+        assert_eq!(config.server.admin_token.unwrap().expose(), "own");
+        assert_eq!(config.platform.demo, Some(true));
+        assert_eq!(config.store.sqlite, std::path::Path::new("d/runloom.db"));
+    }
+
+    #[test]
+    fn what_the_operator_set_is_kept() {
+        let text = "[platform]\ndemo = false\n[[workspaces]]\nslug = \"demo\"\nname = \"Mine\"\n";
+        let (config, credentials) = prepared(text, &[("RUNLOOM_ADMIN_TOKEN", "theirs")]);
+        assert_eq!(
+            (config.workspaces.len(), config.workspaces[0].name.as_str()),
+            (1, "Mine")
+        );
+        assert_eq!(config.platform.demo, Some(false));
+        assert_eq!(credentials.admin_token, "theirs");
+    }
+}

@@ -1,0 +1,120 @@
+//! `runloom models …`: what the workspace can run, and whether it answers.
+
+use clap::Subcommand;
+use runloom_client::protocol::event::Event;
+use runloom_client::{Client, RunRequest, ToolHandlers};
+
+use crate::config::Environment;
+use crate::exit::{Exit, Failure};
+use crate::render::summary;
+use crate::{connect, output};
+
+/// `runloom models …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Models {
+    /// List the models of the workspace
+    List {
+        /// The catalog as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make one tiny run and show what came back
+    Test {
+        /// Which model; without it the workspace's default
+        model: Option<String>,
+        /// The terminal event as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) async fn run(models: Models, environment: &Environment) -> Result<Exit, Failure> {
+    let client = connect::client(environment)?;
+    match models {
+        Models::List { json } => list(&client, json).await,
+        Models::Test { model, json } => test(&client, model, json).await,
+    }
+}
+
+async fn list(client: &Client, json: bool) -> Result<Exit, Failure> {
+    let catalog = client.models().await?;
+    if json {
+        output::json(&catalog)?;
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<Vec<String>> = catalog
+        .models
+        .iter()
+        .map(|model| {
+            let is_default = catalog.default_model_id.as_ref() == Some(&model.id);
+            let window = model
+                .context_window_tokens
+                .map_or_else(|| "-".to_owned(), |tokens| tokens.to_string());
+            let price = model.pricing.map_or_else(
+                || "-".to_owned(),
+                |price| format!("{} / {}", price.input_per_1m_usd, price.output_per_1m_usd),
+            );
+            let id = if is_default {
+                format!("{} *", model.id)
+            } else {
+                model.id.clone()
+            };
+            vec![
+                id,
+                model.provider.clone(),
+                window,
+                price,
+                model.label.clone(),
+            ]
+        })
+        .collect();
+    output::table(
+        &["ID", "PROVIDER", "CONTEXT", "USD PER 1M IN/OUT", "LABEL"],
+        &rows,
+    )?;
+    if catalog.default_model_id.is_some() {
+        output::note("* the workspace's default");
+    }
+    Ok(Exit::Ok)
+}
+
+async fn test(client: &Client, model: Option<String>, json: bool) -> Result<Exit, Failure> {
+    let mut request = RunRequest::prompt("Answer in one short sentence.", "Say hello.");
+    request.spec.model_id = model;
+    let end = client
+        .run_with_tools(&request, &ToolHandlers::new())
+        .await?;
+    if json {
+        output::line(end.event.raw.get())?;
+    }
+    match &end.event.event {
+        Some(Event::Result(result)) => {
+            if !json {
+                output::line(&result.text)?;
+                output::note(summary(
+                    &result.tokens,
+                    result.turns,
+                    Some(&result.model),
+                    result.cost_usd,
+                ));
+            }
+            Ok(Exit::Ok)
+        }
+        Some(Event::Error(error)) => {
+            let status = error
+                .api_status
+                .map_or_else(String::new, |status| format!(", HTTP {status}"));
+            let message = format!(
+                "{} ({}{status}): {}",
+                error.model.id,
+                error.error_class.as_str(),
+                error.error
+            );
+            Err(Failure::new(Exit::RunFailed, message))
+        }
+        _ => Err(Failure::new(
+            Exit::RunFailed,
+            format!("the run ended with `{}`", end.event.kind),
+        )),
+    }
+}

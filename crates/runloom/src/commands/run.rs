@@ -1,0 +1,151 @@
+//! `runloom run`: one run, shown live.
+
+use std::io::Read;
+
+use clap::Args;
+use runloom_client::protocol::id::{AgentId, SessionId};
+use runloom_client::protocol::spec::AgentSpec;
+use runloom_client::{MessageRequest, RunRequest};
+
+use crate::config::Environment;
+use crate::exit::{Exit, Failure};
+use crate::render::{self, Form, OnInterrupt};
+use crate::{connect, output};
+
+/// Bytes of a prompt from standard input.
+const MAX_PROMPT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// `runloom run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  runloom run \"hello\"
+  runloom run \"Why is the sky blue?\" --model oa/gpt-5.5 --reasoning high
+  git diff | runloom run - --system \"Review this change.\"
+  runloom run \"and then?\" --session ses_…
+  runloom run \"hello\" --json | jq -r 'select(.type == \"result\") | .text'
+
+The answer goes to standard output, thinking, tools and the account at the end to standard error.
+Ctrl-C cancels the run.")]
+pub(crate) struct Run {
+    /// What to ask; `-` reads standard input
+    prompt: String,
+    #[command(flatten)]
+    agent: Agent,
+    /// Say it in this session
+    #[arg(long, value_name = "ID", value_parser = session_id)]
+    session: Option<SessionId>,
+    /// Print each event as one JSON line; the first line is {"runId"}
+    #[arg(long)]
+    json: bool,
+}
+
+/// What answers.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Agent {
+    /// The model: a catalog id, <provider>/<model>, …; without it the workspace's default
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// The system prompt
+    #[arg(long, short)]
+    pub(crate) system: Option<String>,
+    /// A persisted agent instead of a system prompt
+    #[arg(long, value_name = "ID", value_parser = agent_id)]
+    pub(crate) agent: Option<AgentId>,
+    /// How much it thinks: off, low, medium, high, or 0 to 100
+    #[arg(long, short, value_name = "LEVEL", value_parser = reasoning_level)]
+    pub(crate) reasoning: Option<u8>,
+}
+
+impl Agent {
+    pub(crate) fn spec(&self) -> AgentSpec {
+        let default = || "You are a helpful assistant.".to_owned();
+        AgentSpec {
+            system_prompt: match (&self.system, &self.agent) {
+                (None, Some(_)) => None,
+                (system, _) => Some(system.clone().unwrap_or_else(default)),
+            },
+            agent_id: self.agent.clone(),
+            model_id: self.model.clone(),
+            reasoning_level: self.reasoning,
+            ..AgentSpec::default()
+        }
+    }
+}
+
+pub(crate) async fn run(run: Run, environment: &Environment) -> Result<Exit, Failure> {
+    let client = connect::client(environment)?;
+    let prompt = if run.prompt == "-" {
+        read_prompt()?
+    } else {
+        run.prompt
+    };
+    let accepted = match &run.session {
+        Some(session) => {
+            if run.agent.model.is_some() || run.agent.system.is_some() || run.agent.agent.is_some()
+            {
+                return Err(Failure::new(
+                    Exit::Usage,
+                    "a session has its model and system prompt from its beginning: leave out --model, --system and --agent",
+                ));
+            }
+            let mut message = MessageRequest::new(prompt);
+            message.spec.reasoning_level = run.agent.reasoning;
+            client.send_message(session, &message).await?
+        }
+        None => {
+            client
+                .create_run(&RunRequest::with_spec(run.agent.spec(), prompt))
+                .await?
+        }
+    };
+    let form = if run.json { Form::Json } else { Form::Text };
+    if run.json {
+        output::json(&serde_json::json!({ "runId": accepted.run_id }))?;
+    }
+    let mut stream = client.stream(&accepted.run_id);
+    render::follow(
+        &client,
+        &accepted.run_id,
+        &mut stream,
+        form,
+        OnInterrupt::CancelRun,
+    )
+    .await
+}
+
+fn read_prompt() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .take(MAX_PROMPT_BYTES)
+        .read_to_string(&mut text)?;
+    if text.trim().is_empty() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "standard input is empty: what shall be asked?",
+        ));
+    }
+    Ok(text)
+}
+
+pub(crate) fn session_id(text: &str) -> Result<SessionId, String> {
+    SessionId::parse(text).ok_or_else(|| "a session's id looks like ses_…".to_owned())
+}
+
+fn agent_id(text: &str) -> Result<AgentId, String> {
+    AgentId::parse(text).ok_or_else(|| "an agent's id looks like agent_…".to_owned())
+}
+
+fn reasoning_level(text: &str) -> Result<u8, String> {
+    match text {
+        "off" => Ok(0),
+        "low" => Ok(30),
+        "medium" => Ok(50),
+        "high" => Ok(80),
+        number => number
+            .parse()
+            .ok()
+            .filter(|level| *level <= 100)
+            .ok_or_else(|| "must be off, low, medium, high, or a number from 0 to 100".to_owned()),
+    }
+}

@@ -1,0 +1,139 @@
+//! `runloom serve` and `runloom worker`: a server until it is asked to stop.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use tokio::net::TcpListener;
+
+use crate::app::App;
+use crate::cli::ConfigFile;
+use crate::config::{self, Config, Environment};
+use crate::data_dir::DataDir;
+use crate::exit::{Exit, Failure};
+use crate::shutdown::Signals;
+
+use crate::{output, telemetry};
+
+/// Beyond the drain: closing streams, flushing, closing the store.
+const STOP_GRACE: Duration = Duration::from_secs(20);
+
+/// `runloom serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  runloom serve --config runloom.toml
+  runloom serve --listen 0.0.0.0:8787
+  RUNLOOM_STORE__URL=sqlite:/var/lib/runloom/runloom.db runloom serve
+
+When it is ready it prints one line: listening on http://HOST:PORT")]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+    /// Which part of the work this process does
+    #[arg(long, value_enum, default_value = "all")]
+    pub(crate) role: Role,
+    /// HOST:PORT instead of the configured one; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<String>,
+}
+
+/// `runloom worker`.
+#[derive(Debug, Args)]
+pub(crate) struct Worker {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+}
+
+impl From<Worker> for Serve {
+    fn from(worker: Worker) -> Self {
+        Self {
+            file: worker.file,
+            role: Role::Worker,
+            listen: None,
+        }
+    }
+}
+
+/// Which part of the work a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// API and workers
+    All,
+    /// The HTTP API only
+    Api,
+    /// Workers only
+    Worker,
+}
+
+pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit, Failure> {
+    let mut config = config::load(&serve.file.source(), environment)?;
+    if serve.role != Role::All {
+        return Err(Failure::new(
+            Exit::Config,
+            "one process has to do everything: the embedded store and queue cannot be shared between processes, \
+             and this version has no others (run without --role)",
+        ));
+    }
+    if let Some(listen) = serve.listen {
+        config.server.listen = listen;
+    }
+    telemetry::init(&config.log);
+    for warning in &config.warnings {
+        tracing::warn!(place = %warning.place, key = %warning.path, "{}", warning.message);
+    }
+    if config.server.master_key.is_none() {
+        let beside = config
+            .store
+            .sqlite
+            .parent()
+            .filter(|path| !path.as_os_str().is_empty());
+        let folder = DataDir::new(beside.unwrap_or(std::path::Path::new(".")));
+        folder.create()?;
+        config.server.master_key = Some(folder.master_key()?);
+        tracing::warn!(
+            "{} is not set: the master key is kept beside the data in {}",
+            config.server.master_key_env,
+            folder.path().join("master.key").display()
+        );
+    }
+    until_stopped(config, |address| {
+        output::line(format!("listening on http://{address}"))?;
+        Ok(())
+    })
+    .await
+}
+
+/// Starts the server, says so, and stops it in order when it is asked to.
+pub(crate) async fn until_stopped(
+    config: Config,
+    ready: impl FnOnce(SocketAddr) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    let mut signals = Signals::stop();
+    let drain = Duration::from_millis(config.runs.drain_ms);
+    let listener = TcpListener::bind(&config.server.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.server.listen))?;
+    let master_key = config
+        .server
+        .master_key
+        .as_ref()
+        .context("there is no master key")?;
+    let app = App::start(&config, master_key.expose().as_bytes(), listener).await?;
+    ready(app.address())?;
+
+    signals.next().await;
+    tracing::info!("stopping: letting runs reach a step boundary (again to stop at once)");
+    tokio::select! {
+        () = app.stop() => {}
+        () = signals.next() => {
+            return Err(Failure::new(Exit::Interrupted, "stopped at once; runs go on at the next start"));
+        }
+        () = tokio::time::sleep(drain + STOP_GRACE) => {
+            return Err(Failure::new(Exit::Failure, "stopping took too long; runs go on at the next start"));
+        }
+    }
+    tracing::info!("stopped");
+    Ok(Exit::Ok)
+}

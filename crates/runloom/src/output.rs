@@ -1,0 +1,81 @@
+//! The only place that prints. Answers go to standard output, everything said about them to standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+/// A line of the answer.
+pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_ref().as_bytes())?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+/// A piece of the answer, shown at once.
+pub(crate) fn piece(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// One JSON object on one line.
+pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
+    line(serde_json::to_string(value)?)
+}
+
+/// A remark. Nobody may be listening; that is not an error.
+pub(crate) fn note(text: impl AsRef<str>) {
+    let mut stderr = io::stderr().lock();
+    let _ = writeln!(stderr, "{}", text.as_ref());
+}
+
+/// A remark in a fainter colour, without a line end.
+pub(crate) fn faint(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = if colour(&io::stderr()) {
+        write!(stderr, "\u{1b}[2m{text}\u{1b}[0m")
+    } else {
+        stderr.write_all(text.as_bytes())
+    };
+    let _ = stderr.flush();
+}
+
+/// Why the command ends.
+pub(crate) fn error(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = if colour(&io::stderr()) {
+        writeln!(stderr, "\u{1b}[31merror:\u{1b}[0m {text}")
+    } else {
+        writeln!(stderr, "error: {text}")
+    };
+}
+
+/// A table with aligned columns; the last one is not padded.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    let width = |column: usize| {
+        let cells = rows
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count());
+        cells.chain([head[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let print = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (cell, width) in cells.zip(&widths) {
+            text.push_str(&format!("{cell:width$}  "));
+        }
+        line(text.trim_end())
+    };
+    print(&mut head.iter().copied())?;
+    for row in rows {
+        print(&mut row.iter().map(String::as_str))?;
+    }
+    Ok(())
+}
+
+/// Whether colours would be seen as such.
+fn colour(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}

@@ -1,0 +1,326 @@
+//! A run on the screen, as it happens: the answer on standard output, everything else on standard error.
+
+use std::io;
+use std::time::Duration;
+
+use runloom_client::protocol::event::Event;
+use runloom_client::protocol::id::RunId;
+use runloom_client::protocol::outcome::{ModelInfo, Tokens};
+use runloom_client::{Client, RunEvent, RunStream};
+
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::shutdown::Signals;
+
+/// How long a cancelled run may take to say that it has ended.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Characters of a tool's arguments or result on the screen.
+const PREVIEW_CHARS: usize = 160;
+
+/// What Ctrl-C does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnInterrupt {
+    /// Cancels the run, and says so.
+    CancelRun,
+    /// Only stops looking.
+    Detach,
+}
+
+/// In which form a run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For people.
+    Text,
+    /// Each event as the server sent it, one per line.
+    Json,
+}
+
+/// Shows a run until its end.
+pub(crate) async fn follow(
+    client: &Client,
+    run: &RunId,
+    stream: &mut RunStream,
+    form: Form,
+    on_interrupt: OnInterrupt,
+) -> Result<Exit, Failure> {
+    let mut screen = Screen::new(form);
+    let mut cancelled = false;
+    let mut signals = Signals::interrupt();
+    loop {
+        let event = tokio::select! {
+            event = stream.next() => event?,
+            () = signals.next() => {
+                screen.end_line();
+                if cancelled || on_interrupt == OnInterrupt::Detach {
+                    output::note(format!("left; the run goes on: runloom runs tail {run}"));
+                    return Ok(Exit::Interrupted);
+                }
+                cancelled = true;
+                output::note(format!("cancelling {run} (Ctrl-C again to leave)"));
+                client.cancel_run(run).await?;
+                continue;
+            }
+            () = tokio::time::sleep(CANCEL_PATIENCE), if cancelled => {
+                output::note(format!("the cancel of {run} was accepted but has not taken effect yet"));
+                return Ok(Exit::Interrupted);
+            }
+        };
+        let Some(event) = event else {
+            return Err(Failure::new(
+                Exit::Failure,
+                "the stream ended without the run's end",
+            ));
+        };
+        if let Err(error) = screen.show(&event) {
+            // Nobody reads the answer any more, so nobody shall pay for the rest of it.
+            if on_interrupt == OnInterrupt::CancelRun {
+                client.cancel_run(run).await?;
+            }
+            return Err(error.into());
+        }
+        if event.is_terminal() {
+            return Ok(match event.kind.as_str() {
+                "result" => Exit::Ok,
+                "cancelled" => Exit::Interrupted,
+                _ => Exit::RunFailed,
+            });
+        }
+    }
+}
+
+/// What stands on the current line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Empty,
+    Answer,
+    Thinking,
+}
+
+struct Screen {
+    form: Form,
+    line: Line,
+    /// Whether the running turn has shown text: then its message need not be repeated.
+    shown: bool,
+}
+
+impl Screen {
+    fn new(form: Form) -> Self {
+        Self {
+            form,
+            line: Line::Empty,
+            shown: false,
+        }
+    }
+
+    fn show(&mut self, event: &RunEvent) -> io::Result<()> {
+        if self.form == Form::Json {
+            return output::line(event.raw.get());
+        }
+        match &event.event {
+            Some(event) => self.show_event(event),
+            None => {
+                self.remark(&format!("[{} {}]", event.kind, preview(event.raw.get())));
+                Ok(())
+            }
+        }
+    }
+
+    fn show_event(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::AssistantDelta(delta) => {
+                self.begin(Line::Answer);
+                self.shown = true;
+                output::piece(&delta.text)?;
+            }
+            Event::ThinkingDelta(delta) => {
+                self.begin(Line::Thinking);
+                output::faint(&delta.text);
+            }
+            Event::AssistantMessage(message) => {
+                if !std::mem::take(&mut self.shown) && !message.text.is_empty() {
+                    self.begin(Line::Answer);
+                    output::piece(&message.text)?;
+                }
+                self.end_line();
+            }
+            Event::TurnRestarted(restart) => {
+                self.shown = false;
+                self.remark(&format!(
+                    "[turn {} begins again: {}; discard what it said]",
+                    restart.turn, restart.reason
+                ));
+            }
+            Event::ToolCall(call) => self.remark(&format!(
+                "→ {} {}",
+                call.name,
+                preview(&call.input.to_string())
+            )),
+            Event::LocalToolCall(call) => {
+                self.remark(&format!(
+                    "→ {} {} (waits for its client)",
+                    call.name,
+                    preview(&call.args.to_string())
+                ));
+            }
+            Event::ToolFiles(found) => {
+                let names: Vec<&str> = found
+                    .files
+                    .iter()
+                    .map(|file| file.filename.as_str())
+                    .collect();
+                self.remark(&format!("← {} {}", found.name, names.join(", ")));
+            }
+            Event::ToolResult(result) => {
+                let sign = if result.ok { "←" } else { "✗" };
+                self.remark(&format!(
+                    "{sign} {} {}",
+                    result.name,
+                    preview(&result.result)
+                ));
+            }
+            Event::LocalToolResultIn(result) => {
+                let (sign, text) = match (&result.output, &result.error) {
+                    (Some(output), _) => ("←", output.as_str()),
+                    (None, error) => ("✗", error.as_deref().unwrap_or("no answer")),
+                };
+                self.remark(&format!("{sign} {} {}", result.tool_use_id, preview(text)));
+            }
+            Event::LoopDetected(found) => {
+                self.remark(&format!(
+                    "[the model repeats itself: {} × {}]",
+                    found.tools.join(", "),
+                    found.consecutive_count
+                ));
+            }
+            Event::ToolBudgetExceeded(found) => {
+                self.remark(&format!(
+                    "[{} may be called {} times only]",
+                    found.tool, found.max_calls
+                ));
+            }
+            Event::Started(_) => {}
+            Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => self.show_end(event),
+        }
+        Ok(())
+    }
+
+    fn show_end(&mut self, event: &Event) {
+        let account = match event {
+            Event::Result(end) => summary(&end.tokens, end.turns, Some(&end.model), end.cost_usd),
+            Event::Error(end) => {
+                let retry = if end.retryable == Some(true) {
+                    " (trying again may help)"
+                } else {
+                    ""
+                };
+                self.remark(&format!(
+                    "run failed: {}: {}{retry}",
+                    end.error_class.as_str(),
+                    end.error
+                ));
+                summary(&end.tokens, end.turns, Some(&end.model), end.cost_usd)
+            }
+            Event::Cancelled(end) => {
+                self.remark(&format!("run cancelled: {}", end.reason));
+                summary(&end.tokens, end.turns, end.model.as_ref(), end.cost_usd)
+            }
+            _ => return,
+        };
+        self.remark(&account);
+    }
+
+    fn begin(&mut self, line: Line) {
+        if self.line != line {
+            self.end_line();
+            self.line = line;
+        }
+    }
+
+    fn end_line(&mut self) {
+        match std::mem::replace(&mut self.line, Line::Empty) {
+            Line::Empty => {}
+            // A reader who left is noticed at the next piece.
+            Line::Answer => drop(output::piece("\n")),
+            Line::Thinking => output::faint("\n"),
+        }
+    }
+
+    fn remark(&mut self, text: &str) {
+        self.end_line();
+        output::faint(&format!("{text}\n"));
+    }
+}
+
+/// `12 tokens in (3 cached), 40 out (8 thinking) · 2 turns · platform:demo · $0.0012`
+pub(crate) fn summary(
+    tokens: &Tokens,
+    turns: u32,
+    model: Option<&ModelInfo>,
+    cost: Option<f64>,
+) -> String {
+    let part = |count: u64, what: &str| {
+        if count > 0 {
+            format!(" ({count} {what})")
+        } else {
+            String::new()
+        }
+    };
+    let mut text = format!(
+        "{} tokens in{}, {} out{} · {turns} {}",
+        tokens.input_tokens,
+        part(tokens.cached_tokens, "cached"),
+        tokens.output_tokens,
+        part(tokens.reasoning_tokens, "thinking"),
+        if turns == 1 { "turn" } else { "turns" },
+    );
+    if let Some(model) = model {
+        text.push_str(&format!(" · {}", model.id));
+    }
+    if let Some(cost) = cost {
+        text.push_str(&format!(" · ${cost:.4}"));
+    }
+    text
+}
+
+/// The beginning of a text, on one line, without control characters that could drive the terminal.
+pub(crate) fn preview(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(PREVIEW_CHARS)
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    if text.chars().nth(PREVIEW_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_leaves_out_what_is_nothing() {
+        let tokens = Tokens {
+            input_tokens: 12,
+            output_tokens: 4,
+            reasoning_tokens: 3,
+            ..Tokens::default()
+        };
+        assert_eq!(
+            summary(&tokens, 1, None, None),
+            "12 tokens in, 4 out (3 thinking) · 1 turn"
+        );
+        assert_eq!(
+            summary(&tokens, 2, None, Some(0.5)),
+            "12 tokens in, 4 out (3 thinking) · 2 turns · $0.5000"
+        );
+    }
+
+    #[test]
+    fn previews_are_short_and_cannot_drive_the_terminal() {
+        assert_eq!(preview("a\n\u{1b}[2Jb"), "a  [2Jb");
+        assert_eq!(preview(&"x".repeat(500)).chars().count(), PREVIEW_CHARS + 1);
+    }
+}

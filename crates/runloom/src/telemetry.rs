@@ -1,0 +1,26 @@
+//! Log lines on standard error. Secrets never reach them: the types that hold them do not print.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::{LogConfig, LogFormat};
+
+/// Starts logging for the life of the process. A second call changes nothing.
+pub(crate) fn init(config: &LogConfig) {
+    // The level was checked with the configuration.
+    let filter: Targets = config.level.parse().unwrap_or_default();
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    let lines = match config.format {
+        LogFormat::Pretty => lines.compact().boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let _ = tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .try_init();
+}

@@ -1,0 +1,157 @@
+//! `runloom dev`, and the client commands beside it.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{Server, ended, runloom, stderr, stdout};
+
+fn dev(folder: &Path) -> (Server, Value) {
+    let mut server = Server::start(runloom(
+        folder,
+        &["dev", "--listen", "127.0.0.1:0", "--json"],
+    ));
+    let line = server.line();
+    (server, serde_json::from_str(&line).unwrap())
+}
+
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let output = ended(folder, arguments);
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        stderr(&output)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_run_beside_dev_needs_no_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, _) = dev(folder.path());
+
+    let run = ended(folder.path(), &["run", "say hello there"]);
+    assert_eq!(
+        (stdout(&run).as_str(), run.status.code()),
+        ("hello there\n", Some(0))
+    );
+    assert!(
+        stderr(&run).contains("1 turn · platform:demo"),
+        "{}",
+        stderr(&run)
+    );
+
+    let failed = ended(folder.path(), &["run", "fail 401"]);
+    assert_eq!(
+        (stdout(&failed).as_str(), failed.status.code()),
+        ("", Some(5))
+    );
+
+    let lines = stdout(&ended(folder.path(), &["run", "say hi", "--json"]));
+    let events: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let id = events[0]["runId"].as_str().unwrap();
+    assert_eq!(events.last().unwrap()["data"]["text"], "hi");
+
+    let listed = json(
+        folder.path(),
+        &["runs", "list", "--status", "failed", "--json"],
+    );
+    assert_eq!(listed["runs"].as_array().unwrap().len(), 1);
+    let exported = stdout(&ended(folder.path(), &["runs", "export", id]));
+    let exported: Vec<Value> = exported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(exported[0]["run"]["id"], id);
+    assert_eq!(exported[1..], events[1..]);
+}
+
+#[test]
+fn keys_are_made_and_revoked_over_the_admin_api() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, ready) = dev(folder.path());
+    let made = json(
+        folder.path(),
+        &["admin", "workspace", "create", "acme", "--json"],
+    );
+    assert_eq!(made, serde_json::json!({ "slug": "acme" }));
+    let made = json(
+        folder.path(),
+        &["admin", "key", "create", "--workspace", "acme", "--json"],
+    );
+    let key = made["key"].as_str().unwrap();
+
+    let with_key = || {
+        let mut command = runloom(folder.path(), &["models", "list"]);
+        command.env("MANTYX_BASE_URL", ready["url"].as_str().unwrap());
+        command
+            .env("MANTYX_API_KEY", key)
+            .env("MANTYX_WORKSPACE_SLUG", "acme");
+        command.output().unwrap()
+    };
+    assert!(stdout(&with_key()).contains("platform:demo"));
+    json(
+        folder.path(),
+        &[
+            "admin",
+            "key",
+            "revoke",
+            "--workspace",
+            "acme",
+            key,
+            "--json",
+        ],
+    );
+    let refused = with_key();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        stderr(&refused).contains("unauthorized"),
+        "{}",
+        stderr(&refused)
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn keys_and_runs_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, first) = dev(folder.path());
+    assert!(ended(folder.path(), &["run", "say kept"]).status.success());
+    assert_eq!(server.stop(), (String::new(), Some(0)));
+    assert_eq!(
+        ended(folder.path(), &["runs", "list"]).status.code(),
+        Some(4),
+        "the server is away"
+    );
+
+    let (_server, second) = dev(folder.path());
+    assert_eq!(first["apiKey"], second["apiKey"]);
+    let listed = json(folder.path(), &["runs", "list", "--json"]);
+    assert_eq!(listed["runs"][0]["outputPreview"], "kept");
+}
+
+#[test]
+fn a_conversation_remembers() {
+    use std::io::Write;
+    use std::process::Stdio;
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, _) = dev(folder.path());
+    let mut chat = runloom(folder.path(), &["chat"]);
+    let chat = chat
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut chat = chat.spawn().unwrap();
+    chat.stdin
+        .take()
+        .unwrap()
+        .write_all(b"say one\nhistory\n/exit\n")
+        .unwrap();
+    let output = chat.wait_with_output().unwrap();
+    let said = r#"[{"role":"user","content":"say one"},{"role":"assistant","content":"one"}]"#;
+    assert_eq!(stdout(&output), format!("one\n{said}\n"));
+    assert!(stderr(&output).contains("runloom chat --session ses_"));
+}

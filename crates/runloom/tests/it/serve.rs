@@ -1,0 +1,114 @@
+//! `runloom serve`, and what is refused before it starts.
+
+use crate::program::{ended, stderr, stdout};
+
+#[cfg(unix)]
+#[test]
+fn serve_says_where_it_listens_and_stops_in_order() {
+    use crate::program::{Server, runloom};
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("c.toml"),
+        "[server]\nlisten = \"127.0.0.1:0\"\n",
+    )
+    .unwrap();
+    let mut server = Server::start(runloom(folder.path(), &["serve", "--config", "c.toml"]));
+    let line = server.line();
+    let port = line
+        .strip_prefix("listening on http://127.0.0.1:")
+        .unwrap_or_else(|| panic!("{line:?}"));
+    assert_ne!(port.parse::<u16>().unwrap(), 0);
+    assert_eq!(server.stop(), (String::new(), Some(0)));
+}
+
+#[test]
+fn the_example_serves_as_it_is_even_without_the_providers_keys() {
+    use crate::program::{Server, runloom};
+    let folder = tempfile::tempdir().unwrap();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runloom.example.toml");
+    let arguments = ["serve", "--config", example, "--listen", "127.0.0.1:0"];
+    let mut command = runloom(folder.path(), &arguments);
+    command
+        .env_remove("OPENAI_API_KEY")
+        .env_remove("ANTHROPIC_API_KEY");
+    let line = Server::start(command).line();
+    assert!(
+        line.starts_with("listening on http://127.0.0.1:"),
+        "{line:?}"
+    );
+}
+
+#[test]
+fn an_invalid_configuration_is_told_whole_and_has_its_own_code() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("runloom.toml"),
+        "[server]\nlistne = \"x\"\n[log]\nlevel = 1\n",
+    )
+    .unwrap();
+    for command in [
+        ["config", "check"].as_slice(),
+        &["serve"],
+        &["migrate"],
+        &["doctor"],
+    ] {
+        let output = ended(folder.path(), command);
+        assert_eq!(output.status.code(), Some(3), "{command:?}");
+        let told = stdout(&output) + &stderr(&output);
+        assert!(
+            told.contains("runloom.toml:2: server.listne: unknown key; did you mean `listen`?"),
+            "{told}"
+        );
+        assert!(told.contains("runloom.toml:4: log.level"), "{told}");
+    }
+}
+
+#[test]
+fn a_worker_of_its_own_is_refused_for_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = ended(folder.path(), &["worker"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        stderr(&output).contains("embedded store"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn migrate_and_doctor_agree_about_a_new_database() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("runloom.toml"),
+        "[server]\nlisten = \"127.0.0.1:0\"\n",
+    )
+    .unwrap();
+    assert!(ended(folder.path(), &["migrate"]).status.success());
+    let output = ended(folder.path(), &["doctor", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(found["ok"], true, "{found}");
+    let store = found["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["check"] == "store");
+    assert!(
+        store.unwrap()["detail"]
+            .as_str()
+            .unwrap()
+            .contains("is whole"),
+        "{found}"
+    );
+}
+
+#[test]
+fn without_a_server_the_client_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = ended(folder.path(), &["run", "hello"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("runloom dev"),
+        "{}",
+        stderr(&output)
+    );
+}
