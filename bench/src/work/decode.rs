@@ -158,7 +158,13 @@ fn frames(count: u64) -> anyhow::Result<Vec<Row>> {
     let each = seconds / count * 1e9;
     let speed = bytes as f64 / seconds / 1e6;
     Ok(vec![
-        Row::alone("decode", "an event written as its frame", "ns", each, Goal::Told),
+        Row::alone(
+            "decode",
+            "an event written as its frame",
+            "ns",
+            each,
+            Goal::Told,
+        ),
         Row::alone("decode", "frames written", "MB/s", speed, Goal::Told),
     ])
 }
