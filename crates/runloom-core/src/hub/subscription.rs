@@ -114,6 +114,10 @@ impl Subscription {
             .saturating_sub(chunk.first_seq.saturating_sub(1));
         self.cursor = chunk.last_seq;
         self.over = chunk.terminal;
+        if chunk.terminal {
+            // Perhaps another process wrote it, and nobody has told those who watch from here.
+            self.live.set_ended();
+        }
         Some(skip_frames(chunk.frames, known))
     }
 

@@ -86,6 +86,11 @@ impl Doorbells {
         self.lock().entries.contains_key(&run)
     }
 
+    /// How many runs are driven here.
+    pub(super) fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
     /// Removes a run's doorbell, unless it was replaced; true when the run was offered meanwhile.
     pub(super) fn remove(&self, run: RunNo, doorbell: &Arc<Doorbell>) -> bool {
         let mut installed = self.lock();
