@@ -17,6 +17,7 @@ pub mod hub;
 pub mod listener;
 pub mod planner;
 pub mod ports;
+pub mod purses;
 pub mod run;
 pub mod schema;
 pub mod service;

@@ -125,6 +125,7 @@ impl World {
                 catalog: Arc::new(catalog(&model)),
                 schemas: Arc::new(SchemaCache::new()),
                 max_tool_turns: 32,
+                purses: Arc::default(),
                 vault: Vault::new(&[7; 32]),
             }),
             tools: Arc::clone(&tools),

@@ -1,6 +1,6 @@
 //! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
 //!
-//! `writer` and `readers` own the connections; `log`, `runs`, `sessions` and `tenancy` implement one trait of the port each
+//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy` and `ledger` implement one trait of the port each
 //! (`claim`, `commit`, `create`, `mail` and `filter` are their larger parts); `schema` and `lock` guard the file.
 
 mod claim;
@@ -10,6 +10,7 @@ mod create;
 mod error;
 mod filter;
 mod leases;
+mod ledger;
 mod lock;
 mod log;
 mod mail;
