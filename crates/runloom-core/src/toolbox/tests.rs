@@ -1,3 +1,5 @@
+//! What the model is told of each kind of tool, and what a call echoes.
+
 use runloom_protocol::tools::ToolRef;
 use serde_json::{Value, json};
 

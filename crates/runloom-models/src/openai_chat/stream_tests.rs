@@ -1,3 +1,5 @@
+//! Chat-completion streams and their servers' quirks, by table.
+
 use serde_json::{Value, json};
 
 use super::*;

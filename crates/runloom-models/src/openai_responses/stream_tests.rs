@@ -1,3 +1,5 @@
+//! Streams of the Responses API, by table.
+
 use serde_json::{Value, json};
 
 use super::*;
