@@ -83,11 +83,16 @@ impl RunState {
     /// The bid for the next call; `None` when no limit of money applies to it. A model without a price cannot be held to one.
     #[must_use]
     pub fn bid(&self) -> Option<Bid> {
+        let limited = self.plan.budgets.max_cost_usd.is_some() || self.plan.has_purses;
+        self.worst_bid().filter(|_| limited)
+    }
+
+    /// What the next call can cost; `None` when the model has no price. Without a limit of money it is an estimate: the output of a
+    /// model without a bound of its own is taken to have the bound that a limit would give it.
+    #[must_use]
+    pub fn worst_bid(&self) -> Option<Bid> {
         let plan = &self.plan;
         let price = plan.price?;
-        if plan.budgets.max_cost_usd.is_none() && !plan.has_purses {
-            return None;
-        }
         let output = self.output_left(plan.max_output_tokens.unwrap_or(DEFAULT_OUTPUT));
         let output = output.max(PROVIDER_LEAST);
         let (least, most) = if self.economising.is_some() {
@@ -104,6 +109,18 @@ impl RunState {
         })
     }
 
+    /// What so many turns can cost when each of them says all it may: every answer is read again by the turns after it. What
+    /// tools return comes on top. `None` when the model has no price.
+    #[must_use]
+    pub fn worst_of_turns(&self, turns: u32) -> Option<MicroUsd> {
+        let (bid, price) = (self.worst_bid()?, self.plan.price?);
+        let (turns, output) = (u128::from(turns), u128::from(bid.most));
+        let read_again = turns.saturating_mul(turns.saturating_sub(1)) / 2 * output;
+        let answers = turns * output * u128::from(bid.output_pico);
+        let prompts = turns * bid.input_pico + read_again * u128::from(price.dearest_input());
+        Some(micro(answers + prompts))
+    }
+
     /// What is left of the run's output tokens, when that is less.
     fn output_left(&self, otherwise: u64) -> u64 {
         let budget = self.plan.budgets.max_output_tokens;
@@ -112,7 +129,8 @@ impl RunState {
     }
 
     /// Upper bound of the next call's output, when there is one besides money's.
-    pub(super) fn output_bound(&self) -> Option<u64> {
+    #[must_use]
+    pub fn output_bound(&self) -> Option<u64> {
         self.plan.budgets.max_output_tokens?;
         Some(self.output_left(self.plan.max_output_tokens.unwrap_or(u64::MAX)))
     }

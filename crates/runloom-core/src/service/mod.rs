@@ -3,10 +3,12 @@
 //! `runs` and `sessions` are the product; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
 pub mod auth;
+mod dry_run;
 pub mod rate;
 mod runs;
 mod sessions;
 pub mod tenancy;
+mod usage;
 mod view;
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use tenancy::TenancyService;
 
 pub use crate::hub::EventStream;
 pub use sessions::SessionEventsRequest;
+pub use usage::UsageRequest;
 
 /// What the use cases are made of.
 #[derive(Clone)]

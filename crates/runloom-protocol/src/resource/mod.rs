@@ -4,6 +4,7 @@
 mod model;
 mod run;
 mod session;
+mod usage;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ pub use session::{
     SessionEvent, SessionEventKind, SessionEvents, SessionList, SessionListItem, SessionSnapshot,
     SessionStatus,
 };
+pub use usage::{AppliedBudget, DryRun, UsageGroupBy, UsageLine, UsageReport, UsageSums};
 
 /// A run has been accepted and is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 
 mod declare;
 mod models;
+mod purses;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use runloom_core::ports::bus::{Bus, NoBus};
 use runloom_core::ports::queue::Queue;
 use runloom_core::ports::store::Store;
 use runloom_core::ports::tools::{NoTools, ToolHost};
+use runloom_core::purses::Purses;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
@@ -65,7 +67,9 @@ impl App {
             .with_context(|| format!("cannot open the store {url}"))?;
         let tasks = Tasks::default();
         let end_streams = CancellationToken::new();
-        let service = wire(config, master_key, store, &tasks, &end_streams)?;
+        let purses = purses::purses(config, master_key, &store).await?;
+        let parts = (store, purses);
+        let service = wire(config, master_key, parts, &tasks, &end_streams)?;
         declare::declare(&service, config).await?;
         let end_connections = CancellationToken::new();
         let connections = Tasks::default();
@@ -136,7 +140,7 @@ impl App {
 fn wire(
     config: &Config,
     master_key: &[u8],
-    store: Arc<dyn Store>,
+    (store, purses): (Arc<dyn Store>, Purses),
     tasks: &Tasks,
     end_streams: &CancellationToken,
 ) -> Result<Arc<Service>> {
@@ -148,6 +152,7 @@ fn wire(
         catalog: Arc::new(models::catalog(config)?),
         schemas: Arc::new(SchemaCache::new()),
         vault: Vault::new(master_key),
+        purses: Arc::new(purses),
         max_tool_turns: config.runs.max_tool_turns,
     });
     let parts = WorkerParts {

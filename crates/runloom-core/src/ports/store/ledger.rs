@@ -119,12 +119,22 @@ impl Day {
         Self(i32::try_from(days).unwrap_or(i32::MAX))
     }
 
-    /// Reads `2026-10-31`.
+    /// Reads `2026-10-31`, or a moment of that day, RFC 3339.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        if text.contains('T') {
+            let at: jiff::Timestamp = text.parse().ok()?;
+            return Some(Self::of(Millis(at.as_millisecond())));
+        }
         let date: jiff::civil::Date = text.parse().ok()?;
         let at = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
         Some(Self::of(Millis(at.timestamp().as_millisecond())))
+    }
+
+    /// The first day of its month.
+    #[must_use]
+    pub fn first_of_month(self) -> Self {
+        Self(self.0 - i32::from(self.date().day()) + 1)
     }
 
     fn date(self) -> jiff::civil::Date {
@@ -314,6 +324,9 @@ mod tests {
             assert_eq!(Day::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Day::parse("1970-01-02"), Some(Day(1)));
+        assert_eq!(Day::parse("1970-01-03T00:30:00+01:00"), Some(Day(1)));
+        let leap = Day::parse("2024-02-29").unwrap().first_of_month();
+        assert_eq!(leap.to_string(), "2024-02-01");
         for bad in ["", "2026-13-01", "2026-02-30", "yesterday"] {
             assert_eq!(Day::parse(bad), None, "{bad}");
         }
