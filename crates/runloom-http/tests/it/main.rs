@@ -13,6 +13,7 @@ mod bodies;
 mod connections;
 mod credentials;
 mod engine;
+mod money;
 mod openapi;
 mod resources;
 mod shapes;
