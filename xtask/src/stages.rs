@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::report::{self, Line, Tally};
-use crate::{cargo, interop};
+use crate::{cargo, interop, peers};
 
 /// A command of the command line: which stages it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,12 @@ const STAGES: &[Stage] = &[
         what: "the newest mantyx-sdk from PyPI against the real server",
         suites: &[Suite::Test],
         run: interop::newest_sdk,
+    },
+    Stage {
+        name: "interop-tools",
+        what: "our MCP and A2A clients against the official packages",
+        suites: &[Suite::Test],
+        run: peers::tools,
     },
     Stage {
         name: "vendors",

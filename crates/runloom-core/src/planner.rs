@@ -10,8 +10,9 @@ use runloom_protocol::tools::ToolRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::catalog::{Catalog, CatalogModel};
+use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
+use crate::live_catalog::LiveCatalog;
 use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
 use crate::purses::{Purse, Purses};
 use crate::run::{Plan, Price, default_tool_budgets};
@@ -81,8 +82,8 @@ impl StoredRun {
 /// Makes plans.
 #[derive(Debug)]
 pub struct Planner {
-    /// The models.
-    pub catalog: Arc<Catalog>,
+    /// The models of now.
+    pub catalog: Arc<LiveCatalog>,
     /// Compiled schemas.
     pub schemas: Arc<SchemaCache>,
     /// Seals the secrets of stored specs.
@@ -159,6 +160,7 @@ impl Planner {
         let spec = &stored.spec;
         let model = self
             .catalog
+            .now()
             .resolve(&stored.workspace, Some(&stored.model))?;
         let purses = self.purses.of(&stored.workspace, stored.key.as_deref());
         let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;

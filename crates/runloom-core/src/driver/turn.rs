@@ -11,6 +11,7 @@ use tracing::debug;
 use super::journal::Writing;
 use super::money::{Funding, exceeded};
 use super::{Abandon, Driver};
+use crate::crash;
 use crate::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelRequest, ModelStream};
 use crate::ports::store::Next;
 use crate::run::{self, CallPlan, Note, Spent, Step};
@@ -149,6 +150,7 @@ impl Driver {
     async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
         let mut progress = Progress::default();
         let model = std::sync::Arc::clone(&self.model);
+        crash::point("before_model");
         let mut opening = model.call(self.request_of(plan));
         let mut writing: Option<Writing> = None;
         let mut stream = loop {
@@ -238,6 +240,7 @@ impl Driver {
                     progress.shown = true;
                     progress.text.push_str(&text);
                     self.record(Event::AssistantDelta(TextDelta { text }))?;
+                    crash::point("mid_stream");
                 }
             }
             Some(Ok(ModelEvent::Thinking(text))) => {
@@ -318,6 +321,7 @@ impl Driver {
             state: done.state,
             structured: done.structured,
         });
+        crash::point("turn_done");
         Ok(())
     }
 

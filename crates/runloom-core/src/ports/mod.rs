@@ -2,6 +2,7 @@
 //! implementers keep; the contract tests of the adapters' crates check it.
 
 pub mod bus;
+pub mod catalog;
 pub mod model;
 pub mod queue;
 pub mod store;

@@ -28,6 +28,7 @@ impl Service {
             .parts
             .planner
             .catalog
+            .now()
             .resolve(&stored.workspace, Some(&stored.model))?
             .context_window;
         let id = RunId::from_suffix(self.clock.new_id());

@@ -1,10 +1,11 @@
 //! The use cases: everything a client or an operator can ask for, without a word about transport.
 //!
-//! `runs` and `sessions` are the product; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
+//! `runs` and `sessions` are the product; `registry` keeps what workspaces define; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
 pub mod auth;
 mod dry_run;
 pub mod rate;
+pub mod registry;
 mod runs;
 mod sessions;
 pub mod tenancy;
@@ -29,6 +30,7 @@ use crate::worker::Worker;
 
 use auth::Authenticator;
 use rate::RateLimiter;
+use registry::RegistryService;
 use tenancy::TenancyService;
 
 pub use crate::hub::EventStream;
@@ -48,6 +50,8 @@ pub struct ServiceParts {
     pub hub: Arc<Hub>,
     /// Makes plans.
     pub planner: Arc<Planner>,
+    /// Agents, tools, secrets and providers of workspaces.
+    pub registry: Arc<RegistryService>,
     /// Checks the tools that the server executes.
     pub tools: Arc<dyn ToolHost>,
     /// The worker of this process, when it has one.
@@ -153,10 +157,16 @@ impl Service {
         &self.tenancy
     }
 
+    /// Agents, tools, secrets and providers of workspaces.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<RegistryService> {
+        &self.parts.registry
+    }
+
     /// The models.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.parts.planner.catalog)
+        self.parts.planner.catalog.now()
     }
 
     /// The clock.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::Worker;
+use crate::ports::queue::Job;
 use crate::ports::store::Millis;
 
 /// Longest time between two sweeps: what a lost message can cost.
@@ -60,7 +61,12 @@ impl Worker {
             Ok(runs) => {
                 runs.iter()
                     .filter(|run| !self.doorbells.is_driven(**run))
-                    .for_each(|run| self.offer(*run));
+                    .for_each(|run| {
+                        self.parts.queue.push_here(Job {
+                            run: *run,
+                            workspace: None,
+                        });
+                    });
                 runs.len()
             }
             Err(error) => {

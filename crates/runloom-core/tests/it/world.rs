@@ -18,6 +18,7 @@ use runloom_core::purses::Purses;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, Caller, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
+use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::TenancyService;
 use runloom_core::service::{EventStream, PageRequest, Service, ServiceParts};
 use runloom_core::tasks::Tasks;
@@ -164,7 +165,7 @@ impl World {
             queue: Arc::new(EmbeddedQueue::new()),
             hub: Arc::new(Hub::default()),
             planner: Arc::new(Planner {
-                catalog: Arc::new(catalog(&model, money.has_price)),
+                catalog: Arc::new(catalog(&model, money.has_price).into()),
                 schemas: Arc::new(SchemaCache::new()),
                 max_tool_turns: 32,
                 purses: Arc::clone(&money.purses),
@@ -349,6 +350,10 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             queue: Arc::clone(&parts.queue),
             hub: Arc::clone(&parts.hub),
             planner: Arc::clone(&parts.planner),
+            registry: Arc::new(RegistryService::with_fixed_catalog(
+                Arc::clone(&parts.store),
+                &parts.planner,
+            )),
             tools: Arc::clone(&parts.tools),
             bus: Arc::clone(&parts.bus),
             worker: Some(Arc::clone(worker)),
