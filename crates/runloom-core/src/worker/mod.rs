@@ -301,6 +301,7 @@ impl Worker {
         };
         let tools = Arc::clone(&self.parts.tools);
         Start {
+            purses: planned.purses,
             claim,
             plan: planned.plan,
             model: planned.model,
@@ -398,6 +399,7 @@ impl Drop for LeaveOnPanic<'_> {
             mail_through: MailNo::default(),
             unless_mail: false,
             status: None,
+            usage: None,
             next: Next::Release,
         };
         let queue = Arc::clone(&self.worker.parts.queue);

@@ -14,6 +14,7 @@ mod connections;
 mod credentials;
 mod documents;
 mod engine;
+mod money;
 mod openapi;
 mod resources;
 mod shapes;

@@ -1,7 +1,8 @@
 //! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
 //!
-//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy` and `registry` implement one trait of the port
-//! each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the file.
+//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry` and `ledger` implement one trait of
+//! the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
+//! file.
 
 mod claim;
 mod columns;
@@ -10,6 +11,7 @@ mod create;
 mod error;
 mod filter;
 mod leases;
+mod ledger;
 mod lock;
 mod log;
 mod mail;

@@ -270,6 +270,7 @@ pub(crate) fn batch(first_seq: u64, last_seq: u64, next: Next) -> Batch {
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,
+        usage: None,
         next,
     }
 }

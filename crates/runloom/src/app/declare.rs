@@ -82,12 +82,9 @@ async fn put(
     Ok(())
 }
 
-async fn ensure_key(
-    service: &Service,
-    workspace: &WorkspaceConfig,
-    key: &ApiKeyConfig,
-) -> Result<()> {
-    let create = CreateKey {
+/// A key as the configuration describes it.
+pub(super) fn create_key(key: &ApiKeyConfig) -> CreateKey {
+    CreateKey {
         name: key.name.clone(),
         usage: match key.usage {
             config::KeyUsage::DeveloperApi => KeyUsage::DeveloperApi,
@@ -96,7 +93,15 @@ async fn ensure_key(
         },
         agent_ids: key.agent_ids.clone(),
         runs_per_minute: key.runs_per_minute,
-    };
+    }
+}
+
+async fn ensure_key(
+    service: &Service,
+    workspace: &WorkspaceConfig,
+    key: &ApiKeyConfig,
+) -> Result<()> {
+    let create = create_key(key);
     let now = service.clock().now();
     service
         .tenancy()

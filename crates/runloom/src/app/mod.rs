@@ -4,6 +4,7 @@
 
 mod declare;
 mod models;
+mod purses;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -157,23 +158,17 @@ async fn wire(
         Arc::clone(&catalog),
         Arc::new(Models::declared(config)?),
     ));
-    // Before the worker: it must find the models of the runs that it takes up again.
+    // Before the worker: it must find the models and the budgets of the runs that it takes up again.
     registry
         .refresh_catalog()
         .await
         .context("cannot read the stored providers")?;
-    let first_key = config
-        .server
-        .previous_master_key
-        .as_ref()
-        .map_or(master_key, |key| key.expose().as_bytes());
-    let keys = KeyRing::kept(&*store as _, &vault, first_key)
-        .await
-        .context("cannot open what the database keeps: is the master key the right one?")?;
+    let (auth, tenancy) = doors(config, master_key, &store, &vault).await?;
     let planner = Arc::new(Planner {
         catalog,
         schemas: Arc::new(SchemaCache::new()),
         vault,
+        purses: Arc::new(purses::purses(config, &tenancy).await?),
         max_tool_turns: config.runs.max_tool_turns,
     });
     let parts = WorkerParts {
@@ -186,14 +181,6 @@ async fn wire(
         tasks: tasks.clone(),
     };
     let worker = Worker::start(parts, worker_settings(config));
-    let keys = Arc::new(keys);
-    let cache = Arc::new(KeyCache::default());
-    let auth = Authenticator::new(
-        Arc::clone(&store) as _,
-        Arc::clone(&keys),
-        Arc::clone(&cache),
-    );
-    let tenancy = TenancyService::new(Arc::clone(&store) as _, keys, cache);
     let rates = RateLimiter::new(RateLimits {
         run_starts_per_minute: config.limits.run_starts_per_minute,
         lifecycle_per_minute: config.limits.lifecycle_per_minute,
@@ -212,6 +199,32 @@ async fn wire(
         end_streams: end_streams.clone(),
     };
     Ok(Arc::new(Service::new(parts, auth, rates, tenancy)))
+}
+
+/// Who may come in, and who says so.
+async fn doors(
+    config: &Config,
+    master_key: &[u8],
+    store: &Arc<dyn Store>,
+    vault: &Vault,
+) -> Result<(Authenticator, TenancyService)> {
+    let first_key = config
+        .server
+        .previous_master_key
+        .as_ref()
+        .map_or(master_key, |key| key.expose().as_bytes());
+    let keys = KeyRing::kept(&**store as _, vault, first_key)
+        .await
+        .context("cannot open what the database keeps: is the master key the right one?")?;
+    let keys = Arc::new(keys);
+    let cache = Arc::new(KeyCache::default());
+    let auth = Authenticator::new(
+        Arc::clone(store) as _,
+        Arc::clone(&keys),
+        Arc::clone(&cache),
+    );
+    let tenancy = TenancyService::new(Arc::clone(store) as _, keys, cache);
+    Ok((auth, tenancy))
 }
 
 fn tools(config: &Config, tasks: &Tasks) -> Result<Arc<dyn ToolHost>> {

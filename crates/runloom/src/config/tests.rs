@@ -19,9 +19,11 @@ allow_hosts = ["127.0.0.1:9000", "*.internal.example"]
 slug = "acme"
 name = "Acme"
 default_model = "oa/gpt-5.5"
+monthly_budget_usd = 250
 [[workspaces.api_keys]]
 name = "ci"
 key_env = "ACME_KEY"
+monthly_budget_usd = 12.5
 usage = "developer_api"
 agent_ids = []
 [[workspaces.providers]]
@@ -159,6 +161,14 @@ const MISTAKES: &[(&str, &str)] = &[
         "f.toml:4: workspaces[0].api_keys[0].key_env: the environment variable K (or K_FILE) is not set",
     ),
     (
+        "[[workspaces]]\nslug = \"a\"\nmonthly_budget_usd = -1",
+        "f.toml:3: workspaces[0].monthly_budget_usd: must be a number that is not negative",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\nmonthly_budget_usd = 1e12",
+        "f.toml:3: workspaces[0].monthly_budget_usd: must be a number of US dollars from 0 to 1,000,000,000",
+    ),
+    (
         "[[workspaces]]\nslug = \"a\"\ndefault_model = \"x/y\"",
         "f.toml:3: workspaces[0].default_model: there is no provider `x`; there are: none",
     ),
@@ -219,6 +229,8 @@ fn the_design_example_is_read_whole() {
         Some("http://127.0.0.1:8787")
     );
     let workspace = &config.workspaces[0];
+    assert_eq!(workspace.monthly_budget_usd, Some(250.0));
+    assert_eq!(workspace.api_keys[0].monthly_budget_usd, Some(12.5));
     assert_eq!(
         workspace.api_keys[0].key.expose(),
         "mantyx_0123456789abcdefghijkl"

@@ -172,6 +172,8 @@ pub struct WorkspaceConfig {
     pub name: String,
     /// `<provider id>/<model id>` or a catalog id.
     pub default_model: Option<String>,
+    /// What its runs may cost in a month (UTC), in US dollars.
+    pub monthly_budget_usd: Option<f64>,
     /// Its keys.
     pub api_keys: Vec<ApiKeyConfig>,
     /// Its providers.
@@ -214,6 +216,8 @@ pub struct ApiKeyConfig {
     pub agent_ids: Vec<String>,
     /// Its own limit of run starts.
     pub runs_per_minute: Option<u32>,
+    /// What its runs may cost in a month (UTC), in US dollars.
+    pub monthly_budget_usd: Option<f64>,
 }
 
 /// Which API a provider speaks.

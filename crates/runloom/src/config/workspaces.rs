@@ -57,6 +57,7 @@ fn workspace(
         .or_else(|| slug.clone())
         .unwrap_or_default();
     let providers = providers::read(&table);
+    let monthly_budget_usd = budget(&table);
     let default_model = table.text("default_model");
     if let Some(model) = &default_model {
         check_model(&table, "default_model", model, &providers, platform);
@@ -92,6 +93,7 @@ fn workspace(
         slug: slug?,
         name,
         default_model,
+        monthly_budget_usd,
         api_keys,
         providers,
         secrets,
@@ -124,6 +126,20 @@ fn is_slug(text: &str) -> bool {
         && text.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
+/// A monthly budget. Zero is one: it refuses every model that has a price.
+fn budget(table: &Table<'_>) -> Option<f64> {
+    const KEY: &str = "monthly_budget_usd";
+    let usd = table.number(KEY)?;
+    if usd.is_finite() && (0.0..=1e9).contains(&usd) {
+        return Some(usd);
+    }
+    table.invalid(
+        KEY,
+        "must be a number of US dollars from 0 to 1,000,000,000",
+    );
+    None
+}
+
 fn api_key(table: Table<'_>) -> Option<ApiKeyConfig> {
     let name = table.text("name").unwrap_or_else(|| "key".to_owned());
     let variable = table.required("key_env");
@@ -148,6 +164,7 @@ fn api_key(table: Table<'_>) -> Option<ApiKeyConfig> {
     );
     let agent_ids = table.texts("agent_ids");
     let runs_per_minute = table.integer("runs_per_minute", 1..=u64::from(u32::MAX));
+    let monthly_budget_usd = budget(&table);
     table.finish();
     Some(ApiKeyConfig {
         name,
@@ -155,6 +172,7 @@ fn api_key(table: Table<'_>) -> Option<ApiKeyConfig> {
         usage: usage.unwrap_or(KeyUsage::DeveloperApi),
         agent_ids,
         runs_per_minute: runs_per_minute.and_then(|limit| u32::try_from(limit).ok()),
+        monthly_budget_usd,
     })
 }
 
