@@ -22,6 +22,7 @@ mod database;
 mod notices;
 mod open;
 mod outages;
+mod proxy;
 mod races;
 mod throughput;
 
