@@ -85,6 +85,12 @@ pub enum Error {
         /// What it contradicts.
         message: String,
     },
+    /// It was changed, made or removed since the caller looked.
+    #[error("{message}")]
+    PreconditionFailed {
+        /// What does not hold.
+        message: String,
+    },
     /// Too many requests in this minute.
     #[error(
         "Too many requests: {} per minute in bucket `{}`",

@@ -10,8 +10,9 @@ use runloom_protocol::tools::ToolRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::catalog::{Catalog, CatalogModel};
+use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
+use crate::live_catalog::LiveCatalog;
 use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
 use crate::run::{Plan, Price, default_tool_budgets};
 use crate::schema::SchemaCache;
@@ -75,8 +76,8 @@ impl StoredRun {
 /// Makes plans.
 #[derive(Debug)]
 pub struct Planner {
-    /// The models.
-    pub catalog: Arc<Catalog>,
+    /// The models of now.
+    pub catalog: Arc<LiveCatalog>,
     /// Compiled schemas.
     pub schemas: Arc<SchemaCache>,
     /// Seals the secrets of stored specs.
@@ -148,6 +149,7 @@ impl Planner {
         let spec = &stored.spec;
         let model = self
             .catalog
+            .now()
             .resolve(&stored.workspace, Some(&stored.model))?;
         let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
         let output = match &spec.output_schema {
@@ -155,10 +157,7 @@ impl Planner {
             Some(output) => {
                 let schema = Value::Object(output.schema.clone());
                 let validator = self.schemas.compile(&schema).map_err(|error| {
-                    Error::invalid(
-                        format!("outputSchema.schema{}", error.path),
-                        error.message.clone(),
-                    )
+                    Error::invalid(format!("outputSchema.schema{}", error.path), error.message)
                 })?;
                 Some((Arc::new(output.clone()), validator))
             }

@@ -40,6 +40,29 @@ impl Tasks {
         drop(handle);
     }
 
+    /// Spawns a named task that [`Tasks::ended`] does not wait for: it serves others until `kill`.
+    pub fn spawn_detached<F>(&self, name: &'static str, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let kill = self.kill.clone();
+        let guarded = async move {
+            if AssertUnwindSafe(kill.run_until_cancelled(task))
+                .catch_unwind()
+                .await
+                .is_err()
+            {
+                error!(task = name, "a task panicked");
+            }
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place where tasks are spawned"
+        )]
+        let handle = tokio::spawn(guarded.instrument(info_span!("task", name)));
+        drop(handle);
+    }
+
     /// How many tasks live.
     #[must_use]
     pub fn len(&self) -> usize {

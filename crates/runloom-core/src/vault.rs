@@ -16,6 +16,7 @@ const NONCE: usize = 24;
 #[derive(Clone)]
 pub struct Vault {
     cipher: XChaCha20Poly1305,
+    previous: Option<XChaCha20Poly1305>,
 }
 
 impl fmt::Debug for Vault {
@@ -41,14 +42,18 @@ impl Vault {
     /// A vault for this master key.
     #[must_use]
     pub fn new(master_key: &[u8]) -> Self {
-        let mut mac =
-            <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(master_key).unwrap_or_else(|_| {
-                <Hmac<Sha256> as hmac::KeyInit>::new(&hmac::digest::Key::<Hmac<Sha256>>::default())
-            });
-        mac.update(b"runloom vault 1");
-        let key: [u8; 32] = mac.finalize().into_bytes().into();
         Self {
-            cipher: XChaCha20Poly1305::new(&key.into()),
+            cipher: cipher(master_key),
+            previous: None,
+        }
+    }
+
+    /// The same, which also opens what was sealed with the key from before.
+    #[must_use]
+    pub fn with_previous(self, master_key: &[u8]) -> Self {
+        Self {
+            previous: Some(cipher(master_key)),
+            ..self
         }
     }
 
@@ -83,19 +88,37 @@ impl Vault {
             .split_at_checked(NONCE)
             .ok_or(VaultError::Unreadable)?;
         let nonce: [u8; NONCE] = nonce.try_into().map_err(|_| VaultError::Unreadable)?;
-        let payload = Payload {
-            msg: body,
-            aad: place.as_bytes(),
-        };
-        let clear = self
-            .cipher
-            .decrypt(&XNonce::from(nonce), payload)
-            .map_err(|_| VaultError::Unreadable)?;
+        let clear = std::iter::once(&self.cipher)
+            .chain(&self.previous)
+            .find_map(|cipher| {
+                let payload = Payload {
+                    msg: body,
+                    aad: place.as_bytes(),
+                };
+                cipher.decrypt(&XNonce::from(nonce), payload).ok()
+            });
+        let clear = clear.ok_or(VaultError::Unreadable)?;
         String::from_utf8(clear).map_err(|_| VaultError::Unreadable)
+    }
+
+    /// Whether a text looks like one that was sealed.
+    #[must_use]
+    pub fn is_sealed(text: &str) -> bool {
+        text.starts_with(PREFIX)
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn cipher(master_key: &[u8]) -> XChaCha20Poly1305 {
+    let mut mac =
+        <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(master_key).unwrap_or_else(|_| {
+            <Hmac<Sha256> as hmac::KeyInit>::new(&hmac::digest::Key::<Hmac<Sha256>>::default())
+        });
+    mac.update(b"runloom vault 1");
+    let key: [u8; 32] = mac.finalize().into_bytes().into();
+    XChaCha20Poly1305::new(&key.into())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes
         .iter()
@@ -106,7 +129,7 @@ fn hex(bytes: &[u8]) -> String {
         })
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) || !text.is_ascii() {
         return None;
@@ -146,10 +169,21 @@ mod tests {
     }
 
     #[test]
+    fn the_key_from_before_opens_but_does_not_seal() {
+        let old = Vault::new(b"old");
+        let new = Vault::new(b"new").with_previous(b"old");
+        let sealed = old.seal("p", "x").unwrap();
+        assert_eq!(new.open("p", &sealed).unwrap(), "x");
+        let again = new.seal("p", "x").unwrap();
+        assert_eq!(old.open("p", &again), Err(VaultError::Unreadable));
+        assert_eq!(Vault::new(b"new").open("p", &again).unwrap(), "x");
+    }
+
+    #[test]
     fn a_text_that_was_never_sealed_or_was_changed_is_refused() {
         let vault = Vault::new(b"master");
         let sealed = vault.seal("p", "x").unwrap();
-        let mut changed = sealed.clone();
+        let mut changed = sealed;
         let last = changed.pop().unwrap();
         changed.push(if last == '0' { '1' } else { '0' });
         for text in [

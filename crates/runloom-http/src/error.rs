@@ -141,6 +141,10 @@ fn core(error: Error) -> Response {
             refuse(StatusCode::CONFLICT, ErrorCode::IdempotencyConflict)
         }
         Error::Conflict { .. } => refuse(StatusCode::CONFLICT, ErrorCode::Conflict),
+        Error::PreconditionFailed { .. } => refuse(
+            StatusCode::PRECONDITION_FAILED,
+            ErrorCode::PreconditionFailed,
+        ),
         Error::RateLimited(state) => {
             let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimitExceeded);
             rate_headers(response.headers_mut(), &state);

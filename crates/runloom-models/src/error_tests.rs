@@ -1,3 +1,5 @@
+//! Classification of refusals, by table.
+
 use super::*;
 
 fn error(status: u16, body: &str) -> ModelError {

@@ -1,3 +1,5 @@
+//! SSE in every split, with every line end, and past its caps.
+
 use proptest::prelude::*;
 
 use super::*;

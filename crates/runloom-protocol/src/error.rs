@@ -76,6 +76,8 @@ codes! {
     IdempotencyConflict = "idempotency_conflict";
     /// Cause: the request contradicts what is there. Remedy: read it again, then decide.
     Conflict = "conflict";
+    /// Cause: it was changed, made or removed meanwhile. Remedy: read it again, and send its new `ETag` with `If-Match`.
+    PreconditionFailed = "precondition_failed";
     /// Cause: the body is larger than the server takes. Remedy: send less.
     PayloadTooLarge = "payload_too_large";
     /// Cause: the body is not JSON. Remedy: `Content-Type: application/json`.

@@ -5,8 +5,9 @@
 //!
 //! Reading order: [`spec`] (what a client asks for) and [`tools`]; [`validate`] (bytes to a checked spec, or every
 //! violation at once); [`event`] (what the log holds and the stream shows) and [`outcome`] (how a run ends);
-//! [`resource`] (what GET answers); [`error`] (how a request is refused); [`limits`] (every number of the contract).
+//! [`definition`] (what a workspace keeps); [`resource`] (what GET answers); [`error`] (how a request is refused); [`limits`] (every number of the contract).
 
+pub mod definition;
 pub mod error;
 pub mod event;
 pub mod id;

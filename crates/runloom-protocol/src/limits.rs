@@ -99,3 +99,30 @@ pub const FILE_NAME_MAX_CHARS: usize = 255;
 
 /// Violations listed in one refusal (ours); the last one then says how many are not listed.
 pub const ISSUES_MAX: usize = 100;
+
+/// Milliseconds of one call of a workspace tool when its definition does not say (ours).
+pub const TOOL_TIMEOUT_MS_DEFAULT: u64 = 30_000;
+/// Most milliseconds of one call of a workspace tool (ours).
+pub const TOOL_TIMEOUT_MS_MAX: u64 = 600_000;
+/// Bytes of a workspace tool's answer when its definition does not say (ours).
+pub const TOOL_RESPONSE_BYTES_DEFAULT: u64 = 256 * 1024;
+/// Most bytes of a workspace tool's answer (ours).
+pub const TOOL_RESPONSE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Bytes of a code tool's source (ours).
+pub const CODE_SOURCE_MAX_BYTES: usize = 256 * 1024;
+/// Megabytes of a code tool's memory when its definition does not say (ours).
+pub const CODE_MEMORY_MB_DEFAULT: u32 = 64;
+/// Most megabytes of a code tool's memory (ours).
+pub const CODE_MEMORY_MB_MAX: u32 = 512;
+/// Secrets that a code tool may read (ours).
+pub const CODE_SECRETS_MAX: usize = 32;
+/// Tools of a plugin (ours); at least one.
+pub const PLUGIN_TOOLS_MAX: usize = 64;
+/// Skills of an agent (ours).
+pub const SKILLS_MAX: usize = 64;
+/// Models of a provider (ours).
+pub const PROVIDER_MODELS_MAX: usize = 256;
+/// Bytes of a secret's value (ours): what a header can carry.
+pub const SECRET_VALUE_MAX_BYTES: usize = HEADER_VALUE_MAX_BYTES;
+/// Bytes of a whole definition as compact JSON (ours).
+pub const DEFINITION_MAX_BYTES: usize = 2 * 1024 * 1024;

@@ -21,6 +21,9 @@ pub struct AgentSpec {
     /// The persisted agent this spec builds on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
+    /// Which version of that agent; set by the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<u64>,
     /// The system prompt of an ephemeral agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,

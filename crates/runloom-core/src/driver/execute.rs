@@ -20,10 +20,29 @@ const SUMMARY_CHARS: usize = 160;
 
 impl Driver {
     /// Asks the peers of the server-resolved tools what they offer. It never fails: a peer that is away gives a stub.
-    pub(super) async fn resolve_tools(&mut self) {
-        let tools = self.tools.resolve(&self.context, &self.context.refs).await;
+    pub(super) async fn resolve_tools(&mut self) -> Result<Option<Left>, Abandon> {
+        // Peers may take their time; whoever watches sees that the run has started.
+        self.journal.flush().await?;
+        let (host, context) = (Arc::clone(&self.tools), self.context.clone());
+        let mut resolving = host.resolve(&context, &context.refs);
+        let tools = loop {
+            tokio::select! {
+                tools = &mut resolving => break tools,
+                interrupt = self.interrupt() => match interrupt? {
+                    None => {}
+                    Some(TurnInterrupt::Stop) => return self.release().await.map(Some),
+                    Some(TurnInterrupt::OutOfTime) => {
+                        return self.fail(self.out_of_time(), Spent::default()).await.map(Some);
+                    }
+                    Some(TurnInterrupt::Cancel(receipt)) => {
+                        return self.cancel(*receipt, Spent::default()).await.map(Some);
+                    }
+                },
+            }
+        };
         debug!(tools = tools.len(), "resolved tools");
         self.note(Note::Toolset { tools });
+        Ok(None)
     }
 
     /// Executes calls at once and records each outcome as it comes.
@@ -77,7 +96,7 @@ impl Driver {
                     }
                     Some(TurnInterrupt::Cancel(receipt)) => {
                         cancel.cancel();
-                        return self.cancel(self.with_running(receipt), Spent::default()).await.map(Some);
+                        return self.cancel(self.with_running(*receipt), Spent::default()).await.map(Some);
                     }
                 },
             }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use crate::clock::{Clock, rfc3339};
+use crate::crash;
 use crate::hub::Hub;
 use crate::ports::model::{Model, ModelError};
 use crate::ports::store::{Claim, Ending, Millis, Next, OpenCall, RunNo, Store};
@@ -126,8 +127,16 @@ impl Driver {
                         TurnEnd::Stopped => return self.release().await,
                     }
                 }
-                Step::ResolveTools => self.resolve_tools().await,
+                Step::ResolveTools => {
+                    if let Some(left) = self.resolve_tools().await? {
+                        return Ok(left);
+                    }
+                }
                 Step::Execute(calls) => {
+                    // A call that the end of the process would cut off is better never begun: its outcome would be unknown.
+                    if self.stop.is_cancelled() {
+                        return self.release().await;
+                    }
                     if let Some(left) = self.execute(calls).await? {
                         return Ok(left);
                     }
@@ -167,7 +176,9 @@ impl Driver {
             });
         }
         self.journal.set_status(RunStatus::WaitingTool);
-        self.journal.flush().await
+        self.journal.flush().await?;
+        crash::point("after_ask");
+        Ok(())
     }
 
     /// Waits for a client's answer: first here, then parked.

@@ -10,6 +10,7 @@ use tracing::debug;
 
 use super::journal::Writing;
 use super::{Abandon, Driver};
+use crate::crash;
 use crate::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelRequest, ModelStream};
 use crate::ports::store::Next;
 use crate::run::{CallPlan, Note, Spent};
@@ -64,7 +65,7 @@ enum Attempt {
 }
 
 pub(super) enum TurnInterrupt {
-    Cancel(RunCancelled),
+    Cancel(Box<RunCancelled>),
     Stop,
     OutOfTime,
 }
@@ -75,14 +76,14 @@ impl Driver {
         self.journal.set_status(RunStatus::Running);
         let mut retries = 0;
         loop {
-            match self.attempt(plan).await? {
+            match given_back(self.attempt(plan).await?) {
                 Attempt::Done(progress, done) => {
                     self.complete(plan, progress, done)?;
                     return Ok(TurnEnd::Complete);
                 }
                 Attempt::Interrupted(progress, TurnInterrupt::Cancel(mut receipt)) => {
                     receipt.interrupted.insert(0, "model".to_owned());
-                    return Ok(TurnEnd::Cancelled(receipt, progress.spent()));
+                    return Ok(TurnEnd::Cancelled(*receipt, progress.spent()));
                 }
                 Attempt::Interrupted(_, TurnInterrupt::Stop) => return Ok(TurnEnd::Stopped),
                 Attempt::Interrupted(progress, TurnInterrupt::OutOfTime) => {
@@ -104,7 +105,7 @@ impl Driver {
                     if let Some(interrupt) = self.pause(pause).await? {
                         return Ok(match interrupt {
                             TurnInterrupt::Cancel(receipt) => {
-                                TurnEnd::Cancelled(receipt, progress.spent())
+                                TurnEnd::Cancelled(*receipt, progress.spent())
                             }
                             TurnInterrupt::Stop => TurnEnd::Stopped,
                             TurnInterrupt::OutOfTime => {
@@ -121,6 +122,7 @@ impl Driver {
     async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
         let mut progress = Progress::default();
         let model = std::sync::Arc::clone(&self.model);
+        crash::point("before_model");
         let mut opening = model.call(self.request_of(plan));
         let mut writing: Option<Writing> = None;
         let mut stream = loop {
@@ -208,6 +210,7 @@ impl Driver {
                     progress.shown = true;
                     progress.text.push_str(&text);
                     self.record(Event::AssistantDelta(TextDelta { text }))?;
+                    crash::point("mid_stream");
                 }
             }
             Some(Ok(ModelEvent::Thinking(text))) => {
@@ -287,6 +290,7 @@ impl Driver {
             state: done.state,
             structured: done.structured,
         });
+        crash::point("turn_done");
         Ok(())
     }
 
@@ -329,7 +333,9 @@ impl Driver {
             () = out_of_time => return Ok(Some(TurnInterrupt::OutOfTime)),
         }
         let mail = self.mailbox.take(&self.kill).await?.unwrap_or_default();
-        Ok(self.accept(mail)?.map(TurnInterrupt::Cancel))
+        Ok(self
+            .accept(mail)?
+            .map(|receipt| TurnInterrupt::Cancel(Box::new(receipt))))
     }
 
     /// Waits before a retry.
@@ -370,6 +376,27 @@ async fn finish_writing(writing: &mut Option<Writing>) -> Result<(), Abandon> {
     match writing.take() {
         Some(future) => future.await.map(drop),
         None => Ok(()),
+    }
+}
+
+/// A call that the provider could not parse is a complete turn, whichever way the provider reports it: the machine gives it back
+/// to the model once.
+fn given_back(attempt: Attempt) -> Attempt {
+    match attempt {
+        Attempt::Broken(mut progress, error)
+            if error.finish_reason.as_deref() == Some(finish_reason::MALFORMED_FUNCTION_CALL) =>
+        {
+            progress.calls.clear();
+            let finish_reason = finish_reason::MALFORMED_FUNCTION_CALL.to_owned();
+            Attempt::Done(
+                progress,
+                Done {
+                    finish_reason,
+                    ..Done::default()
+                },
+            )
+        }
+        other => other,
     }
 }
 

@@ -8,10 +8,12 @@ mod subscription;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use runloom_protocol::id::RunId;
 use tokio::sync::watch;
 
+use crate::ports::bus::{Bus, NoBus, Signal};
 use crate::ports::store::{Chunk, RunNo, WorkspaceNo};
 
 pub use subscription::{EventStream, subscribe};
@@ -21,10 +23,39 @@ pub use subscription::{EventStream, subscribe};
 const RING_BYTES: usize = 8 * 1024;
 
 /// The live runs of this process.
-#[derive(Debug, Default)]
 pub struct Hub {
-    runs: Mutex<HashMap<RunId, Weak<LiveRun>>>,
+    runs: Mutex<Register>,
     subscribers: AtomicUsize,
+    /// How often a stream looks into the store by itself, because another process may drive its run.
+    poll: Option<Duration>,
+    /// How other processes are told what was written here.
+    bus: Arc<dyn Bus>,
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self {
+            runs: Mutex::default(),
+            subscribers: AtomicUsize::new(0),
+            poll: None,
+            bus: Arc::new(NoBus),
+        }
+    }
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hub")
+            .field("poll", &self.poll)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The same runs by public id and by row number.
+#[derive(Debug, Default)]
+struct Register {
+    by_id: HashMap<RunId, Weak<LiveRun>>,
+    by_no: HashMap<RunNo, Weak<LiveRun>>,
 }
 
 /// One run that somebody drives or watches.
@@ -59,11 +90,43 @@ enum Recent {
 }
 
 impl Hub {
+    /// A hub whose runs may be driven by other processes.
+    #[must_use]
+    pub fn shared(bus: Arc<dyn Bus>, poll: Duration) -> Self {
+        Self {
+            poll: Some(poll),
+            bus,
+            ..Self::default()
+        }
+    }
+
+    /// Another process has written events of a run: whoever watches it looks again.
+    pub fn nudge(&self, run: RunNo, last_seq: u64) {
+        let live = lock(&self.runs).by_no.get(&run).and_then(Weak::upgrade);
+        if let Some(live) = live {
+            live.head.send_if_modified(|head| {
+                let news = last_seq > *head;
+                *head = last_seq.max(*head);
+                news
+            });
+        }
+    }
+
+    /// Announcements were lost: everyone who watches a run looks again.
+    pub fn nudge_all(&self) {
+        let live: Vec<_> = lock(&self.runs)
+            .by_id
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
+        live.iter().for_each(|run| run.head.send_modify(|_| ()));
+    }
+
     /// The live run with this id, made if it is not there.
     #[must_use]
     pub fn open(self: &Arc<Self>, id: &RunId, no: RunNo, workspace: WorkspaceNo) -> Arc<LiveRun> {
         let mut runs = lock(&self.runs);
-        if let Some(live) = runs.get(id).and_then(Weak::upgrade) {
+        if let Some(live) = runs.by_id.get(id).and_then(Weak::upgrade) {
             return live;
         }
         let live = Arc::new(LiveRun {
@@ -74,20 +137,21 @@ impl Hub {
             ring: Mutex::default(),
             head: watch::Sender::new(0),
         });
-        runs.insert(id.clone(), Arc::downgrade(&live));
+        runs.by_id.insert(id.clone(), Arc::downgrade(&live));
+        runs.by_no.insert(no, Arc::downgrade(&live));
         live
     }
 
     /// The live run with this id, if somebody drives or watches it.
     #[must_use]
     pub fn find(&self, id: &RunId) -> Option<Arc<LiveRun>> {
-        lock(&self.runs).get(id).and_then(Weak::upgrade)
+        lock(&self.runs).by_id.get(id).and_then(Weak::upgrade)
     }
 
     /// How many runs are driven or watched now.
     #[must_use]
     pub fn live_runs(&self) -> usize {
-        lock(&self.runs).len()
+        lock(&self.runs).by_id.len()
     }
 
     /// How many streams are open now.
@@ -119,6 +183,12 @@ impl LiveRun {
             }
         }
         self.head.send_replace(last_seq);
+        if let Some(hub) = self.hub.upgrade() {
+            hub.bus.announce(Signal::Events {
+                run: self.no,
+                last_seq,
+            });
+        }
     }
 
     /// Tells that the run's row has a terminal status.
@@ -137,6 +207,10 @@ impl LiveRun {
             return Recent::Unknown;
         };
         if after + 1 < first.first_seq || after > last.last_seq {
+            return Recent::Unknown;
+        }
+        if after == last.last_seq && *self.head.borrow() > after {
+            // Another process has written what comes next.
             return Recent::Unknown;
         }
         let newer: Vec<Chunk> = ring
@@ -158,11 +232,13 @@ impl Drop for LiveRun {
         if let Some(hub) = self.hub.upgrade() {
             let mut runs = lock(&hub.runs);
             // Another one may have been opened between the last owner's end and this lock.
-            if runs
-                .get(&self.id)
-                .is_some_and(|live| live.strong_count() == 0)
-            {
-                runs.remove(&self.id);
+            let gone =
+                |live: Option<&Weak<Self>>| live.is_some_and(|live| live.strong_count() == 0);
+            if gone(runs.by_id.get(&self.id)) {
+                runs.by_id.remove(&self.id);
+            }
+            if gone(runs.by_no.get(&self.no)) {
+                runs.by_no.remove(&self.no);
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -40,6 +41,8 @@ pub fn subscribe(
         cursor: after,
         backlog: VecDeque::new(),
         over: false,
+        look: false,
+        poll: hub.poll,
         stop,
         _count: Count(Arc::clone(hub)),
     };
@@ -59,6 +62,9 @@ struct Subscription {
     cursor: u64,
     backlog: VecDeque<Chunk>,
     over: bool,
+    /// Look into the store although nothing was announced.
+    look: bool,
+    poll: Option<Duration>,
     stop: CancellationToken,
     _count: Count,
 }
@@ -83,7 +89,12 @@ impl Subscription {
             // Subscribed first, read second: whatever is committed after the read moves the head.
             self.head.borrow_and_update();
             let ended = self.live.has_ended();
-            match self.live.recent(self.cursor) {
+            let recent = if std::mem::take(&mut self.look) {
+                Recent::Unknown
+            } else {
+                self.live.recent(self.cursor)
+            };
+            match recent {
                 Recent::Chunks(chunks) => self.backlog = chunks.into(),
                 Recent::Nothing if ended => self.over = true,
                 Recent::Nothing => self.wait().await,
@@ -103,6 +114,10 @@ impl Subscription {
             .saturating_sub(chunk.first_seq.saturating_sub(1));
         self.cursor = chunk.last_seq;
         self.over = chunk.terminal;
+        if chunk.terminal {
+            // Perhaps another process wrote it, and nobody has told those who watch from here.
+            self.live.set_ended();
+        }
         Some(skip_frames(chunk.frames, known))
     }
 
@@ -127,7 +142,15 @@ impl Subscription {
         tokio::select! {
             _ = self.head.changed() => {}
             () = self.stop.cancelled() => self.over = true,
+            () = poll(self.poll) => self.look = true,
         }
+    }
+}
+
+async fn poll(every: Option<Duration>) {
+    match every {
+        Some(every) => tokio::time::sleep(every).await,
+        None => std::future::pending().await,
     }
 }
 

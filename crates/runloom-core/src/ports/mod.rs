@@ -1,6 +1,8 @@
 //! The sockets that adapters plug into, one trait per file. Each trait's documentation is the contract its
 //! implementers keep; the contract tests of the adapters' crates check it.
 
+pub mod bus;
+pub mod catalog;
 pub mod model;
 pub mod queue;
 pub mod store;

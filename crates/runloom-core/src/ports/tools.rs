@@ -13,7 +13,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 use crate::toolbox::Effect;
+
+use runloom_protocol::definition::template;
+pub use runloom_protocol::definition::{PluginManifest, ToolDefinition};
 
 /// Resolves and executes server-resolved tools.
 ///
@@ -43,6 +47,60 @@ pub trait ToolHost: Send + Sync {
     ) -> Outcome;
 }
 
+/// What a workspace keeps for its tools, for a [`ToolHost`].
+///
+/// A secret is read at the moment of the call and leaves only towards the peer: not into a [`ServerTool::target`], an
+/// [`Outcome`], an error or a log line. What a peer repeats of it is taken out with [`Secret::redact`].
+#[async_trait]
+pub trait ToolDefinitions: Send + Sync {
+    /// What `{"kind": "mantyx", "id": …}` leads to: a tool or an external agent, by its id or slug.
+    ///
+    /// # Errors
+    /// When the store fails.
+    async fn tool(&self, workspace: &str, id_or_slug: &str) -> Result<Option<ToolDefinition>>;
+
+    /// What `{"kind": "mantyx_plugin", "name": …}` leads to.
+    ///
+    /// # Errors
+    /// When the store fails.
+    async fn plugin_tool(&self, workspace: &str, name: &str) -> Result<Option<ToolDefinition>> {
+        let plugins = self.plugins(workspace).await?;
+        Ok(plugins.iter().find_map(|plugin| plugin.tool(name)).cloned())
+    }
+
+    /// The installed plugins, by name.
+    ///
+    /// # Errors
+    /// When the store fails.
+    async fn plugins(&self, workspace: &str) -> Result<Vec<PluginManifest>>;
+
+    /// A secret in clear.
+    ///
+    /// # Errors
+    /// When the store fails, or the secret was sealed with another master key.
+    async fn secret(&self, workspace: &str, name: &str) -> Result<Option<Secret>>;
+
+    /// A text with every `{{secret:NAME}}` in it replaced. Only for texts that the workspace's administrator wrote: whoever may
+    /// write such a text may read the secret.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with the name of a secret that there is not.
+    async fn fill(&self, workspace: &str, text: &str) -> Result<Secret> {
+        let mut known = Vec::new();
+        for name in template::secrets(text) {
+            let secret = self.secret(workspace, name).await?;
+            known.extend(secret.map(|secret| (name, secret)));
+        }
+        let lookup = |name: &str| {
+            let found = known.iter().find(|(known, _)| *known == name);
+            found.map(|(_, secret)| secret.expose().to_owned())
+        };
+        template::fill_secrets(text, lookup)
+            .map(Secret::new)
+            .map_err(|name| Error::invalid("", format!("there is no secret `{name}`")))
+    }
+}
+
 /// On whose behalf tools run.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
@@ -50,7 +108,8 @@ pub struct ToolContext {
     pub workspace: Arc<str>,
     /// Which run.
     pub run: RunId,
-    /// The spec's refs, header values in clear.
+    /// The spec's refs. Header values are as they were written: those of a persisted agent may name secrets, to be filled in at the
+    /// moment of the call ([`ToolDefinitions::fill`]); those of a client cannot.
     pub refs: Arc<Vec<ToolRef>>,
 }
 

@@ -25,6 +25,10 @@ const MAX_RESTARTS: u32 = 5;
 
 /// What is done next.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the last step of a run"
+)]
 pub enum Step {
     /// Write these events: they follow from the state alone.
     Write(Vec<Event>),

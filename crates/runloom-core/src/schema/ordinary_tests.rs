@@ -1,3 +1,5 @@
+//! Schemas as people write them: accepted, and checked correctly.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

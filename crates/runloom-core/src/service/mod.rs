@@ -1,9 +1,10 @@
 //! The use cases: everything a client or an operator can ask for, without a word about transport.
 //!
-//! `runs` and `sessions` are the product; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
+//! `runs` and `sessions` are the product; `registry` keeps what workspaces define; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
 pub mod auth;
 pub mod rate;
+pub mod registry;
 mod runs;
 mod sessions;
 pub mod tenancy;
@@ -19,6 +20,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::hub::Hub;
 use crate::planner::Planner;
+use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Delivery, RunNo, Store};
 use crate::ports::tools::ToolHost;
@@ -26,6 +28,7 @@ use crate::worker::Worker;
 
 use auth::Authenticator;
 use rate::RateLimiter;
+use registry::RegistryService;
 use tenancy::TenancyService;
 
 pub use crate::hub::EventStream;
@@ -38,10 +41,14 @@ pub struct ServiceParts {
     pub store: Arc<dyn Store>,
     /// Where runs are offered to workers.
     pub queue: Arc<dyn Queue>,
+    /// How other processes are told.
+    pub bus: Arc<dyn Bus>,
     /// Live tails.
     pub hub: Arc<Hub>,
     /// Makes plans.
     pub planner: Arc<Planner>,
+    /// Agents, tools, secrets and providers of workspaces.
+    pub registry: Arc<RegistryService>,
     /// Checks the tools that the server executes.
     pub tools: Arc<dyn ToolHost>,
     /// The worker of this process, when it has one.
@@ -147,10 +154,16 @@ impl Service {
         &self.tenancy
     }
 
+    /// Agents, tools, secrets and providers of workspaces.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<RegistryService> {
+        &self.parts.registry
+    }
+
     /// The models.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.parts.planner.catalog)
+        self.parts.planner.catalog.now()
     }
 
     /// The clock.
@@ -201,7 +214,8 @@ impl ServiceParts {
     fn notify(&self, delivery: Delivery) {
         match (&self.worker, delivery) {
             (Some(worker), delivery) => worker.notify(delivery),
-            (None, Delivery::Owner(run) | Delivery::Queue(run)) => self.offer(run),
+            (None, Delivery::Owner(run)) => self.bus.announce(Signal::Mail(run)),
+            (None, Delivery::Queue(run)) => self.offer(run),
         }
     }
 }

@@ -260,11 +260,7 @@ impl Service {
         spec: AgentSpec,
         messages: Vec<PromptMessage>,
     ) -> Result<StoredRun> {
-        if let Some(agent) = &spec.agent_id {
-            return Err(Error::Forbidden {
-                message: format!("The agent {agent} is unknown, or not for this credential"),
-            });
-        }
+        let spec = self.parts.registry.resolve_agent(caller, spec).await?;
         self.parts
             .tools
             .check(&caller.workspace.slug, &spec.tools)
@@ -274,6 +270,7 @@ impl Service {
             .parts
             .planner
             .catalog
+            .now()
             .resolve(&workspace, spec.model_id.as_deref())?
             .id
             .clone();

@@ -43,7 +43,9 @@ impl Service {
         request: CreateSession,
         _idempotency: Option<Idempotency>,
     ) -> Result<SessionCreated> {
-        let stored = self.resolve(caller, request.spec, Vec::new()).await?;
+        let stored = self
+            .resolve(caller, request.spec.clone(), Vec::new())
+            .await?;
         let id = SessionId::from_suffix(self.clock.new_id());
         // Planned once only to refuse now what would fail at the first message.
         let probe = RunId::from_suffix(self.clock.new_id());
@@ -51,6 +53,11 @@ impl Service {
             .planner
             .plan(probe, stored.clone(), Vec::new())
             .await?;
+        // Kept as it was asked for: each message meets its agent as the agent is then.
+        let stored = StoredRun {
+            spec: request.spec,
+            ..stored
+        };
         let new = NewSession {
             id: id.clone(),
             workspace: caller.workspace.no,
@@ -233,7 +240,7 @@ impl Service {
 }
 
 /// Each side was within the limits; together they may not be.
-fn check_merged(metadata: &Metadata) -> Result<()> {
+pub(super) fn check_merged(metadata: &Metadata) -> Result<()> {
     let bytes = serde_json::to_vec(metadata).map_err(Error::internal)?.len();
     if metadata.len() > limits::METADATA_MAX || bytes > limits::METADATA_MAX_BYTES {
         let message = format!(

@@ -30,8 +30,10 @@ pub(super) fn public_spec(spec: &AgentSpec) -> AgentSpec {
 }
 
 pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
+    let agent_spec = parse_spec(&row.public_spec)?;
     Ok(RunSnapshot {
-        agent_spec: parse_spec(&row.public_spec)?,
+        agent_version: agent_spec.agent_version,
+        agent_spec,
         id: row.id,
         status: row.status,
         session_id: row.session,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use runloom_protocol::definition::DeclaredEffect;
 use runloom_protocol::event::LocalToolCall;
 use runloom_protocol::tools::Object;
 use serde_json::{Value, json};
@@ -35,6 +36,16 @@ pub enum Effect {
     Idempotent,
     /// Something each time; never repeated.
     Once,
+}
+
+impl From<DeclaredEffect> for Effect {
+    fn from(declared: DeclaredEffect) -> Self {
+        match declared {
+            DeclaredEffect::Read => Self::Read,
+            DeclaredEffect::Idempotent => Self::Idempotent,
+            DeclaredEffect::Once => Self::Once,
+        }
+    }
 }
 
 impl Effect {

@@ -73,9 +73,22 @@ impl Doorbells {
         }
     }
 
+    /// Rings everywhere.
+    pub(super) fn ring_all(&self) {
+        self.lock()
+            .entries
+            .values()
+            .for_each(|entry| entry.doorbell.ring());
+    }
+
     /// True when the run is driven here.
     pub(super) fn is_driven(&self, run: RunNo) -> bool {
         self.lock().entries.contains_key(&run)
+    }
+
+    /// How many runs are driven here.
+    pub(super) fn len(&self) -> usize {
+        self.lock().entries.len()
     }
 
     /// Removes a run's doorbell, unless it was replaced; true when the run was offered meanwhile.

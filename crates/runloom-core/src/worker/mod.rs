@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::driver::{Doorbell, Driver, DriverSettings, Left, Start};
 use crate::hub::{Hub, LiveRun};
 use crate::planner::{Planned, Planner, StoredRun};
+use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{
     Batch, Chunk, Claim, ClaimOutcome, Delivery, Lease, MailNo, Millis, Next, RunNo, Store,
@@ -42,6 +43,8 @@ pub struct WorkerParts {
     pub store: Arc<dyn Store>,
     /// Where jobs come from.
     pub queue: Arc<dyn Queue>,
+    /// How other processes are told.
+    pub bus: Arc<dyn Bus>,
     /// Where chunks are shown.
     pub hub: Arc<Hub>,
     /// Makes plans.
@@ -125,9 +128,7 @@ impl Worker {
     /// Runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
-        self.settings
-            .max_concurrent
-            .saturating_sub(self.permits.available_permits())
+        self.doorbells.len()
     }
 
     /// A place for a run that is about to be created, when there is one and the worker is not stopping.
@@ -166,11 +167,30 @@ impl Worker {
         });
     }
 
+    /// There may be mail for this run, if it is driven here.
+    pub fn ring(&self, run: RunNo) {
+        self.doorbells.ring(run);
+    }
+
+    /// There may be mail for every run that is driven here.
+    pub fn ring_all(&self) {
+        self.doorbells.ring_all();
+    }
+
+    /// There may be runs that want a worker.
+    pub fn look(&self) {
+        self.sweep.notify_one();
+    }
+
     /// Tells whoever is concerned that there is mail.
     pub fn notify(&self, delivery: Delivery) {
         match delivery {
             Delivery::Owner(run) if self.doorbells.ring(run) => {}
-            Delivery::Owner(run) | Delivery::Queue(run) => self.offer(run),
+            Delivery::Owner(run) => {
+                self.parts.bus.announce(Signal::Mail(run));
+                self.offer(run);
+            }
+            Delivery::Queue(run) => self.offer(run),
         }
     }
 
@@ -185,34 +205,39 @@ impl Worker {
         let stop = self.parts.tasks.stop.clone();
         loop {
             let claimed = async {
+                // The job first: a place that waits for one would be missing to runs that are created here.
+                let job = self.parts.queue.pull().await;
                 let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-                Some((permit, self.parts.queue.pull().await))
+                Some((permit, job))
             };
             let Some(Some((permit, job))) = stop.run_until_cancelled(claimed).await else {
                 return;
             };
             let Some(doorbell) = self.doorbells.try_install(job.run) else {
+                self.parts.queue.done(job);
                 continue;
             };
             let worker = Arc::clone(&self);
             self.parts.tasks.spawn("run", async move {
-                worker.claim_and_drive(job.run, doorbell).await;
+                worker.claim_and_drive(job, doorbell).await;
                 drop(permit);
             });
         }
     }
 
-    async fn claim_and_drive(&self, run: RunNo, doorbell: Arc<Doorbell>) {
-        let claim = match self
+    async fn claim_and_drive(&self, job: Job, doorbell: Arc<Doorbell>) {
+        let run = job.run;
+        let outcome = self
             .parts
             .store
             .claim(run, &self.id, self.clock.now())
-            .await
-        {
+            .await;
+        // From here on the store knows whose run it is; after an error the sweeper offers it again.
+        self.parts.queue.done(job);
+        let claim = match outcome {
             Ok(ClaimOutcome::Claimed(claim)) => *claim,
             Ok(ClaimOutcome::NotNow) => return self.leave(run, &doorbell),
             Err(error) => {
-                // The sweeper offers the run again.
                 warn!(run = run.0, %error, "cannot claim a run");
                 return self.leave(run, &doorbell);
             }

@@ -7,10 +7,13 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::Worker;
+use crate::ports::queue::Job;
 use crate::ports::store::Millis;
 
 /// Longest time between two sweeps: what a lost message can cost.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// The same where other processes deliver mail and offer runs.
+const SWEEP_SHARED: Duration = Duration::from_secs(2);
 /// How often the worker says that it lives. Stores that are shared by several processes hand a worker's runs to others after
 /// some seconds of silence: several signs must fit in.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
@@ -76,11 +79,19 @@ impl Worker {
         let now = self.clock.now();
         // Whoever parks a run from here on cannot know whether this sweep still sees its timer, so it wakes the next one.
         self.next_sweep.store(i64::MAX, Ordering::SeqCst);
+        if self.parts.bus.is_shared() {
+            self.ring_unheard().await;
+        }
         match self.parts.store.claimable(now, PAGE).await {
             Ok(runs) => {
                 runs.iter()
                     .filter(|run| !self.doorbells.is_driven(**run))
-                    .for_each(|run| self.offer(*run));
+                    .for_each(|run| {
+                        self.parts.queue.push_here(Job {
+                            run: *run,
+                            workspace: None,
+                        });
+                    });
                 runs.len()
             }
             Err(error) => {
@@ -90,8 +101,21 @@ impl Worker {
         }
     }
 
+    /// What another process delivered may have been announced to nobody.
+    async fn ring_unheard(&self) {
+        match self.parts.store.unheard(&self.id).await {
+            Ok(runs) => runs.into_iter().for_each(|run| self.ring(run)),
+            Err(error) => warn!(%error, "cannot look for mail"),
+        }
+    }
+
     async fn until_next_timer(&self) -> Duration {
-        let latest = later(self.clock.now(), SWEEP_EVERY);
+        let every = if self.parts.bus.is_shared() {
+            SWEEP_SHARED
+        } else {
+            SWEEP_EVERY
+        };
+        let latest = later(self.clock.now(), every);
         let timer = self.parts.store.next_timer().await.ok().flatten();
         let next = timer.map_or(latest, |timer| timer.min(latest));
         self.next_sweep.store(next.0, Ordering::SeqCst);

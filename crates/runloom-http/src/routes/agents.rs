@@ -1,11 +1,13 @@
-//! Persisted agents. There are none yet: the list is empty.
+//! Persisted agents, as their users see them.
 
 use axum::Json;
+use axum::extract::State;
 use runloom_core::service::rate::Bucket::Reads;
-use serde::Serialize;
-use serde_json::Value;
+use runloom_protocol::resource::AgentList;
 
 use super::workspace;
+use crate::app::App;
+use crate::error::Answer;
 use crate::guard::Signed;
 use crate::router::Access::Workspace;
 use crate::router::Route;
@@ -18,11 +20,6 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-#[derive(Debug, Default, Serialize)]
-struct AgentList {
-    agents: Vec<Value>,
-}
-
-async fn list_agents(_caller: Signed) -> Json<AgentList> {
-    Json(AgentList::default())
+async fn list_agents(State(app): State<App>, Signed(caller): Signed) -> Answer<Json<AgentList>> {
+    Ok(Json(app.service.registry().agents(&caller).await?))
 }

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use runloom_core::catalog::{Catalog, CatalogModel, Source};
+use runloom_core::error::Error;
 use runloom_core::hub::Hub;
 use runloom_core::planner::Planner;
+use runloom_core::ports::catalog::{CatalogBuilder, StoredProvider};
 use runloom_core::ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
+use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::TenancyService;
 use runloom_core::service::{Service, ServiceParts};
 use runloom_fabric::EmbeddedQueue;
@@ -31,16 +34,25 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
     let auth = Authenticator::new(store.clone(), keys.clone(), cache.clone());
     let tenancy = TenancyService::new(store.clone(), keys, cache);
     let planner = Planner {
-        catalog: Arc::new(catalog()),
+        catalog: Arc::new(catalog().into()),
         schemas: Arc::new(SchemaCache::new()),
         vault: runloom_core::vault::Vault::new(b"0123456789abcdef0123456789abcdef"),
         max_tool_turns: 32,
     };
+    let planner = Arc::new(planner);
+    let registry = RegistryService::new(
+        store.clone(),
+        planner.vault.clone(),
+        planner.catalog.clone(),
+        Arc::new(Silents),
+    );
     let parts = ServiceParts {
         store,
+        registry: Arc::new(registry),
         queue: Arc::new(EmbeddedQueue::new()),
+        bus: Arc::new(runloom_core::ports::bus::NoBus),
         hub: Arc::new(Hub::default()),
-        planner: Arc::new(planner),
+        planner,
         tools: Arc::new(runloom_core::ports::tools::NoTools),
         worker: None,
         end_streams: CancellationToken::new(),
@@ -50,22 +62,53 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
 }
 
 fn catalog() -> Catalog {
-    let silent = CatalogModel {
-        id: CatalogModel::platform_id("silent"),
+    let id = CatalogModel::platform_id("silent");
+    let silent = silent(id, "silent", "silent", Source::PlatformOffering);
+    Catalog {
+        platform: vec![Arc::new(silent)],
+        workspaces: HashMap::new(),
+    }
+}
+
+fn silent(id: String, provider: &str, model: &str, source: Source) -> CatalogModel {
+    CatalogModel {
+        id,
         label: "Silent".to_owned(),
-        provider_id: "silent".to_owned(),
+        provider_id: provider.to_owned(),
         provider: "demo".to_owned(),
-        vendor_model_id: "silent".to_owned(),
-        source: Source::PlatformOffering,
+        vendor_model_id: model.to_owned(),
+        source,
         context_window: None,
         pricing: None,
         reasoning: false,
         max_output_tokens: None,
         model: Arc::new(Silent),
-    };
-    Catalog {
-        platform: vec![Arc::new(silent)],
-        workspaces: HashMap::new(),
+    }
+}
+
+/// Opens every stored provider with models that nobody calls; one with the key `wrong` cannot be opened.
+struct Silents;
+
+impl CatalogBuilder for Silents {
+    fn check(&self, provider: &StoredProvider) -> runloom_core::error::Result<()> {
+        match provider.definition.api_key.as_deref() {
+            Some("wrong") => Err(Error::invalid("apiKey", "does not fit")),
+            _ => Ok(()),
+        }
+    }
+
+    fn build(&self, stored: &[StoredProvider]) -> Catalog {
+        let mut catalog = catalog();
+        for provider in stored {
+            let own = catalog.workspaces.entry(provider.workspace.clone());
+            let own = &mut own.or_default().models;
+            own.extend(provider.definition.models.iter().map(|model| {
+                let id = CatalogModel::workspace_id(&provider.id, &model.id);
+                let source = Source::WorkspaceProvider;
+                Arc::new(silent(id, &provider.id, &model.id, source))
+            }));
+        }
+        catalog
     }
 }
 

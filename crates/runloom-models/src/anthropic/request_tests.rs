@@ -1,3 +1,5 @@
+//! Requests to the Messages API, by table.
+
 use std::sync::Arc;
 
 use runloom_core::ports::model::{CallRequest, Message, ProviderState};

@@ -1,3 +1,5 @@
+//! Streams of the Messages API, by table.
+
 use proptest::prelude::*;
 use runloom_protocol::outcome::{ErrorClass, StructuredOutput};
 use serde_json::json;

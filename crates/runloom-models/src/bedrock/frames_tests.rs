@@ -1,3 +1,5 @@
+//! AWS event-stream frames: whole, split, damaged, too large.
+
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue};
 use proptest::prelude::*;

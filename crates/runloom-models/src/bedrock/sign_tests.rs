@@ -1,3 +1,5 @@
+//! Signatures, compared with ones that the vendor's own software made.
+
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE};

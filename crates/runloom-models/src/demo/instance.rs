@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::pattern;
+
 /// How deep schemas are followed; a schema that needs more has no small instance.
 const MAX_DEPTH: usize = 24;
 
@@ -291,6 +293,10 @@ fn text(schema: &Map<String, Value>, variant: u64) -> Value {
         _ => format!("demo{suffix}"),
     };
     let least = count(schema, "minLength") as usize;
+    let pattern = schema.get("pattern").and_then(Value::as_str);
+    if let Some(matched) = pattern.and_then(|pattern| pattern::matching(pattern, least, variant)) {
+        return Value::String(matched);
+    }
     let length = text.chars().count();
     if length < least {
         text.extend(std::iter::repeat_n('x', least - length));
@@ -371,6 +377,7 @@ mod tests {
             json!({"enum": ["x", "y"]}),
             json!({"type": "string", "minLength": 9, "maxLength": 12}),
             json!({"type": "string", "maxLength": 2}),
+            json!({"type": "string", "pattern": "^[A-Z]{2}-[0-9]+$", "minLength": 8}),
             json!({"type": "string", "format": "date-time"}),
             json!({"type": "integer", "minimum": 3, "maximum": 3}),
             json!({"type": "integer", "exclusiveMinimum": 3}),

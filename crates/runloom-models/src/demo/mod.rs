@@ -1,10 +1,12 @@
 //! The offline model: deterministic, driven by directives in the prompt, good enough to try everything without a key.
 //!
 //! `script` reads the directives, `turn` decides what one call says (both pure), `instance` makes an answer that follows
-//! a JSON Schema, `stream` plays the turn with its delays, `faults` counts the attempts of `fail CODE N`.
+//! a JSON Schema (with `pattern` for regular expressions), `stream` plays the turn with its delays, `faults` counts the
+//! attempts of `fail CODE N`.
 
 mod faults;
 mod instance;
+mod pattern;
 mod script;
 mod stream;
 mod turn;

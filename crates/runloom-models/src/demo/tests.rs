@@ -1,3 +1,5 @@
+//! The demo model's directives, one by one.
+
 use std::time::Duration;
 
 use runloom_core::ports::model::{CallRequest, Done, Message, ModelEvent, ToolDeclaration};

@@ -1,3 +1,5 @@
+//! Requests to Gemini, by table.
+
 use std::sync::Arc;
 
 use runloom_core::ports::model::{CallRequest, Message, ProviderState};

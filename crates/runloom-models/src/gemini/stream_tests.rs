@@ -1,3 +1,5 @@
+//! Streams of Gemini, by table.
+
 use proptest::prelude::*;
 use runloom_protocol::outcome::StructuredOutput;
 use serde_json::json;

@@ -100,17 +100,21 @@ impl Decoder {
         }
         let truncated = word == "length" || word == "max_tokens";
         let had_calls = !self.calls.is_empty();
-        for call in self.calls.finish(self.turn) {
-            match call {
-                Ok(call) => out.push(ModelEvent::Call(call)),
-                // The output budget ran out inside the arguments: there is no call to make.
-                Err(_) if truncated => {}
-                Err(malformed) => return Err(malformed),
-            }
+        let (calls, malformed): (Vec<_>, Vec<_>) = self
+            .calls
+            .finish(self.turn)
+            .into_iter()
+            .partition(Result::is_ok);
+        // Where the output budget ran out inside the arguments there is no call to make. Otherwise half of the calls
+        // would be another turn than the model's; the driver tells it to make them again.
+        let malformed = !malformed.is_empty() && !truncated;
+        if !malformed {
+            out.extend(calls.into_iter().flatten().map(ModelEvent::Call));
         }
         let finish_reason = match word.as_str() {
             "length" | "max_tokens" => finish_reason::MAX_TOKENS.to_owned(),
             "content_filter" => finish_reason::CONTENT_FILTER.to_owned(),
+            _ if malformed => finish_reason::MALFORMED_FUNCTION_CALL.to_owned(),
             // Some servers say `stop` after tool calls as well.
             _ if had_calls => finish_reason::TOOL_USE.to_owned(),
             _ if self.refused => finish_reason::REFUSAL.to_owned(),

@@ -1,3 +1,5 @@
+//! Requests to the Responses API, by table.
+
 use std::sync::Arc;
 
 use serde_json::json;

@@ -22,10 +22,11 @@ pub(super) struct Decoder {
     items: Vec<Box<RawValue>>,
     /// The output index of the last item of which text was sent: its whole text at the end is not news.
     spoken_index: Option<u64>,
-    called: bool,
+    /// The calls so far; they are handed on at the end, all or none.
+    calls: Vec<CallRequest>,
     refused: bool,
-    /// The first call whose arguments cannot be read; said at the end, so that the usage is known first.
-    malformed: Option<ModelError>,
+    /// A call's arguments cannot be read.
+    malformed: bool,
 }
 
 impl Decoder {
@@ -36,9 +37,9 @@ impl Decoder {
             structured,
             items: Vec::new(),
             spoken_index: None,
-            called: false,
+            calls: Vec::new(),
             refused: false,
-            malformed: None,
+            malformed: false,
         }
     }
 
@@ -60,17 +61,12 @@ impl Decoder {
                 arguments,
                 ..
             } => match tools::arguments(&name, &arguments) {
-                Ok(input) => {
-                    self.called = true;
-                    out.push(ModelEvent::Call(CallRequest {
-                        id: call_id,
-                        name,
-                        input,
-                    }));
-                }
-                Err(malformed) => {
-                    self.malformed.get_or_insert(malformed);
-                }
+                Ok(input) => self.calls.push(CallRequest {
+                    id: call_id,
+                    name,
+                    input,
+                }),
+                Err(_) => self.malformed = true,
             },
             Item::Message { content } => self.message(content, index, out),
             Item::Other => {}
@@ -132,11 +128,11 @@ impl Decoder {
             let body = response.error.as_ref().map(ErrorBody::from_value);
             return Err(error::from_stream(body.unwrap_or_default()));
         }
-        if let Some(malformed) = self.malformed.take() {
-            return Err(malformed);
-        }
-        let complete = kind == "response.completed";
-        let finish_reason = if complete {
+        // Half of the calls would be another turn than the model's; the driver tells it to make them again.
+        let complete = kind == "response.completed" && !self.malformed;
+        let finish_reason = if self.malformed {
+            finish_reason::MALFORMED_FUNCTION_CALL.to_owned()
+        } else if complete {
             self.reason()
         } else {
             incomplete_reason(
@@ -145,6 +141,9 @@ impl Decoder {
                     .and_then(|details| details.reason),
             )
         };
+        if !self.malformed {
+            out.extend(self.calls.drain(..).map(ModelEvent::Call));
+        }
         out.push(ModelEvent::Done(Done {
             finish_reason,
             // Half a turn cannot be replayed: reasoning without what follows it is refused.
@@ -155,7 +154,7 @@ impl Decoder {
     }
 
     fn reason(&self) -> String {
-        let reason = if self.called {
+        let reason = if !self.calls.is_empty() {
             finish_reason::TOOL_USE
         } else if self.refused {
             finish_reason::REFUSAL

@@ -1,3 +1,5 @@
+//! Streams of the Responses API, by table.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -156,4 +158,24 @@ fn unknown_events_are_ignored_and_the_name_stands_in_for_a_missing_type() {
     let name = Some("response.output_text.delta");
     decoder.event(name, b"{\"delta\":\"a\"}", &mut out).unwrap();
     assert_eq!(texts(&out), "a");
+}
+
+#[test]
+fn a_malformed_call_takes_the_others_and_the_state_with_it() {
+    let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": arguments});
+    let (out, error) = hear(&[
+        item_done(0, call("a", "{}")),
+        item_done(1, call("b", "{\"x\":")),
+        end(
+            "completed",
+            json!({"usage": {"input_tokens": 3, "output_tokens": 1}}),
+        ),
+    ]);
+    assert!(error.is_none());
+    assert!(matches!(
+        out[..],
+        [ModelEvent::Usage(_), ModelEvent::Done(_)]
+    ));
+    assert_eq!(done(&out).finish_reason, "malformed_function_call");
+    assert!(done(&out).state.is_none());
 }

@@ -144,7 +144,7 @@ pub async fn structured_output(row: &Row) {
     assert_eq!(structured.enforcement_mechanism, mechanism);
 }
 
-/// Vendors that parse the call themselves end the turn with the reason; where we parse it, it is an error.
+/// Most adapters end the turn with the reason, so that the model can be told; an error that carries it is as good.
 pub async fn malformed_call(row: &Row) {
     let heard = hear(row, "malformed_call", ask("Weather in Oslo?")).await;
     let reason = match (&heard.done, &heard.error) {

@@ -1,6 +1,6 @@
 //! The conformance suite: every adapter, over real HTTP on loopback, against scripted answers in its vendor's format.
 //!
-//! A new adapter adds one row to `providers.rs` and its fixtures; `registry.rs` tells when something is missing.
+//! A new adapter adds its row in `providers.rs`, its name to the list below and its fixtures; `registry.rs` tells when something is missing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,6 +13,7 @@ mod cases;
 mod event_stream;
 mod faults;
 mod gemini;
+mod http;
 mod messages_api;
 mod openai_responses;
 mod providers;
@@ -31,6 +32,11 @@ macro_rules! conformance {
             use crate::providers::$provider as row;
             conformance!(@cases $cases);
         })*
+
+        /// Every row, for the tests that go through all of them.
+        fn rows() -> Vec<providers::Row> {
+            vec![$(providers::$provider(),)*]
+        }
     };
     (@cases { $($room:ident::$case:ident,)* }) => {
         $(#[tokio::test]

@@ -27,19 +27,6 @@ pub struct Row {
     pub wire: fn(&[u8]) -> Vec<u8>,
 }
 
-/// The rows, for the tests that go through all of them.
-pub fn all() -> Vec<Row> {
-    vec![
-        openai(),
-        azure_openai(),
-        xai(),
-        openai_compatible(),
-        anthropic(),
-        bedrock(),
-        google(),
-    ]
-}
-
 pub fn openai() -> Row {
     sse("openai", "openai_responses", "gpt-5.5", "/v1")
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use runloom_models::{ModelSettings, ProviderSettings};
 
-use crate::{cases, faults, providers};
+use crate::{cases, faults, rows};
 
 /// Kinds that need no wire.
 const OFFLINE: &[&str] = &["demo"];
@@ -26,18 +26,18 @@ fn every_provider_folder_has_a_row_in_the_table() {
 
 #[test]
 fn every_kind_is_under_test() {
-    let tested: BTreeSet<&str> = providers::all().iter().map(|row| row.kind).collect();
+    let tested: BTreeSet<&str> = rows().iter().map(|row| row.kind).collect();
     for kind in runloom_models::kinds().filter(|kind| !OFFLINE.contains(kind)) {
         assert!(
             tested.contains(kind),
-            "`{kind}` has no row in tests/it/providers.rs"
+            "`{kind}` has no row in the table of tests/it/main.rs"
         );
     }
 }
 
 #[test]
 fn every_tested_folder_has_every_fixture() {
-    for row in providers::all() {
+    for row in rows() {
         for name in cases::FIXTURES.iter().chain(faults::STREAMS) {
             assert!(!row.fixture(name).is_empty());
         }

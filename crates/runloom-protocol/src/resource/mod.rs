@@ -1,6 +1,7 @@
 //! What GET answers, and the small answers of POST. Times are RFC 3339 strings. A field that is `Option` here is on
 //! the wire as `null` when there is nothing, unless its doc says that it is left out.
 
+mod document;
 mod model;
 mod run;
 mod session;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{RunId, SessionId};
 
+pub use document::{AgentList, AgentListItem, StoredDocument};
 pub use model::{CatalogEntry, ModelCatalog, ModelSource, Pricing};
 pub use run::{RunList, RunListItem, RunSnapshot, RunStatus};
 pub use session::{

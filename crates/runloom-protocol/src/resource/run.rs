@@ -81,6 +81,9 @@ pub struct RunSnapshot {
     pub session_id: Option<SessionId>,
     /// The persisted agent it runs.
     pub agent_id: Option<AgentId>,
+    /// Which version of that agent; left out without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<u64>,
     /// The spec, its secrets removed.
     pub agent_spec: AgentSpec,
     /// The answer; after a failure what was said before it.

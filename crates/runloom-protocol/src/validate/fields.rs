@@ -45,6 +45,22 @@ impl<'v, 'p> Fields<'v, 'p> {
         issues.add(&self.path.key(key), message);
     }
 
+    /// Adds an issue for every field that is not among `known`.
+    pub(super) fn only(&self, known: &[&str], issues: &mut Issues) {
+        let unknown = self
+            .object
+            .keys()
+            .filter(|key| !known.contains(&key.as_str()));
+        for key in unknown {
+            let names = known.join(", ");
+            self.refuse(
+                key,
+                format_args!("unknown field; there are: {names}"),
+                issues,
+            );
+        }
+    }
+
     pub(super) fn str(&self, key: &str, issues: &mut Issues) -> Option<&'v str> {
         let value = self.get(key)?;
         string(value, &self.path.key(key), issues)

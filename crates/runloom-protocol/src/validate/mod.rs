@@ -7,6 +7,7 @@
 //!
 //! Not here: whatever needs to know the workspace, such as whether a model, an agent or a plugin exists.
 
+mod definitions;
 mod documents;
 mod fields;
 mod guards;
@@ -22,8 +23,14 @@ use serde_json::Value;
 
 use crate::error::Issue;
 use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
+pub use definitions::{
+    agent_definition, external_agent, plugin_manifest, provider_definition, secret_value,
+    tool_definition,
+};
 use fields::Fields;
 use issues::{Issues, Path};
+
+pub use tool_result::is_attachment_type;
 
 /// Checks the body of `POST /agent-runs`.
 ///

@@ -50,6 +50,7 @@ pub(super) fn read(
             .text("name", limits::LABEL_MAX_CHARS, issues)
             .map(str::to_owned),
         agent_id,
+        agent_version: None,
         system_prompt: system_prompt(fields, needs_prompt, issues),
         model_id: fields
             .text("modelId", limits::REFERENCE_MAX_CHARS, issues)

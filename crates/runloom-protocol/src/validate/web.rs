@@ -19,7 +19,7 @@ pub(super) fn url(fields: &Fields<'_, '_>, key: &str, issues: &mut Issues) -> Op
     }
 }
 
-fn check_url(text: &str) -> Result<(), &'static str> {
+pub(super) fn check_url(text: &str) -> Result<(), &'static str> {
     if text.len() > limits::URL_MAX_BYTES {
         return Err("must be at most 4096 bytes");
     }

@@ -8,6 +8,7 @@
 )]
 
 mod arbitrary;
+mod definitions;
 mod errors;
 mod frames;
 mod limits_of_results;

@@ -34,6 +34,7 @@ fn queued() -> RunSnapshot {
         id: run_id(),
         status: RunStatus::Queued,
         session_id: None,
+        agent_version: None,
         agent_id: None,
         agent_spec: AgentSpec {
             system_prompt: Some("s".into()),

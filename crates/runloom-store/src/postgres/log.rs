@@ -70,6 +70,20 @@ impl RunLog for PostgresStore {
             .await
     }
 
+    async fn unheard(&self, worker: &str) -> StoreResult<Vec<RunNo>> {
+        let worker = worker.to_owned();
+        self.pool
+            .read(|session| {
+                let worker = worker.clone();
+                async move {
+                    let sql = "SELECT DISTINCT mail.run FROM mail JOIN runs ON runs.no = mail.run WHERE runs.worker = $1";
+                    let rows = session.query(sql, &[&worker]).await?;
+                    rows.iter().map(|row| Ok(RunNo(row.try_get(0)?))).collect()
+                }
+            })
+            .await
+    }
+
     /// The caller's time is not used: see `leases`.
     async fn heartbeat(&self, worker: &str, _now: Millis) -> StoreResult<()> {
         self.workers.tell(&self.pool, worker).await

@@ -76,6 +76,20 @@ impl RunLog for SqliteStore {
             .await
     }
 
+    async fn unheard(&self, worker: &str) -> StoreResult<Vec<RunNo>> {
+        let worker = worker.to_owned();
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT DISTINCT mail.run FROM mail JOIN runs ON runs.no = mail.run WHERE runs.worker = ?1",
+                    )?
+                    .query_map([&worker], |row| row.get(0).map(RunNo))?
+                    .collect()
+            })
+            .await
+    }
+
     async fn heartbeat(&self, worker: &str, now: Millis) -> StoreResult<()> {
         self.workers.hear(worker, now);
         Ok(())

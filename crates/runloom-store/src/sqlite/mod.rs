@@ -1,7 +1,7 @@
 //! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
 //!
-//! `writer` and `readers` own the connections; `log`, `runs`, `sessions` and `tenancy` implement one trait of the port each
-//! (`claim`, `commit`, `create`, `mail` and `filter` are their larger parts); `schema` and `lock` guard the file.
+//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy` and `registry` implement one trait of the port
+//! each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the file.
 
 mod claim;
 mod columns;
@@ -14,8 +14,10 @@ mod lock;
 mod log;
 mod mail;
 mod readers;
+mod registry;
 mod runs;
 mod schema;
+mod seals;
 mod sessions;
 mod tenancy;
 mod writer;

@@ -5,7 +5,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::OpenError;
 
 /// Name and text of each migration; the version of a database is how many of them it has seen. Only ever appended to.
-const MIGRATIONS: &[(&str, &str)] = &[("0001_init", include_str!("migrations/0001_init.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_init", include_str!("migrations/0001_init.sql")),
+    (
+        "0002_documents",
+        include_str!("migrations/0002_documents.sql"),
+    ),
+];
 
 /// The version this program reads and writes.
 pub(super) fn newest() -> u32 {

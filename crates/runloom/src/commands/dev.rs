@@ -89,8 +89,11 @@ fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentia
             default_model: None,
             api_keys: vec![key],
             providers: Vec::new(),
+            secrets: Vec::new(),
             agents: Vec::new(),
             tools: Vec::new(),
+            plugins: Vec::new(),
+            external_agents: Vec::new(),
             oauth_apps: Vec::new(),
         }),
     }

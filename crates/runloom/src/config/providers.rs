@@ -49,9 +49,7 @@ fn provider(table: Table<'_>, ids: &mut BTreeSet<String>) -> Option<ProviderConf
     if let (Some(variable), None) = (&api_key_env, &api_key) {
         table.warn(
             "api_key_env",
-            format!(
-                "the environment variable {variable} is not set: calls of this provider will fail"
-            ),
+            format!("the environment variable {variable} is not set: its models are not offered"),
         );
     }
     let headers = headers(&table);

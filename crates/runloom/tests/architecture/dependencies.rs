@@ -80,6 +80,11 @@ const RULES: &[Rule] = &[
         never: &[],
     },
     Rule {
+        name: "runloom-bench",
+        may_use: &["runloom-core", "runloom-models", "runloom-protocol"],
+        never: &[SQL],
+    },
+    Rule {
         name: "xtask",
         may_use: &[],
         never: &[RUNTIME, SERVER, SQL, HTTP_CLIENT],

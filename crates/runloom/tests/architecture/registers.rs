@@ -69,13 +69,13 @@ fn every_route_file_is_merged_into_the_router() {
     if routes.is_empty() {
         return;
     }
-    let router = text_of("crates/runloom-http/src/router.rs", &sources).unwrap_or_default();
+    let router = text_of("crates/runloom-http/src/routes/mod.rs", &sources).unwrap_or_default();
     let missing: Vec<String> = unmentioned(&routes, router)
         .into_iter()
         .map(|name| format!("{root}{name} is not merged"))
         .collect();
     assert_none(
-        "every route file is merged in crates/runloom-http/src/router.rs",
+        "every route file is merged in crates/runloom-http/src/routes/mod.rs",
         &missing,
     );
 }

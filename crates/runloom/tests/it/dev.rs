@@ -12,8 +12,7 @@ fn dev(folder: &Path) -> (Server, Value) {
         &["dev", "--listen", "127.0.0.1:0", "--json"],
     ));
     let line = server.line();
-    let ready = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
-    (server, ready)
+    (server, serde_json::from_str(&line).unwrap())
 }
 
 fn json(folder: &Path, arguments: &[&str]) -> Value {

@@ -22,6 +22,23 @@ fn serve_says_where_it_listens_and_stops_in_order() {
 }
 
 #[test]
+fn the_example_serves_as_it_is_even_without_the_providers_keys() {
+    use crate::program::{Server, runloom};
+    let folder = tempfile::tempdir().unwrap();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runloom.example.toml");
+    let arguments = ["serve", "--config", example, "--listen", "127.0.0.1:0"];
+    let mut command = runloom(folder.path(), &arguments);
+    command
+        .env_remove("OPENAI_API_KEY")
+        .env_remove("ANTHROPIC_API_KEY");
+    let line = Server::start(command).line();
+    assert!(
+        line.starts_with("listening on http://127.0.0.1:"),
+        "{line:?}"
+    );
+}
+
+#[test]
 fn an_invalid_configuration_is_told_whole_and_has_its_own_code() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(

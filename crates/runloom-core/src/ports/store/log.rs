@@ -35,6 +35,9 @@ pub trait RunLog: Send + Sync {
     /// When the earliest timer of a parked run is due.
     async fn next_timer(&self) -> StoreResult<Option<Millis>>;
 
+    /// Runs of this worker that have mail it may not have heard of.
+    async fn unheard(&self, worker: &str) -> StoreResult<Vec<RunNo>>;
+
     /// Says that the worker lives. Leases of workers that stay silent too long can be claimed by others.
     async fn heartbeat(&self, worker: &str, now: Millis) -> StoreResult<()>;
 }

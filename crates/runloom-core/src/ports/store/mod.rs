@@ -1,4 +1,4 @@
-//! The store port: the log, the runs, the sessions, the tenants.
+//! The store port: the log, the runs, the sessions, the tenants and their documents.
 //!
 //! Rules every implementation keeps (and the contract tests check):
 //! - An `Ok` is durable: it survives a power cut. An `Err` changed nothing.
@@ -9,6 +9,7 @@
 //!   simply not found.
 
 mod log;
+mod registry;
 mod runs;
 mod sessions;
 mod tenancy;
@@ -16,6 +17,10 @@ mod tenancy;
 pub use log::{
     Batch, Chunk, Claim, ClaimOutcome, CommitError, Committed, Ending, Lease, LogEntry, Mail,
     MailBody, MailNo, Next, OpenCall, RunLog,
+};
+pub use registry::{
+    Deleted, Document, DocumentKind, Expect, Put, PutDocument, Registry, Resealed, Sealed,
+    SealedKey, VERSIONS_KEPT,
 };
 pub use runs::{
     Cancelled, Created, Delivery, Idempotency, NewRun, Page, RunFilter, RunRow, Runs, StartNow,
@@ -25,9 +30,9 @@ pub use sessions::{Ended, NewSession, SessionFilter, SessionRow, Sessions};
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 
 /// Everything a server keeps.
-pub trait Store: RunLog + Runs + Sessions + Tenancy {}
+pub trait Store: RunLog + Runs + Sessions + Tenancy + Registry {}
 
-impl<T: RunLog + Runs + Sessions + Tenancy> Store for T {}
+impl<T: RunLog + Runs + Sessions + Tenancy + Registry> Store for T {}
 
 /// Row number of a run: narrow, rising, internal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -45,7 +45,7 @@ fn a_signature_is_a_multiset_of_names_and_canonical_arguments() {
         ),
         (
             [("f", ab.clone()), ("f", ba.clone())],
-            [("f", ba.clone()), ("f", ab.clone())],
+            [("f", ba), ("f", ab)],
         ),
     ];
     for (one, other) in same {

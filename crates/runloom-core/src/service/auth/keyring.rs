@@ -6,6 +6,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::ports::store::Registry;
+use crate::vault::{Vault, hex, unhex};
 
 /// What every API key starts with.
 pub const KEY_PREFIX: &str = "mantyx_";
@@ -15,6 +17,9 @@ const KEY_RANDOM_CHARS: usize = 43;
 
 /// Characters that a key is found by.
 const LOOKUP_CHARS: usize = 15;
+
+/// The setting that holds the sealed server key.
+const SERVER_KEY_SETTING: &str = "api_key_server_key";
 
 /// Hashes and makes API keys.
 pub struct KeyRing {
@@ -34,6 +39,40 @@ impl KeyRing {
         Self {
             server_key: hmac(master_key, b"runloom api keys 1"),
         }
+    }
+
+    /// The key ring of a database. Its server key is made from `master_key` at the first start and then kept, sealed: the hashes of
+    /// API keys cannot be made anew, so they must outlive a change of the master key.
+    ///
+    /// # Errors
+    /// When the store fails, or the kept key was sealed with an unknown master key.
+    pub async fn kept(store: &dyn Registry, vault: &Vault, master_key: &[u8]) -> Result<Self> {
+        let first = hex(&Self::new(master_key).server_key);
+        let sealed = vault
+            .seal(SERVER_KEY_SETTING, &first)
+            .map_err(Error::internal)?;
+        let kept = store.setting_or(SERVER_KEY_SETTING, &sealed).await?;
+        let clear = vault
+            .open(SERVER_KEY_SETTING, &kept)
+            .map_err(Error::internal)?;
+        let server_key = unhex(&clear)
+            .and_then(|bytes| bytes.try_into().ok())
+            .ok_or_else(|| Error::internal("the kept key for API keys is damaged"))?;
+        Ok(Self { server_key })
+    }
+
+    /// Seals the kept server key anew.
+    pub(in crate::service) async fn reseal(store: &dyn Registry, vault: &Vault) -> Result<()> {
+        let Some(kept) = store.setting(SERVER_KEY_SETTING).await? else {
+            return Ok(());
+        };
+        let clear = vault
+            .open(SERVER_KEY_SETTING, &kept)
+            .map_err(Error::internal)?;
+        let sealed = vault
+            .seal(SERVER_KEY_SETTING, &clear)
+            .map_err(Error::internal)?;
+        Ok(store.put_setting(SERVER_KEY_SETTING, &sealed).await?)
     }
 
     /// What is stored of a key.

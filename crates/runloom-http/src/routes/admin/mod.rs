@@ -1,5 +1,6 @@
-//! The administrator's side: workspaces and keys.
+//! The administrator's side: workspaces, keys, and the documents that workspaces keep.
 
+mod documents;
 mod wire;
 
 use axum::Json;
@@ -17,13 +18,15 @@ use wire::{KeyCreated, KeyList, KeyView, WorkspaceList, WorkspaceView};
 
 pub(super) fn routes() -> Vec<Route> {
     let path = |path: &str| format!("/api/admin/v1/workspaces{path}");
-    vec![
+    let mut routes = vec![
         Route::get(path(""), Admin, list_workspaces),
         Route::put(path("/{slug}"), Admin, put_workspace),
         Route::get(path("/{slug}/keys"), Admin, list_keys),
         Route::post(path("/{slug}/keys"), Admin, create_key),
         Route::delete(path("/{slug}/keys/{id}"), Admin, revoke_key),
-    ]
+    ];
+    routes.extend(documents::routes());
+    routes
 }
 
 async fn list_workspaces(State(app): State<App>) -> Answer<Json<WorkspaceList>> {

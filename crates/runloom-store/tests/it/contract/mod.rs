@@ -5,6 +5,7 @@ pub(crate) mod commits;
 pub(crate) mod creating;
 pub(crate) mod lists;
 pub(crate) mod mail;
+pub(crate) mod registry;
 pub(crate) mod sessions;
 pub(crate) mod tenancy;
 
@@ -101,6 +102,19 @@ macro_rules! suite {
                 lists_show_one_workspace_only,
                 sessions_come_newest_first_in_pages,
                 sessions_are_filtered_by_status_and_labels,
+            }
+            registry {
+                a_document_is_found_by_id_and_by_slug,
+                a_document_of_another_workspace_or_kind_is_not_found,
+                a_replaced_document_keeps_its_id_and_gets_the_next_version,
+                old_versions_of_agents_can_be_read_and_those_of_secrets_cannot,
+                only_the_last_versions_are_kept,
+                a_precondition_guards_every_change,
+                a_deleted_document_is_gone_with_its_versions,
+                documents_come_by_slug_and_no_more_than_allowed,
+                sealed_texts_are_listed_once_each_in_any_page_size,
+                resealing_changes_texts_and_nothing_else,
+                a_setting_is_made_once_and_changed_on_purpose,
             }
             tenancy {
                 a_workspace_put_again_is_updated,

@@ -1,0 +1,256 @@
+//! Documents of a workspace: agents, tools, plugins, secrets, external agents, providers.
+
+use async_trait::async_trait;
+
+use super::{Millis, RunNo, SessionNo, StoreResult, WorkspaceNo};
+
+/// Keeps documents. The store does not look inside a body.
+///
+/// Contract:
+/// - A slug is unique in its workspace and kind; an id is unique everywhere and never comes back.
+/// - A document begins with version 1, and each replacement adds one. Of kinds that keep versions
+///   ([`DocumentKind::keeps_versions`]) the last [`VERSIONS_KEPT`] can be read; of the others, and of deleted documents,
+///   nothing old is left.
+/// - A precondition and the change that it guards are one transaction.
+#[async_trait]
+pub trait Registry: Send + Sync {
+    /// Creates the document, or replaces the one with this slug.
+    async fn put_document(&self, put: PutDocument) -> StoreResult<Put>;
+
+    /// One document, by its id or its slug; an id goes before a slug.
+    async fn document(
+        &self,
+        workspace: WorkspaceNo,
+        kind: DocumentKind,
+        id_or_slug: &str,
+    ) -> StoreResult<Option<Document>>;
+
+    /// A document as it was at a version, by its id.
+    async fn document_version(
+        &self,
+        workspace: WorkspaceNo,
+        kind: DocumentKind,
+        id: &str,
+        version: u64,
+    ) -> StoreResult<Option<Document>>;
+
+    /// All documents of a kind, by slug.
+    async fn documents(
+        &self,
+        workspace: WorkspaceNo,
+        kind: DocumentKind,
+    ) -> StoreResult<Vec<Document>>;
+
+    /// Deletes a document and its old versions, by its id or its slug.
+    async fn delete_document(
+        &self,
+        workspace: WorkspaceNo,
+        kind: DocumentKind,
+        id_or_slug: &str,
+        expect: Expect,
+    ) -> StoreResult<Deleted>;
+
+    /// Everything that may hold sealed texts and comes after `after`, in a stable order: documents of every workspace with
+    /// their old versions, specs of sessions that go on and of runs that live. `None` is the beginning.
+    async fn sealed(&self, after: Option<SealedKey>, limit: usize) -> StoreResult<Vec<Sealed>>;
+
+    /// Replaces texts whose content did not change: no version rises, no time moves. One whose row is gone, or whose text is
+    /// no longer `before`, is passed over; returns how many were replaced.
+    async fn reseal(&self, texts: Vec<Resealed>) -> StoreResult<usize>;
+
+    /// A setting that the server keeps for itself.
+    async fn setting(&self, name: &str) -> StoreResult<Option<String>>;
+
+    /// A setting; `value` becomes it when there is none yet.
+    async fn setting_or(&self, name: &str, value: &str) -> StoreResult<String>;
+
+    /// Changes a setting.
+    async fn put_setting(&self, name: &str, value: &str) -> StoreResult<()>;
+}
+
+/// Old versions that are kept of a document.
+pub const VERSIONS_KEPT: u64 = 100;
+
+/// What a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DocumentKind {
+    /// A persisted agent.
+    Agent,
+    /// A workspace tool.
+    Tool,
+    /// An installed plugin.
+    Plugin,
+    /// A secret, sealed.
+    Secret,
+    /// A named A2A peer.
+    ExternalAgent,
+    /// A provider with its models.
+    Provider,
+}
+
+impl DocumentKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [
+        Self::Agent,
+        Self::Tool,
+        Self::Plugin,
+        Self::Secret,
+        Self::ExternalAgent,
+        Self::Provider,
+    ];
+
+    /// The word in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Tool => "tool",
+            Self::Plugin => "plugin",
+            Self::Secret => "secret",
+            Self::ExternalAgent => "external_agent",
+            Self::Provider => "provider",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// Whether old versions stay readable: those of agents, because runs name them. A secret that was replaced must be gone.
+    #[must_use]
+    pub fn keeps_versions(self) -> bool {
+        self == Self::Agent
+    }
+}
+
+/// A document as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Public id.
+    pub id: String,
+    /// Its name in the workspace.
+    pub slug: String,
+    /// What it is.
+    pub kind: DocumentKind,
+    /// Owner.
+    pub workspace: WorkspaceNo,
+    /// From 1.
+    pub version: u64,
+    /// JSON.
+    pub body: String,
+    /// First put.
+    pub created_at: Millis,
+    /// This version put.
+    pub updated_at: Millis,
+}
+
+/// A document to be put.
+#[derive(Debug, Clone)]
+pub struct PutDocument {
+    /// Used when the slug is new.
+    pub id: String,
+    /// Its name in the workspace.
+    pub slug: String,
+    /// What it is.
+    pub kind: DocumentKind,
+    /// Owner.
+    pub workspace: WorkspaceNo,
+    /// JSON.
+    pub body: String,
+    /// What must hold before.
+    pub expect: Expect,
+    /// Documents of this kind that a workspace may have.
+    pub limit: usize,
+    /// Now.
+    pub now: Millis,
+}
+
+/// What must hold of a document before it is changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing.
+    #[default]
+    Anything,
+    /// It is not there.
+    Absent,
+    /// It is there.
+    Present,
+    /// It is there, with this id and version.
+    Exactly {
+        /// Its id.
+        id: String,
+        /// Its version.
+        version: u64,
+    },
+}
+
+impl Expect {
+    /// Whether it holds of what was found.
+    #[must_use]
+    pub fn holds(&self, found: Option<(&str, u64)>) -> bool {
+        match (self, found) {
+            (Self::Anything, _) | (Self::Absent, None) | (Self::Present, Some(_)) => true,
+            (Self::Exactly { id, version }, Some(found)) => (id.as_str(), *version) == found,
+            (Self::Absent | Self::Present | Self::Exactly { .. }, _) => false,
+        }
+    }
+}
+
+/// Answer to [`Registry::put_document`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Put {
+    /// It is new.
+    Created(Document),
+    /// It was there.
+    Replaced(Document),
+    /// The precondition does not hold.
+    Mismatch,
+    /// The workspace has as many as it may.
+    Full,
+}
+
+/// Answer to [`Registry::delete_document`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone.
+    Gone,
+    /// The precondition does not hold.
+    Mismatch,
+    /// There is none.
+    Unknown,
+}
+
+/// Where a sealed text stands. Ordered as [`Registry::sealed`] lists.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SealedKey {
+    /// A version of a document: row number and version.
+    Document(i64, u64),
+    /// The spec of a session.
+    Session(SessionNo),
+    /// The spec of a run.
+    Run(RunNo),
+}
+
+/// A text with sealed parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// Where it stands.
+    pub key: SealedKey,
+    /// Of a document: its workspace's slug, kind and slug. They bind what is sealed to its place.
+    pub owner: Option<(String, DocumentKind, String)>,
+    /// JSON.
+    pub text: String,
+}
+
+/// A text sealed anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resealed {
+    /// Where it stands.
+    pub key: SealedKey,
+    /// What stood there.
+    pub before: String,
+    /// What shall stand there.
+    pub after: String,
+}

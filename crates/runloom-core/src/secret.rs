@@ -1,0 +1,63 @@
+//! A text that must not be shown.
+
+use std::fmt;
+
+use zeroize::Zeroize;
+
+/// Stands where a secret stood.
+pub const MASK: &str = "***";
+
+/// Shortest secret that is looked for in other texts: a shorter one would hide half of what is there.
+const REDACTED_MIN_BYTES: usize = 4;
+
+/// A secret in clear: printed as `***`, wiped when dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes the clear text.
+    #[must_use]
+    pub fn new(clear: impl Into<String>) -> Self {
+        Self(clear.into())
+    }
+
+    /// The clear text, to be put on the wire and nowhere else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// A text without this secret: peers like to repeat what they were sent.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        if self.0.len() < REDACTED_MIN_BYTES {
+            return text.to_owned();
+        }
+        text.replace(&self.0, MASK)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_shows_itself_nowhere() {
+        let secret = Secret::new("s3cret");
+        assert_eq!(format!("{secret:?}"), "***");
+        assert_eq!(secret.redact("got s3cret, s3cret"), "got ***, ***");
+        assert_eq!(Secret::new("a").redact("banana"), "banana");
+    }
+}

@@ -1,0 +1,347 @@
+//! What workspaces keep: agents, tools, plugins, secrets, external agents, providers.
+//!
+//! `check` says what is a definition, `seal` keeps credentials closed, `definitions` serves tools at run time, `agents` lays an
+//! agent under a spec, `models` keeps the catalog in step with providers, `rotation` changes the master key.
+
+mod agents;
+mod check;
+mod definitions;
+mod models;
+mod rotation;
+mod seal;
+
+use std::fmt;
+use std::sync::Arc;
+
+use runloom_protocol::resource::StoredDocument;
+use serde_json::Value;
+
+use crate::clock::{Clock, rfc3339};
+use crate::error::{Error, Result};
+use crate::live_catalog::LiveCatalog;
+use crate::planner::Planner;
+use crate::ports::catalog::{CatalogBuilder, FixedCatalog};
+use crate::ports::store::{
+    Deleted, Document, DocumentKind, Expect, Put, PutDocument, Store, WorkspaceRow,
+};
+use crate::vault::Vault;
+
+pub use rotation::Rotation;
+
+/// Documents of one kind in one workspace.
+const DOCUMENTS_MAX: usize = 1000;
+
+/// Agents, tools, plugins, secrets, external agents and providers of workspaces.
+pub struct RegistryService {
+    store: Arc<dyn Store>,
+    vault: Vault,
+    catalog: Arc<LiveCatalog>,
+    builder: Arc<dyn CatalogBuilder>,
+    /// The catalog is built from what is stored, so two builders at once could leave the older one.
+    building: tokio::sync::Mutex<()>,
+    clock: Clock,
+}
+
+impl fmt::Debug for RegistryService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegistryService").finish_non_exhaustive()
+    }
+}
+
+/// A document that was put.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PutOutcome {
+    /// Whether there was none before.
+    pub created: bool,
+    /// As it is now.
+    pub document: StoredDocument,
+}
+
+impl RegistryService {
+    /// Call [`Self::refresh_catalog`] once before serving.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        vault: Vault,
+        catalog: Arc<LiveCatalog>,
+        builder: Arc<dyn CatalogBuilder>,
+    ) -> Self {
+        Self {
+            store,
+            vault,
+            catalog,
+            builder,
+            building: tokio::sync::Mutex::new(()),
+            clock: Clock,
+        }
+    }
+
+    /// A registry whose catalog is the planner's and never changes: it opens no stored providers.
+    #[must_use]
+    pub fn with_fixed_catalog(store: Arc<dyn Store>, planner: &Planner) -> Self {
+        let catalog = Arc::clone(&planner.catalog);
+        let builder = FixedCatalog((*catalog.now()).clone());
+        Self::new(store, planner.vault.clone(), catalog, Arc::new(builder))
+    }
+
+    /// Creates a document, or replaces the one with this slug or id. One that says the same as before keeps its version.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every violation; [`Error::PreconditionFailed`]; [`Error::NotFound`] without the workspace.
+    pub async fn put(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+        name: &str,
+        body: &Value,
+        expect: Expect,
+    ) -> Result<PutOutcome> {
+        let workspace = self.workspace(workspace).await?;
+        let known = self.store.document(workspace.no, kind, name).await?;
+        // A document may be named by its id as well; only its slug is put.
+        let slug = known.as_ref().map_or(name, |known| known.slug.as_str());
+        let definition = check::definition(kind, slug, body)?;
+        self.check_in_workspace(&workspace, kind, slug, &definition)
+            .await?;
+        if let Some(known) = &known
+            && expect.holds(Some((&known.id, known.version)))
+            && self
+                .clear(&workspace, known)
+                .is_ok_and(|old| old == definition)
+        {
+            return Ok(PutOutcome {
+                created: false,
+                document: view(known, definition)?,
+            });
+        }
+        let sealed = self.sealed(&workspace, kind, slug, definition.clone())?;
+        let put = PutDocument {
+            id: format!("{}{}", id_prefix(kind), self.clock.new_id()),
+            slug: slug.to_owned(),
+            kind,
+            workspace: workspace.no,
+            body: sealed.to_string(),
+            expect,
+            limit: DOCUMENTS_MAX,
+            now: self.clock.now(),
+        };
+        let (created, document) = match self.store.put_document(put).await? {
+            Put::Created(document) => (true, document),
+            Put::Replaced(document) => (false, document),
+            Put::Mismatch => return Err(changed(kind)),
+            Put::Full => {
+                let message = format!("The workspace has {DOCUMENTS_MAX} of these already.");
+                return Err(Error::Conflict { message });
+            }
+        };
+        self.changed(kind).await?;
+        Ok(PutOutcome {
+            created,
+            document: view(&document, definition)?,
+        })
+    }
+
+    /// One document, by its slug or id, now or at a version.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn get(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<StoredDocument> {
+        let workspace = self.workspace(workspace).await?;
+        let missing = || Error::NotFound { what: word(kind) };
+        let found = self.store.document(workspace.no, kind, name).await?;
+        let found = found.ok_or_else(missing)?;
+        let found = match version {
+            None => found,
+            Some(version) => self
+                .store
+                .document_version(workspace.no, kind, &found.id, version)
+                .await?
+                .ok_or_else(missing)?,
+        };
+        view(&found, parsed(&found)?)
+    }
+
+    /// All documents of a kind, by slug.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] without the workspace.
+    pub async fn list(&self, workspace: &str, kind: DocumentKind) -> Result<Vec<StoredDocument>> {
+        let workspace = self.workspace(workspace).await?;
+        let found = self.store.documents(workspace.no, kind).await?;
+        found
+            .iter()
+            .map(|document| view(document, parsed(document)?))
+            .collect()
+    }
+
+    /// Deletes a document, by its slug or id.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::PreconditionFailed`].
+    pub async fn delete(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+        name: &str,
+        expect: Expect,
+    ) -> Result<()> {
+        let workspace = self.workspace(workspace).await?;
+        let deleted = self.store.delete_document(workspace.no, kind, name, expect);
+        match deleted.await? {
+            Deleted::Gone => self.changed(kind).await,
+            Deleted::Mismatch => Err(changed(kind)),
+            Deleted::Unknown => Err(Error::NotFound { what: word(kind) }),
+        }
+    }
+
+    async fn workspace(&self, slug: &str) -> Result<WorkspaceRow> {
+        let found = self.store.workspace(slug).await?;
+        found.ok_or(Error::NotFound { what: "workspace" })
+    }
+
+    /// What a definition says of its workspace must hold there.
+    async fn check_in_workspace(
+        &self,
+        workspace: &WorkspaceRow,
+        kind: DocumentKind,
+        slug: &str,
+        definition: &Value,
+    ) -> Result<()> {
+        if kind == DocumentKind::Secret {
+            return Ok(());
+        }
+        let mut issues = seal::refuse_masks(definition)?;
+        for (path, name) in seal::named_secrets(definition) {
+            let secret = DocumentKind::Secret;
+            let found = self.store.document(workspace.no, secret, &name).await?;
+            if found.is_none_or(|found| found.slug != name) {
+                let message =
+                    format!("there is no secret `{name}` in this workspace; put it first");
+                issues.push(check::issue(&path, &message));
+            }
+        }
+        if !issues.is_empty() {
+            return Err(Error::Invalid(issues));
+        }
+        match kind {
+            DocumentKind::Agent => self.check_model(workspace, definition),
+            DocumentKind::Provider => self.check_provider(workspace, slug, definition).await,
+            _ => Ok(()),
+        }
+    }
+
+    fn check_model(&self, workspace: &WorkspaceRow, definition: &Value) -> Result<()> {
+        let Some(model) = definition.get("modelId").and_then(Value::as_str) else {
+            return Ok(());
+        };
+        let catalog = self.catalog.now();
+        catalog.resolve(&workspace.slug, Some(model)).map(drop)
+    }
+
+    async fn changed(&self, kind: DocumentKind) -> Result<()> {
+        match kind {
+            // A provider's key may be a secret.
+            DocumentKind::Provider | DocumentKind::Secret => self.refresh_catalog().await,
+            _ => Ok(()),
+        }
+    }
+
+    fn sealed(
+        &self,
+        workspace: &WorkspaceRow,
+        kind: DocumentKind,
+        slug: &str,
+        definition: Value,
+    ) -> Result<Value> {
+        let place = seal::place(&workspace.slug, kind, slug);
+        match kind {
+            DocumentKind::Secret => {
+                let value = definition["value"].as_str().unwrap_or_default();
+                let sealed = self.vault.seal(&place, value).map_err(Error::internal)?;
+                Ok(serde_json::json!({ "value": sealed }))
+            }
+            _ => seal::seal(&self.vault, &place, definition),
+        }
+    }
+
+    /// The definition with its credentials in clear.
+    fn clear(&self, workspace: &WorkspaceRow, document: &Document) -> Result<Value> {
+        let place = seal::place(&workspace.slug, document.kind, &document.slug);
+        let definition = parsed(document)?;
+        match document.kind {
+            DocumentKind::Secret => {
+                let sealed = definition["value"].as_str().unwrap_or_default();
+                let value = self.vault.open(&place, sealed).map_err(Error::internal)?;
+                Ok(serde_json::json!({ "value": value }))
+            }
+            _ => seal::open(&self.vault, &place, definition),
+        }
+    }
+
+    /// As [`Self::clear`], as the type that it is.
+    fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        workspace: &WorkspaceRow,
+        document: &Document,
+    ) -> Result<T> {
+        let definition = self.clear(workspace, document)?;
+        serde_json::from_value(definition).map_err(Error::internal)
+    }
+}
+
+/// What the ids of a kind start with.
+fn id_prefix(kind: DocumentKind) -> &'static str {
+    match kind {
+        DocumentKind::Agent => "agent_",
+        DocumentKind::Tool => "tool_",
+        DocumentKind::Plugin => "plugin_",
+        DocumentKind::Secret => "secret_",
+        DocumentKind::ExternalAgent => "peer_",
+        DocumentKind::Provider => "prov_",
+    }
+}
+
+fn word(kind: DocumentKind) -> &'static str {
+    match kind {
+        DocumentKind::Agent => "agent",
+        DocumentKind::Tool => "tool",
+        DocumentKind::Plugin => "plugin",
+        DocumentKind::Secret => "secret",
+        DocumentKind::ExternalAgent => "external agent",
+        DocumentKind::Provider => "provider",
+    }
+}
+
+fn changed(kind: DocumentKind) -> Error {
+    let message = format!(
+        "The {} is not as the request expects it: it was changed, made or removed meanwhile.",
+        word(kind)
+    );
+    Error::PreconditionFailed { message }
+}
+
+fn parsed(document: &Document) -> Result<Value> {
+    serde_json::from_str(&document.body).map_err(Error::internal)
+}
+
+/// What is shown of a document: no credential, sealed or not.
+fn view(document: &Document, definition: Value) -> Result<StoredDocument> {
+    let definition = match document.kind {
+        DocumentKind::Secret => None,
+        _ => Some(seal::mask(definition)?),
+    };
+    Ok(StoredDocument {
+        id: document.id.clone(),
+        slug: document.slug.clone(),
+        version: document.version,
+        created_at: rfc3339(document.created_at),
+        updated_at: rfc3339(document.updated_at),
+        definition,
+    })
+}

@@ -1,0 +1,84 @@
+//! Stored providers and the catalog.
+
+use std::collections::BTreeMap;
+
+use runloom_protocol::definition::ProviderDefinition;
+use serde_json::Value;
+
+use super::RegistryService;
+use crate::error::{Chain, Error, Result};
+use crate::ports::catalog::StoredProvider;
+use crate::ports::store::{DocumentKind, WorkspaceRow};
+use crate::ports::tools::ToolDefinitions;
+
+impl RegistryService {
+    /// Builds the catalog anew from the configuration and the stored providers.
+    ///
+    /// # Errors
+    /// When the store fails; the catalog stays as it was.
+    pub async fn refresh_catalog(&self) -> Result<()> {
+        let _turn = self.building.lock().await;
+        let mut stored = Vec::new();
+        for workspace in self.store.workspaces().await? {
+            let kind = DocumentKind::Provider;
+            for document in self.store.documents(workspace.no, kind).await? {
+                let opened = match self.read::<ProviderDefinition>(&workspace, &document) {
+                    Ok(definition) => self.filled(&workspace, &document.slug, definition).await,
+                    Err(error) => Err(error),
+                };
+                match opened {
+                    Ok(provider) => stored.push(provider),
+                    Err(error) => tracing::warn!(
+                        workspace = workspace.slug,
+                        provider = document.slug,
+                        error = %Chain(&error),
+                        "a stored provider cannot be used"
+                    ),
+                }
+            }
+        }
+        self.catalog.replace(self.builder.build(&stored));
+        Ok(())
+    }
+
+    pub(super) async fn check_provider(
+        &self,
+        workspace: &WorkspaceRow,
+        slug: &str,
+        definition: &Value,
+    ) -> Result<()> {
+        let definition: ProviderDefinition =
+            serde_json::from_value(definition.clone()).map_err(Error::internal)?;
+        let provider = self.filled(workspace, slug, definition).await?;
+        self.builder.check(&provider)
+    }
+
+    /// The provider with its secrets filled in. Its adapter keeps them in memory, as it would keep a key of the configuration.
+    async fn filled(
+        &self,
+        workspace: &WorkspaceRow,
+        slug: &str,
+        mut definition: ProviderDefinition,
+    ) -> Result<StoredProvider> {
+        let workspace = workspace.slug.as_str();
+        if let Some(key) = &mut definition.api_key {
+            *key = self.fill(workspace, key).await?.expose().to_owned();
+        }
+        let mut headers = BTreeMap::new();
+        for (name, value) in definition.headers {
+            let value = self.fill(workspace, &value).await?;
+            headers.insert(name, value.expose().to_owned());
+        }
+        definition.headers = headers;
+        for value in definition.options.values_mut() {
+            if let Value::String(text) = value {
+                *text = self.fill(workspace, text).await?.expose().to_owned();
+            }
+        }
+        Ok(StoredProvider {
+            workspace: workspace.to_owned(),
+            id: slug.to_owned(),
+            definition,
+        })
+    }
+}

@@ -1,0 +1,20 @@
+//! The driver, the worker, the hub and the use cases on the real embedded store and queue, with a scripted model.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on should say so by failing"
+)]
+
+mod cancelling;
+mod handover;
+mod panics;
+mod retrying;
+mod running;
+mod scripted;
+mod server_tools;
+mod sessions;
+mod streams;
+mod waiting;
+mod world;

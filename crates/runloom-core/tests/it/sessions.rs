@@ -1,0 +1,107 @@
+//! Messages of one session run one after the other.
+
+use runloom_core::ports::model::Message;
+use runloom_protocol::event::Event;
+use runloom_protocol::resource::RunStatus;
+
+use crate::scripted::{Gate, Piece, server_error};
+use crate::world::{World, soon};
+
+fn said(messages: &[Message]) -> Vec<&str> {
+    messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::User { text } | Message::Assistant { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn messages_run_in_the_order_of_their_arrival_and_see_what_was_said() {
+    let world = World::new().await;
+    let gate = Gate::new();
+    world
+        .model
+        .script([Piece::Hold(gate.clone()), Piece::Text("1")]);
+    world.model.script([Piece::Text("2")]);
+    world.model.script([Piece::Text("3")]);
+    let session = world.session().await;
+    let mut runs = Vec::new();
+    for text in ["one", "two", "three"] {
+        runs.push(world.message(&session, text).await);
+    }
+    soon(world.model.called(1)).await;
+    assert_eq!(world.status(&runs[1]).await, RunStatus::Queued);
+    assert_eq!(world.status(&runs[2]).await, RunStatus::Queued);
+    gate.open();
+    for run in &runs {
+        assert!(matches!(
+            world.events(run).await.last(),
+            Some(Event::Result(_))
+        ));
+    }
+    let requests = world.model.requests();
+    assert_eq!(said(&requests[0].messages), ["one"]);
+    assert_eq!(said(&requests[1].messages), ["one", "1", "two"]);
+    assert_eq!(
+        said(&requests[2].messages),
+        ["one", "1", "two", "2", "three"]
+    );
+    let history = world.history(&session).await;
+    assert_eq!(history.len(), 6);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn failed_and_cancelled_runs_leave_no_trace_in_the_session() {
+    let world = World::new().await;
+    let mut fatal = server_error();
+    fatal.retryable = false;
+    world.model.script([Piece::Refuse(fatal)]);
+    world
+        .model
+        .script([Piece::Text("a"), Piece::Hold(Gate::new())]);
+    world.model.script([Piece::Text("fine")]);
+    let session = world.session().await;
+    let failed = world.message(&session, "one").await;
+    assert!(matches!(
+        world.events(&failed).await.last(),
+        Some(Event::Error(_))
+    ));
+    let cancelled = world.message(&session, "two").await;
+    let mut watcher = world.watch(&cancelled, 0).await;
+    watcher.until("assistant_delta").await;
+    world.cancel(&cancelled).await;
+    watcher.rest().await;
+    assert_eq!(world.history(&session).await, [""; 0]);
+    let good = world.message(&session, "three").await;
+    world.events(&good).await;
+    assert_eq!(
+        world.history(&session).await,
+        ["User: three", "Assistant: fine"]
+    );
+    assert_eq!(said(&world.model.requests()[2].messages), ["three"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_do_not_wait_for_each_other() {
+    let world = World::new().await;
+    let gate = Gate::new();
+    world
+        .model
+        .script([Piece::Hold(gate.clone()), Piece::Text("slow")]);
+    let (one, other) = (world.session().await, world.session().await);
+    let slow = world.message(&one, "slow").await;
+    soon(world.model.called(1)).await;
+    let quick = world.message(&other, "quick").await;
+    assert!(matches!(
+        world.events(&quick).await.last(),
+        Some(Event::Result(_))
+    ));
+    assert_eq!(world.status(&slow).await, RunStatus::Running);
+    gate.open();
+    world.events(&slow).await;
+    world.stop().await;
+}

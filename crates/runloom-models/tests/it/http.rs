@@ -1,0 +1,117 @@
+//! What the HTTP under every adapter does, shown on one of them.
+
+use runloom_protocol::outcome::ErrorClass;
+
+use crate::cases::{ask, listen, stream};
+use crate::providers;
+use crate::server::{Reply, Server};
+
+#[tokio::test]
+async fn a_second_call_uses_the_same_connection() {
+    let row = providers::openai();
+    let whole = || Reply::Whole {
+        status: 200,
+        headers: vec![("content-type", row.content_type.to_owned())],
+        body: row.fixture("text"),
+    };
+    let server = Server::start([whole(), whole()]).await;
+    for _ in 0..2 {
+        // Opened anew: connections belong to the process, not to one model.
+        listen(row.open(&server).as_ref(), ask("Hello"))
+            .await
+            .done();
+    }
+    let asked = server.asked();
+    assert_eq!(asked[0].peer, asked[1].peer);
+}
+
+#[tokio::test]
+async fn configured_headers_are_sent_and_win() {
+    let row = providers::openai();
+    let server = Server::start([stream(&row, "text")]).await;
+    let mut settings = row.settings(&server);
+    settings
+        .headers
+        .insert("Authorization".into(), "Bearer other".into());
+    settings.headers.insert("X-Team".into(), "blue".into());
+    let model = runloom_models::open(
+        row.kind,
+        &settings,
+        &runloom_models::ModelSettings::default(),
+    )
+    .unwrap();
+    listen(model.as_ref(), ask("Hello")).await.done();
+    let asked = server.asked().pop().unwrap();
+    assert_eq!(asked.headers["authorization"], "Bearer other");
+    assert_eq!(asked.headers["x-team"], "blue");
+}
+
+#[tokio::test]
+async fn json_instead_of_a_stream_is_an_error() {
+    let row = providers::openai();
+    let server = Server::start([Reply::Whole {
+        status: 200,
+        headers: vec![("content-type", "application/json".to_owned())],
+        body: b"{\"error\":{\"message\":\"busy\",\"code\":\"rate_limit_exceeded\"}}".to_vec(),
+    }])
+    .await;
+    let heard = listen(row.open(&server).as_ref(), ask("Hello")).await;
+    assert_eq!(heard.error().class, ErrorClass::RateLimit);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let row = providers::openai();
+    let server = Server::start([
+        Reply::Whole {
+            status: 307,
+            headers: vec![("location", "/elsewhere".to_owned())],
+            body: Vec::new(),
+        },
+        stream(&row, "text"),
+    ])
+    .await;
+    let heard = listen(row.open(&server).as_ref(), ask("Hello")).await;
+    let error = heard.error();
+    assert_eq!(
+        (error.class, error.api_status),
+        (ErrorClass::InvalidRequest, Some(307))
+    );
+    assert_eq!(server.asked().len(), 1, "the key goes nowhere else");
+}
+
+#[tokio::test]
+async fn a_proxy_is_used_only_when_it_is_configured() {
+    let row = providers::openai();
+    let proxy = Server::start([stream(&row, "text")]).await;
+    let mut settings = row.settings(&proxy);
+    settings.base_url = Some("http://provider.invalid/v1".into());
+    settings.proxy = Some(format!("http://{}", proxy.address()));
+    let model = runloom_models::open(
+        row.kind,
+        &settings,
+        &runloom_models::ModelSettings::default(),
+    )
+    .unwrap();
+    listen(model.as_ref(), ask("Hello")).await.done();
+    let asked = proxy.asked().pop().unwrap();
+    assert_eq!(asked.path, "http://provider.invalid/v1/responses");
+}
+
+#[tokio::test]
+async fn a_long_error_page_is_read_only_in_part() {
+    let row = providers::openai();
+    let server = Server::start([Reply::Whole {
+        status: 502,
+        headers: vec![("content-type", "text/html".to_owned())],
+        body: b"<p>bad gateway</p>".repeat(100_000),
+    }])
+    .await;
+    let heard = listen(row.open(&server).as_ref(), ask("Hello")).await;
+    let error = heard.error();
+    assert_eq!(
+        (error.class, error.api_status),
+        (ErrorClass::Server, Some(502))
+    );
+    assert!(error.message.len() < 3_000);
+}

@@ -1,0 +1,18 @@
+//! What a workspace keeps: persisted agents, tools, plugins, external agents and providers, as their owners write them.
+//!
+//! Everything in here has passed [`crate::validate`]. Header values and credentials may be templates with
+//! `{{secret:NAME}}` (see [`template`]); the secret's value is never part of a definition.
+
+mod agent;
+mod plugin;
+mod provider;
+pub mod template;
+mod tool;
+
+pub use agent::{AgentDefinition, Skill};
+pub use plugin::{PluginManifest, PluginTool};
+pub use provider::{ModelDefinition, ModelPrice, ProviderDefinition, ProviderKind};
+pub use tool::{
+    CodeCall, DeclaredEffect, ExternalAgent, HttpCall, HttpMethod, McpCall, PluginCall,
+    ResponseMapping, ToolAction, ToolDefinition,
+};

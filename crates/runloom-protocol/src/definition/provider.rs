@@ -1,0 +1,134 @@
+//! Providers that a workspace brings along.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::tools::Object;
+
+/// A provider and its models.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderDefinition {
+    /// Which API it speaks.
+    pub kind: ProviderKind,
+    /// Where it is; `None` = the vendor's own address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Its credential: a template like `{{secret:OPENAI}}`; a literal value is sealed and never shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+    /// Sent with every call: templates; literal values are secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// An HTTP or SOCKS proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
+    /// Its models.
+    #[serde(default)]
+    pub models: Vec<ModelDefinition>,
+    /// Keys that only its adapter knows (`region`, `api_version`, …), in the adapter's own spelling.
+    #[serde(default, skip_serializing_if = "Object::is_empty")]
+    pub options: Object,
+}
+
+impl fmt::Debug for ProviderDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values may be credentials: only their names are shown.
+        f.debug_struct("ProviderDefinition")
+            .field("kind", &self.kind)
+            .field("base_url", &self.base_url)
+            .field("headers", &self.headers.keys())
+            .field("models", &self.models)
+            .field("options", &self.options.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which API a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProviderKind {
+    /// OpenAI's Responses API.
+    Openai,
+    /// The same at Azure.
+    AzureOpenai,
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// Anthropic's models at AWS.
+    Bedrock,
+    /// Gemini.
+    Google,
+    /// Grok.
+    Xai,
+    /// Chat completions: OpenRouter, Ollama, vLLM…
+    OpenaiCompatible,
+    /// The offline model.
+    Demo,
+}
+
+impl ProviderKind {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::Openai,
+        Self::AzureOpenai,
+        Self::Anthropic,
+        Self::Bedrock,
+        Self::Google,
+        Self::Xai,
+        Self::OpenaiCompatible,
+        Self::Demo,
+    ];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Openai => "openai",
+            Self::AzureOpenai => "azure-openai",
+            Self::Anthropic => "anthropic",
+            Self::Bedrock => "bedrock",
+            Self::Google => "google",
+            Self::Xai => "xai",
+            Self::OpenaiCompatible => "openai-compatible",
+            Self::Demo => "demo",
+        }
+    }
+}
+
+/// One model of a provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelDefinition {
+    /// The vendor's own name.
+    pub id: String,
+    /// For people; `None` = the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Tokens that it can read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    /// Tokens of one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// Whether it reasons; `None` = the adapter decides by the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<bool>,
+    /// What it costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pricing: Option<ModelPrice>,
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelPrice {
+    /// Fresh input.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input from a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<f64>,
+}

@@ -1,0 +1,110 @@
+//! The names of fields, as the configuration file and the API write them.
+
+use serde_json::{Map, Value};
+
+/// Fields whose content is somebody else's, or whose keys are data.
+const VERBATIM: [&str; 14] = [
+    "headers",
+    "query",
+    "body",
+    "parameters",
+    "inputSchema",
+    "outputSchema",
+    "agentCard",
+    "serverInfo",
+    "annotations",
+    "metadata",
+    "toolBudgets",
+    "options",
+    "secrets",
+    "toolFilter",
+];
+
+/// The body with `camelCase` names, and `aliases` (from, to) replaced at the top.
+pub(super) fn normal(body: &Value, aliases: &[(&str, &str)]) -> Value {
+    let mut normal = camel(body);
+    if let Value::Object(object) = &mut normal {
+        for (from, to) in aliases {
+            if !object.contains_key(*to)
+                && let Some(value) = object.remove(*from)
+            {
+                object.insert((*to).to_owned(), value);
+            }
+        }
+    }
+    normal
+}
+
+fn camel(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let entry = |(key, value): (&String, &Value)| {
+                let key = camel_case(key);
+                let value = if VERBATIM.contains(&key.as_str()) {
+                    inside_verbatim(&key, value)
+                } else {
+                    camel(value)
+                };
+                (key, value)
+            };
+            Value::Object(object.iter().map(entry).collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(camel).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The two maps whose keys are data but whose entries have fields of ours.
+fn inside_verbatim(key: &str, value: &Value) -> Value {
+    match (key, value) {
+        ("toolBudgets", Value::Object(budgets)) => Value::Object(
+            budgets
+                .iter()
+                .map(|(name, budget)| (name.clone(), camel(budget)))
+                .collect(),
+        ),
+        _ => value.clone(),
+    }
+}
+
+fn camel_case(key: &str) -> String {
+    let mut words = key.split('_');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    // A leading underscore is no word boundary: such a key stays as it is, to be refused under its own name.
+    if name.is_empty() {
+        return key.to_owned();
+    }
+    for word in words {
+        let mut letters = word.chars();
+        name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_become_camel_case_but_data_stays() {
+        let body = json!({
+            "system_prompt": "x",
+            "model": "m",
+            "tool_budgets": {"my_tool": {"max_calls": 1}},
+            "tools": [{"kind": "local", "long_running": true, "parameters": {"my_key": 1}}],
+            "headers": {"x_y": "z"},
+        });
+        assert_eq!(
+            normal(&body, &[("model", "modelId")]),
+            json!({
+                "systemPrompt": "x",
+                "modelId": "m",
+                "toolBudgets": {"my_tool": {"maxCalls": 1}},
+                "tools": [{"kind": "local", "longRunning": true, "parameters": {"my_key": 1}}],
+                "headers": {"x_y": "z"},
+            })
+        );
+    }
+}
