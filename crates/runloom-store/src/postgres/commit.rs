@@ -11,10 +11,11 @@ use tokio_postgres::{Client, Row};
 
 use super::doubt::Xid;
 use super::error::Failure;
-use super::group::{Prepared, Sending, Standing, Work, pipeline, query};
+use super::group::{Sending, Standing, Work, pipeline, query};
 use super::int;
 use super::notify::{Notice, Outgoing};
 use super::pool::within;
+use super::statements::Prepared;
 
 /// What becomes of a batch, the store willing.
 pub(super) type Verdict = Result<Committed, Refusal>;

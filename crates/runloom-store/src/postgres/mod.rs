@@ -1,6 +1,6 @@
 //! PostgreSQL: any number of processes on one database.
 //!
-//! `writer` (with `commit`, `group` and `doubt`) writes the log's batches, one transaction for whatever waits; `pool` serves
+//! `writer` (with `commit`, `group`, `statements` and `doubt`) writes the log's batches, one transaction for whatever waits; `pool` serves
 //! everything else. `log`, `runs`, `sessions` and `tenancy` implement one trait of the port each (`claim`, `create`, `mail`
 //! and `filter` are their larger parts); `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and
 //! `schema` stand at the door.
@@ -29,6 +29,7 @@ mod schema;
 mod seals;
 mod sessions;
 mod settings;
+mod statements;
 mod tenancy;
 mod writer;
 

@@ -19,9 +19,9 @@ use super::commit::{self, Refusal, Unwritten, Verdict};
 use super::connect::Endpoint;
 use super::doubt::{self, Fate, PATIENCE, PAUSE, Xid};
 use super::error::{Failure, broken};
-use super::group::Prepared;
 use super::notify::{Notice, Outgoing};
 use super::pool::within;
+use super::statements::Prepared;
 use super::{int, settings};
 
 /// Batches that share one transaction at most: bounds how long the first of them waits for the last.

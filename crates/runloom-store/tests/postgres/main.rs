@@ -7,6 +7,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a test says by failing what it expected"
 )]
 
@@ -20,6 +22,7 @@ mod database;
 mod notices;
 mod open;
 mod outages;
+mod proxy;
 mod races;
 mod throughput;
 
