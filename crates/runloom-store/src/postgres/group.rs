@@ -12,6 +12,7 @@ use super::columns::{maybe_text, text, to_json};
 use super::commit::has_records;
 use super::error::Failure;
 use super::int;
+use super::ledger::Account;
 use super::statements::Prepared;
 
 /// What the locked rows say about one batch that is going to be written.
@@ -33,6 +34,7 @@ pub(super) struct Work<'a> {
     opened: (Vec<i64>, Vec<String>, Vec<i64>),
     kept: Kept,
     ended: Ended,
+    account: Account,
     messages: (Vec<i64>, Vec<i64>, Vec<String>),
     sessions: (Vec<i64>, Vec<i64>, Vec<i64>),
 }
@@ -90,6 +92,7 @@ impl<'a> Work<'a> {
             self.log.add(run, batch);
         }
         self.calls(run, batch);
+        self.account.add(run, batch);
         let is_over = matches!(batch.next, Next::Finish(_));
         let through = if is_over {
             i64::MAX
@@ -203,6 +206,10 @@ impl<'a> Work<'a> {
         send(&self.kept.run, &prepared.kept, self.kept.values());
         send(&self.ended.run, &prepared.ended, self.ended.values());
         send(&self.ended.run, &prepared.calls, vec![&self.ended.run]);
+        let account = &self.account;
+        send(&account.settled, &prepared.settle, account.settlements());
+        send(&account.settled, &prepared.forget, vec![&account.settled]);
+        send(&account.used, &prepared.use_up, account.values());
         send(
             &self.messages.0,
             &prepared.messages,

@@ -19,6 +19,7 @@ mod error;
 mod filter;
 mod group;
 mod leases;
+mod ledger;
 mod log;
 mod mail;
 mod notify;

@@ -1,7 +1,9 @@
 //! The writer's statements.
 
-use futures_util::future::{try_join, try_join4, try_join5};
+use futures_util::future::{try_join, try_join3, try_join4, try_join5};
 use tokio_postgres::{Client, Statement};
+
+use super::ledger::{FORGET, SETTLE, USE};
 
 /// The writer's statements, prepared once for each connection.
 pub(super) struct Prepared {
@@ -21,10 +23,13 @@ pub(super) struct Prepared {
     pub(super) calls: Statement,
     pub(super) messages: Statement,
     pub(super) sessions: Statement,
+    pub(super) settle: Statement,
+    pub(super) forget: Statement,
+    pub(super) use_up: Statement,
 }
 
 impl Prepared {
-    /// Prepares everything in two flights.
+    /// Prepares everything in a few flights.
     pub(super) async fn on(client: &Client) -> Result<Self, tokio_postgres::Error> {
         let prepare = |sql| client.prepare(sql);
         let ((xid, lock_sessions, lock_runs, last_mail, next_in_session), (notify, give_back)) =
@@ -55,6 +60,8 @@ impl Prepared {
             ),
         )
         .await?;
+        let (settle, forget, use_up) =
+            try_join3(prepare(SETTLE), prepare(FORGET), prepare(USE)).await?;
         Ok(Self {
             xid,
             lock_sessions,
@@ -72,6 +79,9 @@ impl Prepared {
             calls,
             messages,
             sessions,
+            settle,
+            forget,
+            use_up,
         })
     }
 }
