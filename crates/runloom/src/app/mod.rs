@@ -3,6 +3,7 @@
 //! [`App::start`] takes its listener and its configuration from the caller, so that tests own both.
 
 mod declare;
+mod fabric;
 mod models;
 mod purses;
 
@@ -13,10 +14,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use runloom_core::driver::DriverSettings;
 use runloom_core::hub::Hub;
+use runloom_core::listener::listen;
 use runloom_core::live_catalog::LiveCatalog;
 use runloom_core::planner::Planner;
-use runloom_core::ports::bus::{Bus, NoBus};
-use runloom_core::ports::queue::Queue;
 use runloom_core::ports::store::Store;
 use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
@@ -28,7 +28,6 @@ use runloom_core::service::{Service, ServiceParts};
 use runloom_core::tasks::Tasks;
 use runloom_core::vault::Vault;
 use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
-use runloom_fabric::EmbeddedQueue;
 use runloom_http::AdminToken;
 use runloom_store::OpenOptions;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
@@ -37,6 +36,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::fabric::Fabric;
 use self::models::Models;
 use crate::config::Config;
 
@@ -44,6 +44,20 @@ use crate::config::Config;
 const CLOSE_CONNECTIONS: Duration = Duration::from_secs(5);
 /// How long a driver may take to give its run back once it was told to end at once.
 const KILL_GRACE: Duration = Duration::from_secs(5);
+
+/// How often a stream looks into the store by itself when other processes may drive its run.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Which part of the work a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    All,
+    /// Answers requests; others drive the runs.
+    Api,
+    /// Drives runs; others answer requests.
+    Worker,
+}
 
 /// A running server.
 pub struct App {
@@ -61,17 +75,21 @@ impl App {
     ///
     /// # Errors
     /// When the store cannot be opened, or something that the configuration declares cannot be made.
-    pub async fn start(config: &Config, master_key: &[u8], listener: TcpListener) -> Result<Self> {
+    pub async fn start(
+        config: &Config,
+        role: Role,
+        master_key: &[u8],
+        listener: TcpListener,
+    ) -> Result<Self> {
         let address = listener
             .local_addr()
             .context("the listener has no address")?;
-        let url = format!("sqlite:{}", config.store.sqlite.display());
-        let store = runloom_store::open(&url, OpenOptions::default())
+        let store = runloom_store::open(&config.store.url(), OpenOptions::default())
             .await
-            .with_context(|| format!("cannot open the store {url}"))?;
+            .with_context(|| format!("cannot open the store {}", config.store.shown()))?;
         let tasks = Tasks::default();
         let end_streams = CancellationToken::new();
-        let service = wire(config, master_key, store, &tasks, &end_streams).await?;
+        let service = wire(config, role, (master_key, store), &tasks, &end_streams).await?;
         declare::declare(&service, config).await?;
         let end_connections = CancellationToken::new();
         let connections = Tasks::default();
@@ -141,14 +159,17 @@ impl App {
 
 async fn wire(
     config: &Config,
-    master_key: &[u8],
-    store: Arc<dyn Store>,
+    role: Role,
+    (master_key, store): (&[u8], Arc<dyn Store>),
     tasks: &Tasks,
     end_streams: &CancellationToken,
 ) -> Result<Arc<Service>> {
-    let queue: Arc<dyn Queue> = Arc::new(EmbeddedQueue::default());
-    let hub = Arc::new(Hub::default());
-    let bus: Arc<dyn Bus> = Arc::new(NoBus);
+    let Fabric { queue, bus } = fabric::open(config, role, tasks).await?;
+    let hub = Arc::new(if bus.is_shared() {
+        Hub::shared(Arc::clone(&bus), LOOK)
+    } else {
+        Hub::default()
+    });
     let tools = tools(config, tasks)?;
     let vault = vault(config, master_key);
     let catalog = Arc::new(LiveCatalog::default());
@@ -180,7 +201,8 @@ async fn wire(
         tools: Arc::clone(&tools),
         tasks: tasks.clone(),
     };
-    let worker = Worker::start(parts, worker_settings(config));
+    let worker = (role != Role::Api).then(|| Worker::start(parts, worker_settings(config)));
+    listen(Arc::clone(&bus), Arc::clone(&hub), worker.clone(), tasks);
     let rates = RateLimiter::new(RateLimits {
         run_starts_per_minute: config.limits.run_starts_per_minute,
         lifecycle_per_minute: config.limits.lifecycle_per_minute,
@@ -195,7 +217,7 @@ async fn wire(
         planner,
         registry,
         tools,
-        worker: Some(worker),
+        worker,
         end_streams: end_streams.clone(),
     };
     Ok(Arc::new(Service::new(parts, auth, rates, tenancy)))

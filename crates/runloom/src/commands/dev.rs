@@ -54,7 +54,7 @@ pub(crate) async fn run(dev: Dev, environment: &Environment) -> Result<Exit, Fai
         config.server.listen = listen;
     }
     telemetry::init(&config.log);
-    super::serve::until_stopped(config, |address| {
+    super::serve::until_stopped(config, crate::app::Role::All, |address| {
         credentials.url = format!("http://{address}");
         folder.keep(&credentials)?;
         announce(&credentials, dev.json)

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 
-use crate::app::App;
+use crate::app::{self, App};
 use crate::cli::ConfigFile;
 use crate::config::{self, Config, Environment};
 use crate::data_dir::DataDir;
@@ -56,6 +56,16 @@ impl From<Worker> for Serve {
     }
 }
 
+impl From<Role> for app::Role {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::All => Self::All,
+            Role::Api => Self::Api,
+            Role::Worker => Self::Worker,
+        }
+    }
+}
+
 /// Which part of the work a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
@@ -69,19 +79,31 @@ pub(crate) enum Role {
 
 pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit, Failure> {
     let mut config = config::load(&serve.file.source(), environment)?;
-    if serve.role != Role::All {
+    if serve.role != Role::All && config.fabric.is_embedded() {
         return Err(Failure::new(
             Exit::Config,
-            "one process has to do everything: the embedded store and queue cannot be shared between processes, \
-             and this version has no others (run without --role)",
+            "one process has to do everything: the embedded queue and bus cannot be shared between processes. Set store.url to \
+             postgres://… (then the database is queue and bus), or run without --role",
         ));
     }
     if let Some(listen) = serve.listen {
         config.server.listen = listen;
+    } else if serve.role == Role::Worker {
+        // Workers of one machine must not fight for the API's port; what a worker serves is its health.
+        "127.0.0.1:0".clone_into(&mut config.server.listen);
     }
     telemetry::init(&config.log);
     for warning in &config.warnings {
         tracing::warn!(place = %warning.place, key = %warning.path, "{}", warning.message);
+    }
+    if config.server.master_key.is_none() && config.store.postgres.is_some() {
+        let name = &config.server.master_key_env;
+        return Err(Failure::new(
+            Exit::Config,
+            format!(
+                "{name} is not set: processes that share a database need the same master key, for example from `openssl rand -hex 32`"
+            ),
+        ));
     }
     if config.server.master_key.is_none() {
         let beside = config
@@ -98,7 +120,7 @@ pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit,
             folder.path().join("master.key").display()
         );
     }
-    until_stopped(config, |address| {
+    until_stopped(config, serve.role.into(), |address| {
         output::line(format!("listening on http://{address}"))?;
         Ok(())
     })
@@ -108,6 +130,7 @@ pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit,
 /// Starts the server, says so, and stops it in order when it is asked to.
 pub(crate) async fn until_stopped(
     config: Config,
+    role: app::Role,
     ready: impl FnOnce(SocketAddr) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::stop();
@@ -120,7 +143,7 @@ pub(crate) async fn until_stopped(
         .master_key
         .as_ref()
         .context("there is no master key")?;
-    let app = App::start(&config, master_key.expose().as_bytes(), listener).await?;
+    let app = App::start(&config, role, master_key.expose().as_bytes(), listener).await?;
     ready(app.address())?;
 
     signals.next().await;

@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 pub use environment::Environment;
 pub use problem::{Invalid, Problem};
 pub use types::{
-    ApiKeyConfig, Config, DocumentConfig, KeyUsage, LimitsConfig, LogConfig, LogFormat,
-    ModelConfig, OauthAppConfig, OutboundConfig, PlatformConfig, PricingConfig, ProviderConfig,
-    ProviderKind, RunsConfig, Secret, SecretConfig, ServerConfig, StoreConfig, WorkspaceConfig,
+    ApiKeyConfig, BusConfig, Config, DocumentConfig, FabricConfig, KeyUsage, LimitsConfig,
+    LogConfig, LogFormat, ModelConfig, OauthAppConfig, OutboundConfig, PlatformConfig,
+    PricingConfig, ProviderConfig, ProviderKind, QueueConfig, RunsConfig, Secret, SecretConfig,
+    ServerConfig, StoreConfig, WorkspaceConfig,
 };
 
 /// The file that is read when none is named.

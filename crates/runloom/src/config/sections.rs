@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::document::Node;
 use super::table::{Context, Table};
 use super::types::{
-    Config, LimitsConfig, LogConfig, LogFormat, OutboundConfig, PlatformConfig, ProviderKind,
-    RunsConfig, ServerConfig, StoreConfig,
+    BusConfig, Config, FabricConfig, LimitsConfig, LogConfig, LogFormat, OutboundConfig,
+    PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret, ServerConfig, StoreConfig,
 };
 use super::{providers, workspaces};
 
@@ -21,11 +21,12 @@ pub(super) fn read<'a>(root: &'a Node, context: &'a Context<'a>) -> Config {
     let root = Table::of_node(context, String::new(), root);
     let server = server(root.section("server"));
     let store = store(root.section("store"));
-    fabric(root.section("fabric"));
+    let fabric = fabric(root.section("fabric"), &store);
     let platform = platform(root.section("platform"));
     let config = Config {
         server,
         store,
+        fabric,
         runs: runs(root.section("runs")),
         limits: limits(root.section("limits")),
         outbound: outbound(root.section("outbound")),
@@ -88,21 +89,17 @@ fn store(table: Table<'_>) -> StoreConfig {
     let url = table
         .text("url")
         .unwrap_or_else(|| "sqlite:.runloom/runloom.db".to_owned());
+    let is_postgres = url.starts_with("postgres:") || url.starts_with("postgresql:");
     let path = match url.strip_prefix("sqlite:") {
         Some(path) => path.strip_prefix("//").unwrap_or(path),
-        None if url.starts_with("postgres:") || url.starts_with("postgresql:") => {
-            // The URL may hold a password, so it is not repeated.
-            table.invalid(
-                "url",
-                "Postgres is not available in this version; use sqlite:PATH",
-            );
-            ""
-        }
         None => {
-            table.invalid(
-                "url",
-                "must be sqlite:PATH, like sqlite:.runloom/runloom.db",
-            );
+            if !is_postgres {
+                // It may hold a password, so it is not repeated.
+                table.invalid(
+                    "url",
+                    "must be sqlite:PATH, like sqlite:.runloom/runloom.db, or postgres://USER:PASSWORD@HOST/DATABASE",
+                );
+            }
             ""
         }
     };
@@ -114,25 +111,46 @@ fn store(table: Table<'_>) -> StoreConfig {
     }
     let sqlite = PathBuf::from(path);
     table.finish();
-    StoreConfig { sqlite }
+    let postgres = is_postgres.then(|| Secret::new(url));
+    StoreConfig { sqlite, postgres }
 }
 
-fn fabric(table: Table<'_>) {
-    for (key, brokers) in [
-        ("queue", ["amqp:", "amqps:"]),
-        ("bus", ["redis:", "rediss:"]),
-    ] {
-        match table.text(key).as_deref() {
-            None | Some("embedded") => {}
-            Some("store") => table.invalid(key, "\"store\" needs Postgres, which is not available in this version; use \"embedded\""),
-            Some(url) if brokers.iter().any(|scheme| url.starts_with(scheme)) => {
-                let scheme = brokers[0];
-                table.invalid(key, format!("{scheme}// is not available in this version; use \"embedded\""));
-            }
-            Some(_) => table.invalid(key, format!("must be \"embedded\", \"store\" or {}//…", brokers[0])),
+/// With a database that processes share the default is the database itself; a file in one process needs nothing else.
+fn fabric(table: Table<'_>, store: &StoreConfig) -> FabricConfig {
+    let is_shared = store.postgres.is_some();
+    let read = |key: &'static str, scheme: &str| {
+        let value = table.text(key);
+        let word = match value.as_deref() {
+            None if is_shared => "store",
+            None => "embedded",
+            Some(word) => word,
+        };
+        let is_address = word.starts_with(&format!("{scheme}://"));
+        if word != "embedded" && !is_shared && (word == "store" || is_address) {
+            table.invalid(
+                key,
+                "needs a database that processes can share: set store.url to postgres://…, or use \"embedded\"",
+            );
+        } else if !(word == "embedded" || word == "store" || is_address) {
+            table.invalid(
+                key,
+                format!("must be \"embedded\", \"store\" or {scheme}://…"),
+            );
         }
-    }
+        word.to_owned()
+    };
+    let queue = match read("queue", "amqp").as_str() {
+        "embedded" => QueueConfig::Embedded,
+        "store" => QueueConfig::Store,
+        url => QueueConfig::Amqp(Secret::new(url)),
+    };
+    let bus = match read("bus", "redis").as_str() {
+        "embedded" => BusConfig::Embedded,
+        "store" => BusConfig::Store,
+        url => BusConfig::Redis(Secret::new(url)),
+    };
     table.finish();
+    FabricConfig { queue, bus }
 }
 
 fn runs(table: Table<'_>) -> RunsConfig {

@@ -15,6 +15,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// `[store]`.
     pub store: StoreConfig,
+    /// `[fabric]`.
+    pub fabric: FabricConfig,
     /// `[runs]`.
     pub runs: RunsConfig,
     /// `[limits]`.
@@ -77,16 +79,69 @@ pub struct ServerConfig {
 /// `[store]`.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
-    /// The database file.
+    /// The database file; not used with Postgres.
     pub sqlite: PathBuf,
+    /// The address of a Postgres database; it may hold a password.
+    pub postgres: Option<Secret>,
 }
 
 impl StoreConfig {
     /// The address as the store takes it.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("sqlite:{}", self.sqlite.display())
+        match &self.postgres {
+            Some(url) => url.expose().to_owned(),
+            None => format!("sqlite:{}", self.sqlite.display()),
+        }
     }
+
+    /// The address for people: without a password.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match &self.postgres {
+            Some(_) => "postgres (address not shown)".to_owned(),
+            None => self.url(),
+        }
+    }
+}
+
+/// `[fabric]`: how processes find work and hear of each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FabricConfig {
+    /// Who offers runs to workers.
+    pub queue: QueueConfig,
+    /// Who tells processes of what others did.
+    pub bus: BusConfig,
+}
+
+impl FabricConfig {
+    /// True when nothing leaves the process, so that there can be only one.
+    #[must_use]
+    pub fn is_embedded(&self) -> bool {
+        self.queue == QueueConfig::Embedded || self.bus == BusConfig::Embedded
+    }
+}
+
+/// `fabric.queue`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueConfig {
+    /// In this process.
+    Embedded,
+    /// The database.
+    Store,
+    /// RabbitMQ, by its address.
+    Amqp(Secret),
+}
+
+/// `fabric.bus`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BusConfig {
+    /// In this process.
+    Embedded,
+    /// The database.
+    Store,
+    /// Valkey or Redis, by its address.
+    Redis(Secret),
 }
 
 /// `[runs]`. Times in milliseconds.

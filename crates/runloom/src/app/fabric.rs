@@ -1,0 +1,97 @@
+//! The queue and the bus, from the configuration.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use runloom_core::ports::bus::{Bus, NoBus, Signal};
+use runloom_core::ports::queue::Queue;
+use runloom_core::tasks::Tasks;
+use runloom_fabric::{
+    AnnouncingQueue, EmbeddedQueue, RabbitOptions, RabbitQueue, ValkeyBus, ValkeyOptions,
+};
+use runloom_store::postgres::{Notice, Notifications};
+use tokio::sync::Mutex;
+
+use super::Role;
+use crate::config::{BusConfig, Config, QueueConfig};
+
+/// How this process finds work and hears of others.
+pub(super) struct Fabric {
+    pub(super) queue: Arc<dyn Queue>,
+    pub(super) bus: Arc<dyn Bus>,
+}
+
+/// Opens what the configuration names. Brokers that are away do not keep the server from starting.
+pub(super) async fn open(config: &Config, role: Role, tasks: &Tasks) -> Result<Fabric> {
+    let bus: Arc<dyn Bus> = match &config.fabric.bus {
+        BusConfig::Embedded => Arc::new(NoBus),
+        BusConfig::Store => Arc::new(StoreBus::listen(&config.store.url()).await?),
+        BusConfig::Redis(url) => ValkeyBus::start(url.expose(), &ValkeyOptions::default(), tasks)
+            .context("fabric.bus cannot be used")?,
+    };
+    let queue: Arc<dyn Queue> = match &config.fabric.queue {
+        QueueConfig::Embedded => Arc::new(EmbeddedQueue::new()),
+        QueueConfig::Store if role == Role::Api => {
+            Arc::new(AnnouncingQueue::forward_only(Arc::clone(&bus)))
+        }
+        QueueConfig::Store => Arc::new(AnnouncingQueue::new(Arc::clone(&bus))),
+        QueueConfig::Amqp(url) => {
+            let options = RabbitOptions {
+                role: match role {
+                    Role::Api => runloom_fabric::Role::Publisher,
+                    Role::All | Role::Worker => runloom_fabric::Role::Worker,
+                },
+                ..RabbitOptions::default()
+            };
+            RabbitQueue::start(url.expose(), options, tasks)
+                .context("fabric.queue cannot be used")?
+        }
+    };
+    Ok(Fabric { queue, bus })
+}
+
+/// The database as bus: it notifies by itself whatever it writes, so there is nothing to announce.
+struct StoreBus {
+    heard: Mutex<(Notifications, VecDeque<Signal>)>,
+}
+
+impl StoreBus {
+    async fn listen(url: &str) -> Result<Self> {
+        let notifications = Notifications::listen(url)
+            .await
+            .context("cannot listen to the database")?;
+        Ok(Self {
+            heard: Mutex::new((notifications, VecDeque::new())),
+        })
+    }
+}
+
+#[async_trait]
+impl Bus for StoreBus {
+    fn announce(&self, _signal: Signal) {}
+
+    async fn next(&self) -> Signal {
+        let mut heard = self.heard.lock().await;
+        let (notifications, waiting) = &mut *heard;
+        loop {
+            if let Some(signal) = waiting.pop_front() {
+                return signal;
+            }
+            match notifications.next().await {
+                Notice::Events(runs) => waiting.extend(
+                    runs.into_iter()
+                        .map(|(run, last_seq)| Signal::Events { run, last_seq }),
+                ),
+                Notice::Mail(run) => waiting.push_back(Signal::Mail(run)),
+                Notice::Queue => waiting.push_back(Signal::Jobs),
+                Notice::Lost => waiting.push_back(Signal::Lost),
+            }
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+}
