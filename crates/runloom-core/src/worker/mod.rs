@@ -98,6 +98,11 @@ impl Worker {
             next_sweep: AtomicI64::new(i64::MAX),
         });
         let (claiming, sweeping) = (Arc::clone(&worker), Arc::clone(&worker));
+        let living = Arc::clone(&worker);
+        worker
+            .parts
+            .tasks
+            .spawn("tell of life", async move { living.tell_of_life().await });
         worker
             .parts
             .tasks

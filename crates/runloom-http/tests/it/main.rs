@@ -12,6 +12,7 @@ mod app;
 mod bodies;
 mod connections;
 mod credentials;
+mod documents;
 mod engine;
 mod money;
 mod openapi;

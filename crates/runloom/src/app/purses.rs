@@ -3,26 +3,17 @@
 //! They must be known before the first run is claimed, and those of keys go by the keys' ids: so workspaces and keys that have
 //! one are made here, before everything else that the configuration declares.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
 use runloom_core::clock::Clock;
-use runloom_core::ports::store::{MicroUsd, Store};
+use runloom_core::ports::store::MicroUsd;
 use runloom_core::purses::Purses;
-use runloom_core::service::auth::{KeyCache, KeyRing};
 use runloom_core::service::tenancy::{PutWorkspace, TenancyService};
 
 use super::declare::create_key;
 use crate::config::Config;
 
 /// Every monthly budget.
-pub(super) async fn purses(
-    config: &Config,
-    master_key: &[u8],
-    store: &Arc<dyn Store>,
-) -> Result<Purses> {
-    let keys = Arc::new(KeyRing::new(master_key));
-    let tenancy = TenancyService::new(Arc::clone(store) as _, keys, Arc::new(KeyCache::default()));
+pub(super) async fn purses(config: &Config, tenancy: &TenancyService) -> Result<Purses> {
     let now = Clock.now();
     let mut purses = Purses::default();
     for workspace in &config.workspaces {

@@ -91,8 +91,11 @@ fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentia
             monthly_budget_usd: None,
             api_keys: vec![key],
             providers: Vec::new(),
+            secrets: Vec::new(),
             agents: Vec::new(),
             tools: Vec::new(),
+            plugins: Vec::new(),
+            external_agents: Vec::new(),
             oauth_apps: Vec::new(),
         }),
     }
