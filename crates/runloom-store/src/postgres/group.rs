@@ -12,6 +12,7 @@ use super::columns::{maybe_text, text, to_json};
 use super::commit::has_records;
 use super::error::Failure;
 use super::int;
+use super::ledger::Account;
 use super::statements::Prepared;
 
 /// What the locked rows say about one batch that is going to be written.
@@ -35,6 +36,7 @@ pub(super) struct Work<'a> {
     ended: Ended,
     messages: (Vec<i64>, Vec<i64>, Vec<String>),
     sessions: (Vec<i64>, Vec<i64>, Vec<i64>),
+    account: Account,
 }
 
 #[derive(Default)]
@@ -90,6 +92,7 @@ impl<'a> Work<'a> {
             self.log.add(run, batch);
         }
         self.calls(run, batch);
+        self.account.add(run, batch);
         let is_over = matches!(batch.next, Next::Finish(_));
         let through = if is_over {
             i64::MAX
@@ -213,6 +216,11 @@ impl<'a> Work<'a> {
             &prepared.sessions,
             vec![&self.sessions.0, &self.sessions.1, &self.sessions.2],
         );
+        let (runs, spent) = &self.account.settled;
+        send(runs, &prepared.lock_purses, vec![runs]);
+        send(runs, &prepared.settle, vec![runs, spent]);
+        send(runs, &prepared.settled, vec![runs]);
+        send(self.account.users(), &prepared.used, self.account.used());
         sending
     }
 }

@@ -29,6 +29,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0002_documents.sql"),
         breaking: false,
     },
+    Migration {
+        name: "0003_ledger",
+        sql: include_str!("migrations/0003_ledger.sql"),
+        breaking: false,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

@@ -3,6 +3,8 @@
 use futures_util::future::{try_join, try_join4, try_join5};
 use tokio_postgres::{Client, Statement};
 
+use super::ledger;
+
 /// The writer's statements, prepared once for each connection.
 pub(super) struct Prepared {
     pub(super) xid: Statement,
@@ -21,10 +23,14 @@ pub(super) struct Prepared {
     pub(super) calls: Statement,
     pub(super) messages: Statement,
     pub(super) sessions: Statement,
+    pub(super) lock_purses: Statement,
+    pub(super) settle: Statement,
+    pub(super) settled: Statement,
+    pub(super) used: Statement,
 }
 
 impl Prepared {
-    /// Prepares everything in two flights.
+    /// Prepares everything in three flights.
     pub(super) async fn on(client: &Client) -> Result<Self, tokio_postgres::Error> {
         let prepare = |sql| client.prepare(sql);
         let ((xid, lock_sessions, lock_runs, last_mail, next_in_session), (notify, give_back)) =
@@ -55,6 +61,13 @@ impl Prepared {
             ),
         )
         .await?;
+        let (lock_purses, settle, settled, used) = try_join4(
+            prepare(ledger::LOCK_PURSES),
+            prepare(ledger::SETTLE),
+            prepare(ledger::SETTLED),
+            prepare(ledger::USE),
+        )
+        .await?;
         Ok(Self {
             xid,
             lock_sessions,
@@ -72,6 +85,10 @@ impl Prepared {
             calls,
             messages,
             sessions,
+            lock_purses,
+            settle,
+            settled,
+            used,
         })
     }
 }
