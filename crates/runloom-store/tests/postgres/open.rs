@@ -38,7 +38,8 @@ async fn processes_that_start_at_once_migrate_once() {
         .query("SELECT version FROM runloom_schema", &[])
         .await
         .unwrap();
-    assert_eq!(rows.len(), 1);
+    let health = check(&url).await.unwrap();
+    assert_eq!(rows.len(), health.expected as usize);
 }
 
 #[tokio::test]
