@@ -34,9 +34,9 @@ pub(super) struct Work<'a> {
     opened: (Vec<i64>, Vec<String>, Vec<i64>),
     kept: Kept,
     ended: Ended,
-    account: Account,
     messages: (Vec<i64>, Vec<i64>, Vec<String>),
     sessions: (Vec<i64>, Vec<i64>, Vec<i64>),
+    account: Account,
 }
 
 #[derive(Default)]
@@ -206,10 +206,6 @@ impl<'a> Work<'a> {
         send(&self.kept.run, &prepared.kept, self.kept.values());
         send(&self.ended.run, &prepared.ended, self.ended.values());
         send(&self.ended.run, &prepared.calls, vec![&self.ended.run]);
-        let account = &self.account;
-        send(&account.settled, &prepared.settle, account.settlements());
-        send(&account.settled, &prepared.forget, vec![&account.settled]);
-        send(&account.used, &prepared.use_up, account.values());
         send(
             &self.messages.0,
             &prepared.messages,
@@ -220,6 +216,11 @@ impl<'a> Work<'a> {
             &prepared.sessions,
             vec![&self.sessions.0, &self.sessions.1, &self.sessions.2],
         );
+        let (runs, spent) = &self.account.settled;
+        send(runs, &prepared.lock_purses, vec![runs]);
+        send(runs, &prepared.settle, vec![runs, spent]);
+        send(runs, &prepared.settled, vec![runs]);
+        send(self.account.users(), &prepared.used, self.account.used());
         sending
     }
 }

@@ -1,124 +1,27 @@
 //! [`Ledger`]: purses, reservations, and the account of what was used.
+//!
+//! Purses are locked after the runs that pay with them, in the order of their names and months, and the account's rows after
+//! the purses, in the order of their keys: so nobody waits in a circle.
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
     Ask, Batch, Day, Lease, Ledger, MicroUsd, Month, Next, PurseLimit, PurseScope, PurseState,
-    Reservation, StoreResult, UsageGroup, UsageRow, WorkspaceNo,
+    Reservation, StoreResult, UsageDelta, UsageGroup, UsageRow, WorkspaceNo,
 };
 use runloom_protocol::outcome::Tokens;
 use tokio_postgres::Row;
 
-use super::PostgresStore;
 use super::columns::{get_text, text};
 use super::error::Failure;
 use super::group::Values;
-use super::int;
 use super::pool::Session;
-use super::registry::count;
+use super::{PostgresStore, int, uint};
 
 /// Rows of one answer at most: more keys or models than anybody reads.
 const ROWS: i64 = 10_000;
 
-/// Largest number that one batch adds to a sum: a sum that overflowed would be refused, and with it the batch that ends a run.
-const ADDED: u64 = 1 << 55;
-
-/// Ends reservations: what was spent of each, or all of it when nobody knows.
-pub(super) const SETTLE: &str = "UPDATE purses SET reserved = purses.reserved - sums.amount,
-        spent = least(purses.spent, 4611686018427387904) + sums.spent
-    FROM (SELECT scope, month, sum(amount)::BIGINT AS amount, sum(coalesce(settled.spent, amount))::BIGINT AS spent
-        FROM unnest($1::BIGINT[], $2::BIGINT[]) AS settled (run, spent)
-        JOIN reservations ON reservations.run = settled.run GROUP BY scope, month) AS sums
-    WHERE purses.scope = sums.scope AND purses.month = sums.month";
-
-/// Forgets reservations that are settled.
-pub(super) const FORGET: &str = "DELETE FROM reservations WHERE run = ANY($1)";
-
-/// Adds to the account.
-pub(super) const USE: &str = "INSERT INTO usage (workspace, day, credential, model_id, runs, turns, input_tokens,
-        cached_tokens, reasoning_tokens, output_tokens, cost_pico)
-    SELECT runs.workspace, used.day, runs.credential, runs.model_id, sum(used.runs)::BIGINT, sum(used.turns)::BIGINT,
-        sum(used.input)::BIGINT, sum(used.cached)::BIGINT, sum(used.reasoning)::BIGINT, sum(used.output)::BIGINT,
-        sum(used.cost)::BIGINT
-    FROM unnest($1::BIGINT[], $2::BIGINT[], $3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[], $7::BIGINT[],
-            $8::BIGINT[], $9::BIGINT[])
-        AS used (run, day, runs, turns, input, cached, reasoning, output, cost)
-    JOIN runs ON runs.no = used.run
-    GROUP BY runs.workspace, used.day, runs.credential, runs.model_id
-    ORDER BY runs.workspace, used.day, runs.credential, runs.model_id
-    ON CONFLICT (workspace, day, credential, model_id) DO UPDATE SET
-        runs = usage.runs + excluded.runs,
-        turns = usage.turns + excluded.turns,
-        input_tokens = least(usage.input_tokens, 4611686018427387904) + excluded.input_tokens,
-        cached_tokens = least(usage.cached_tokens, 4611686018427387904) + excluded.cached_tokens,
-        reasoning_tokens = least(usage.reasoning_tokens, 4611686018427387904) + excluded.reasoning_tokens,
-        output_tokens = least(usage.output_tokens, 4611686018427387904) + excluded.output_tokens,
-        cost_pico = least(usage.cost_pico, 4611686018427387904) + excluded.cost_pico";
-
-/// What the batches of a group add to the account, and the reservations that they end.
-#[derive(Default)]
-pub(super) struct Account {
-    /// Runs whose reservations end.
-    pub(super) settled: Vec<i64>,
-    spent: Vec<Option<i64>>,
-    /// Runs that used something.
-    pub(super) used: Vec<i64>,
-    day: Vec<i64>,
-    runs: Vec<i64>,
-    turns: Vec<i64>,
-    input: Vec<i64>,
-    cached: Vec<i64>,
-    reasoning: Vec<i64>,
-    output: Vec<i64>,
-    cost: Vec<i64>,
-}
-
-impl Account {
-    pub(super) fn add(&mut self, run: i64, batch: &Batch) {
-        let usage = batch.usage.unwrap_or_default();
-        let is_over = matches!(batch.next, Next::Finish(_));
-        if usage.settle.is_some() || is_over {
-            self.settled.push(run);
-            let spent = usage.settle.map(|spent| int(spent.0.min(ADDED)));
-            self.spent.push(spent);
-        }
-        let nothing = runloom_core::ports::store::UsageDelta {
-            settle: usage.settle,
-            ..Default::default()
-        };
-        if usage == nothing {
-            return;
-        }
-        let tokens = &usage.tokens;
-        let number = |it: u64| int(it.min(ADDED));
-        self.used.push(run);
-        self.day.push(i64::from(Day::of(batch.at).0));
-        self.runs.push(i64::from(usage.runs));
-        self.turns.push(i64::from(usage.turns));
-        self.input.push(number(tokens.input_tokens));
-        self.cached.push(number(tokens.cached_tokens));
-        self.reasoning.push(number(tokens.reasoning_tokens));
-        self.output.push(number(tokens.output_tokens));
-        self.cost.push(number(usage.cost_pico));
-    }
-
-    pub(super) fn settlements(&self) -> Values<'_> {
-        vec![&self.settled, &self.spent]
-    }
-
-    pub(super) fn values(&self) -> Values<'_> {
-        vec![
-            &self.used,
-            &self.day,
-            &self.runs,
-            &self.turns,
-            &self.input,
-            &self.cached,
-            &self.reasoning,
-            &self.output,
-            &self.cost,
-        ]
-    }
-}
+/// Largest number that is added to a sum: one that overflowed would fail the batch that ends a run.
+const ADDED: u64 = 1 << 61;
 
 #[async_trait]
 impl Ledger for PostgresStore {
@@ -138,9 +41,9 @@ impl Ledger for PostgresStore {
     }
 
     async fn purse(&self, scope: &PurseScope, month: Month) -> StoreResult<PurseState> {
-        let name = &scope.name();
+        let scope = &scope.name();
         self.pool
-            .read(|session| async move { state(&session, name, month, "").await })
+            .read(|session| async move { state(&session, scope, month).await })
             .await
     }
 
@@ -150,32 +53,8 @@ impl Ledger for PostgresStore {
         days: (Day, Day),
         group: UsageGroup,
     ) -> StoreResult<Vec<UsageRow>> {
-        let column = match group {
-            UsageGroup::Day => "day",
-            UsageGroup::Model => "model_id",
-            UsageGroup::Key => "credential",
-        };
-        let shown = match group {
-            UsageGroup::Day => "day",
-            UsageGroup::Model | UsageGroup::Key => &format!("{column} COLLATE \"C\""),
-        };
-        // The money in two parts: the sum of many years' small amounts may be larger than a number of the column.
-        let sql = &format!(
-            "SELECT {column}, sum(runs)::BIGINT AS runs, sum(turns)::BIGINT AS turns, sum(input_tokens)::BIGINT AS input,
-                 sum(cached_tokens)::BIGINT AS cached, sum(reasoning_tokens)::BIGINT AS reasoning,
-                 sum(output_tokens)::BIGINT AS output, sum(cost_pico / 1000000)::BIGINT AS micro,
-                 sum(cost_pico % 1000000)::BIGINT AS rest
-             FROM usage WHERE workspace = $1 AND day BETWEEN $2 AND $3
-             GROUP BY {column} ORDER BY {shown} LIMIT $4"
-        );
-        let (from, to) = (i64::from(days.0.0), i64::from(days.1.0));
         self.pool
-            .read(|session| async move {
-                let rows = session
-                    .query(sql, &[&workspace.0, &from, &to, &ROWS])
-                    .await?;
-                rows.iter().map(|row| row_of(row, group, column)).collect()
-            })
+            .read(|session| async move { sums(&session, workspace, days, group).await })
             .await
     }
 }
@@ -186,88 +65,249 @@ async fn reserve(
     purses: &[PurseLimit],
     ask: Ask,
 ) -> Result<Reservation, Failure> {
-    let held =
-        "SELECT no FROM runs WHERE no = $1 AND epoch = $2 AND worker IS NOT NULL FOR NO KEY UPDATE";
     let run = lease.run.0;
-    let holder = session.first(held, &[&run, &int(lease.epoch)]).await?;
-    if holder.is_none() {
+    let held = session
+        .first(
+            "SELECT 1 FROM runs WHERE no = $1 AND epoch = $2 AND worker IS NOT NULL FOR NO KEY UPDATE",
+            &[&run, &int(lease.epoch)],
+        )
+        .await?;
+    if held.is_none() {
         return Ok(Reservation::Fenced);
     }
+    let (scopes, months): (Vec<String>, Vec<i64>) = purses
+        .iter()
+        .map(|purse| (stored(&purse.scope), i64::from(purse.month.0)))
+        .unzip();
+    lock(session, run, &scopes, &months).await?;
+    let forgotten: (Vec<i64>, Vec<Option<i64>>) = (vec![run], vec![None]);
     session
-        .execute(SETTLE, &[&vec![run], &vec![None::<i64>]])
+        .execute(SETTLE, &[&forgotten.0, &forgotten.1])
         .await?;
-    session.execute(FORGET, &[&vec![run]]).await?;
-    // Everybody locks purses in the order of their names, so nobody waits in a circle.
-    let mut order: Vec<usize> = (0..purses.len()).collect();
-    order.sort_by_key(|place| purses[*place].scope.name());
+    session.execute(SETTLED, &[&forgotten.0]).await?;
     let mut amount = ask.most;
-    let mut refused: Option<(usize, PurseState)> = None;
-    for place in order {
-        let purse = &purses[place];
-        let (scope, month) = (purse.scope.name(), i64::from(purse.month.0));
-        let make = "INSERT INTO purses (scope, month, spent, reserved) VALUES ($1, $2, 0, 0) ON CONFLICT DO NOTHING";
-        session.execute(make, &[&text(&scope), &month]).await?;
-        let state = state(session, &scope, purse.month, " FOR UPDATE").await?;
+    for (place, purse) in purses.iter().enumerate() {
+        let state = state(session, &purse.scope.name(), purse.month).await?;
         let left = purse.cap.minus(state.spent).minus(state.reserved);
-        if left < ask.least && refused.is_none_or(|(first, _)| place < first) {
-            refused = Some((place, state));
+        if left < ask.least {
+            let purse = place;
+            return Ok(Reservation::Refused { purse, state });
         }
         amount = amount.min(left);
     }
-    if let Some((purse, state)) = refused {
-        return Ok(Reservation::Refused { purse, state });
-    }
-    for purse in purses {
-        let (scope, month) = (purse.scope.name(), i64::from(purse.month.0));
-        let held = int(amount.0);
-        let take = "UPDATE purses SET reserved = reserved + $3 WHERE scope = $1 AND month = $2";
-        session
-            .execute(take, &[&text(&scope), &month, &held])
-            .await?;
-        let keep = "INSERT INTO reservations (run, scope, month, amount) VALUES ($1, $2, $3, $4)";
-        session
-            .execute(keep, &[&run, &text(&scope), &month, &held])
-            .await?;
-    }
+    session
+        .execute(
+            "WITH taken AS (
+                 INSERT INTO reservations (run, scope, month, amount)
+                 SELECT $1, purse.scope, purse.month, $4 FROM unnest($2::TEXT[], $3::BIGINT[]) AS purse (scope, month)
+                 RETURNING scope, month)
+             UPDATE purses SET reserved = reserved + $4 FROM taken
+             WHERE purses.scope = taken.scope AND purses.month = taken.month",
+            &[&run, &scopes, &months, &int(amount.0)],
+        )
+        .await?;
     Ok(Reservation::Granted(amount))
 }
 
-async fn state(
+/// Locks these purses, making those that are not there, and the ones that an earlier reservation of the run holds.
+async fn lock(
     session: &Session,
-    scope: &str,
-    month: Month,
-    lock: &str,
-) -> Result<PurseState, Failure> {
-    let sql = format!("SELECT spent, reserved FROM purses WHERE scope = $1 AND month = $2{lock}");
-    let month = i64::from(month.0);
-    let Some(row) = session.first(&sql, &[&text(scope), &month]).await? else {
+    run: i64,
+    scopes: &Vec<String>,
+    months: &Vec<i64>,
+) -> Result<(), Failure> {
+    session
+        .execute(
+            "INSERT INTO purses (scope, month, spent, reserved)
+             SELECT scope, month, 0, 0 FROM unnest($1::TEXT[], $2::BIGINT[]) AS purse (scope, month)
+             ORDER BY scope, month ON CONFLICT DO NOTHING",
+            &[scopes, months],
+        )
+        .await?;
+    session
+        .query(
+            "SELECT 1 FROM purses
+             WHERE (scope, month) IN (
+                 SELECT * FROM unnest($2::TEXT[], $3::BIGINT[])
+                 UNION SELECT scope, month FROM reservations WHERE run = $1)
+             ORDER BY scope, month FOR NO KEY UPDATE",
+            &[&run, scopes, months],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Locks the purses of these runs' reservations.
+pub(super) const LOCK_PURSES: &str = "SELECT 1 FROM purses
+    WHERE (scope, month) IN (SELECT scope, month FROM reservations WHERE run = ANY($1))
+    ORDER BY scope, month FOR NO KEY UPDATE";
+
+/// Ends reservations: with what is spent of each, or with all of it when nobody knows.
+pub(super) const SETTLE: &str = "UPDATE purses SET
+        reserved = reserved - settled.amount,
+        spent = least(purses.spent, 4611686018427387904) + settled.spent
+    FROM (SELECT scope, month, sum(amount)::BIGINT AS amount,
+            least(sum(coalesce(ended.spent, amount)), 2305843009213693952)::BIGINT AS spent
+        FROM unnest($1::BIGINT[], $2::BIGINT[]) AS ended (run, spent)
+        JOIN reservations ON reservations.run = ended.run
+        GROUP BY scope, month) AS settled
+    WHERE purses.scope = settled.scope AND purses.month = settled.month";
+
+/// Follows [`SETTLE`].
+pub(super) const SETTLED: &str = "DELETE FROM reservations WHERE run = ANY($1)";
+
+/// Adds to the account.
+pub(super) const USE: &str = "INSERT INTO usage (workspace, day, credential, model_id, runs, turns, input_tokens, cached_tokens,
+        reasoning_tokens, output_tokens, cost_pico)
+    SELECT runs.workspace, used.day, runs.credential, runs.model_id, sum(used.runs)::BIGINT, sum(used.turns)::BIGINT,
+        least(sum(input), 2305843009213693952)::BIGINT, least(sum(cached), 2305843009213693952)::BIGINT,
+        least(sum(reasoning), 2305843009213693952)::BIGINT, least(sum(output), 2305843009213693952)::BIGINT,
+        least(sum(cost), 2305843009213693952)::BIGINT
+    FROM unnest($1::BIGINT[], $2::BIGINT[], $3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[], $7::BIGINT[],
+            $8::BIGINT[], $9::BIGINT[])
+        AS used (run, day, runs, turns, input, cached, reasoning, output, cost)
+    JOIN runs ON runs.no = used.run
+    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (workspace, day, credential, model_id) DO UPDATE SET
+        runs = usage.runs + excluded.runs,
+        turns = usage.turns + excluded.turns,
+        input_tokens = least(usage.input_tokens, 4611686018427387904) + excluded.input_tokens,
+        cached_tokens = least(usage.cached_tokens, 4611686018427387904) + excluded.cached_tokens,
+        reasoning_tokens = least(usage.reasoning_tokens, 4611686018427387904) + excluded.reasoning_tokens,
+        output_tokens = least(usage.output_tokens, 4611686018427387904) + excluded.output_tokens,
+        cost_pico = least(usage.cost_pico, 4611686018427387904) + excluded.cost_pico";
+
+/// What a group of batches settles and uses: the columns of [`SETTLE`] and [`USE`].
+#[derive(Default)]
+pub(super) struct Account {
+    pub(super) settled: (Vec<i64>, Vec<Option<i64>>),
+    /// Run, day, runs, turns, input, cached, reasoning, output, cost.
+    used: [Vec<i64>; 9],
+}
+
+impl Account {
+    /// Adds a batch. A run that ends leaves no reservation behind.
+    pub(super) fn add(&mut self, run: i64, batch: &Batch) {
+        let settle = batch.usage.and_then(|usage| usage.settle);
+        if settle.is_some() || matches!(batch.next, Next::Finish(_)) {
+            let spent = settle.map(|spent| int(spent.0.min(ADDED)));
+            self.settled.0.push(run);
+            self.settled.1.push(spent);
+        }
+        let Some(usage) = batch.usage else { return };
+        let alone = UsageDelta {
+            settle: usage.settle,
+            ..UsageDelta::default()
+        };
+        if usage == alone {
+            return;
+        }
+        let count = |number: u64| int(number.min(ADDED));
+        let row = [
+            run,
+            i64::from(Day::of(batch.at).0),
+            i64::from(usage.runs),
+            i64::from(usage.turns),
+            count(usage.tokens.input_tokens),
+            count(usage.tokens.cached_tokens),
+            count(usage.tokens.reasoning_tokens),
+            count(usage.tokens.output_tokens),
+            count(usage.cost_pico),
+        ];
+        for (column, value) in self.used.iter_mut().zip(row) {
+            column.push(value);
+        }
+    }
+
+    /// Runs that used something.
+    pub(super) fn users(&self) -> &Vec<i64> {
+        let [run, ..] = &self.used;
+        run
+    }
+
+    /// Values of [`USE`].
+    pub(super) fn used(&self) -> Values<'_> {
+        self.used.iter().map(|column| column as _).collect()
+    }
+}
+
+async fn state(session: &Session, scope: &str, month: Month) -> Result<PurseState, Failure> {
+    let row = session
+        .first(
+            "SELECT spent, reserved FROM purses WHERE scope = $1 AND month = $2",
+            &[&text(scope), &i64::from(month.0)],
+        )
+        .await?;
+    let Some(row) = row else {
         return Ok(PurseState::default());
     };
     Ok(PurseState {
-        spent: MicroUsd(count(row.try_get("spent")?)),
-        reserved: MicroUsd(count(row.try_get("reserved")?)),
+        spent: MicroUsd(uint(row.try_get(0)?)),
+        reserved: MicroUsd(uint(row.try_get(1)?)),
     })
 }
 
-fn row_of(row: &Row, group: UsageGroup, column: &str) -> Result<UsageRow, Failure> {
-    let number = |name: &str| -> Result<u64, Failure> { Ok(count(row.try_get(name)?)) };
-    let group = match group {
-        UsageGroup::Day => {
-            let day: i64 = row.try_get(column)?;
-            Day(i32::try_from(day).unwrap_or(i32::MAX)).to_string()
-        }
-        UsageGroup::Model | UsageGroup::Key => get_text(row, column)?,
+async fn sums(
+    session: &Session,
+    workspace: WorkspaceNo,
+    (from, to): (Day, Day),
+    group: UsageGroup,
+) -> Result<Vec<UsageRow>, Failure> {
+    // `C`: the order of every other database, whatever the language of this one.
+    let (column, order) = match group {
+        UsageGroup::Day => ("day", "day"),
+        UsageGroup::Model => ("model_id", "model_id COLLATE \"C\""),
+        UsageGroup::Key => ("credential", "credential COLLATE \"C\""),
     };
+    let sum = |column: &str| format!("least(sum({column}), 9223372036854775807)::BIGINT");
+    // The money in two parts: the sum of many years' small amounts may be larger than a BIGINT.
+    let sums = [
+        "runs",
+        "turns",
+        "input_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
+        "output_tokens",
+        "cost_pico / 1000000",
+        "cost_pico % 1000000",
+    ]
+    .map(sum)
+    .join(", ");
+    let sql = format!(
+        "SELECT {column}, {sums} FROM usage WHERE workspace = $1 AND day BETWEEN $2 AND $3
+         GROUP BY {column} ORDER BY {order} LIMIT $4"
+    );
+    let (from, to) = (i64::from(from.0), i64::from(to.0));
+    let rows = session
+        .query(&sql, &[&workspace.0, &from, &to, &ROWS])
+        .await?;
+    rows.iter().map(|row| row_of(row, group)).collect()
+}
+
+fn row_of(row: &Row, group: UsageGroup) -> Result<UsageRow, Failure> {
+    let number = |place: usize| -> Result<u64, Failure> { Ok(uint(row.try_get(place)?)) };
     Ok(UsageRow {
-        group,
-        runs: number("runs")?,
-        turns: number("turns")?,
-        tokens: Tokens {
-            input_tokens: number("input")?,
-            cached_tokens: number("cached")?,
-            reasoning_tokens: number("reasoning")?,
-            output_tokens: number("output")?,
+        group: match group {
+            UsageGroup::Day => {
+                let day: i64 = row.try_get(0)?;
+                Day(i32::try_from(day).unwrap_or(i32::MAX)).to_string()
+            }
+            UsageGroup::Model => get_text(row, "model_id")?,
+            UsageGroup::Key => get_text(row, "credential")?,
         },
-        cost_pico: u128::from(number("micro")?) * 1_000_000 + u128::from(number("rest")?),
+        runs: number(1)?,
+        turns: number(2)?,
+        tokens: Tokens {
+            input_tokens: number(3)?,
+            cached_tokens: number(4)?,
+            reasoning_tokens: number(5)?,
+            output_tokens: number(6)?,
+        },
+        cost_pico: u128::from(number(7)?) * 1_000_000 + u128::from(number(8)?),
     })
+}
+
+/// A purse's name as it is stored.
+fn stored(scope: &PurseScope) -> String {
+    text(&scope.name()).into_owned()
 }

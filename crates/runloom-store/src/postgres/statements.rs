@@ -1,9 +1,9 @@
 //! The writer's statements.
 
-use futures_util::future::{try_join, try_join3, try_join4, try_join5};
+use futures_util::future::{try_join, try_join4, try_join5};
 use tokio_postgres::{Client, Statement};
 
-use super::ledger::{FORGET, SETTLE, USE};
+use super::ledger;
 
 /// The writer's statements, prepared once for each connection.
 pub(super) struct Prepared {
@@ -23,13 +23,14 @@ pub(super) struct Prepared {
     pub(super) calls: Statement,
     pub(super) messages: Statement,
     pub(super) sessions: Statement,
+    pub(super) lock_purses: Statement,
     pub(super) settle: Statement,
-    pub(super) forget: Statement,
-    pub(super) use_up: Statement,
+    pub(super) settled: Statement,
+    pub(super) used: Statement,
 }
 
 impl Prepared {
-    /// Prepares everything in a few flights.
+    /// Prepares everything in three flights.
     pub(super) async fn on(client: &Client) -> Result<Self, tokio_postgres::Error> {
         let prepare = |sql| client.prepare(sql);
         let ((xid, lock_sessions, lock_runs, last_mail, next_in_session), (notify, give_back)) =
@@ -60,8 +61,13 @@ impl Prepared {
             ),
         )
         .await?;
-        let (settle, forget, use_up) =
-            try_join3(prepare(SETTLE), prepare(FORGET), prepare(USE)).await?;
+        let (lock_purses, settle, settled, used) = try_join4(
+            prepare(ledger::LOCK_PURSES),
+            prepare(ledger::SETTLE),
+            prepare(ledger::SETTLED),
+            prepare(ledger::USE),
+        )
+        .await?;
         Ok(Self {
             xid,
             lock_sessions,
@@ -79,9 +85,10 @@ impl Prepared {
             calls,
             messages,
             sessions,
+            lock_purses,
             settle,
-            forget,
-            use_up,
+            settled,
+            used,
         })
     }
 }

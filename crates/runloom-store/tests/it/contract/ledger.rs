@@ -137,15 +137,15 @@ pub(crate) async fn a_worker_that_lost_its_run_cannot_reserve(mut fixture: Fixtu
 pub(crate) async fn a_purse_refills_at_the_turn_of_the_month(fixture: Fixture) {
     let lease = fixture.started("a").await;
     let this = workspace(100);
-    reserve(&fixture, lease, &[this.clone()], exactly(100)).await;
+    reserve(&fixture, lease, std::slice::from_ref(&this), exactly(100)).await;
     fixture.commit(lease, settling(2, 99)).await;
-    let refused = reserve(&fixture, lease, &[this.clone()], exactly(2)).await;
+    let refused = reserve(&fixture, lease, std::slice::from_ref(&this), exactly(2)).await;
     assert!(matches!(refused, Reservation::Refused { .. }));
     let next = PurseLimit {
         month: Month(MONTH.0 + 1),
         ..this.clone()
     };
-    let full = reserve(&fixture, lease, &[next.clone()], exactly(100)).await;
+    let full = reserve(&fixture, lease, std::slice::from_ref(&next), exactly(100)).await;
     assert_eq!(full, granted(100));
     // A call belongs to the month in which it was sent.
     fixture.commit(lease, settling(3, 1)).await;
