@@ -16,4 +16,5 @@ mod documents;
 mod engine;
 mod openapi;
 mod resources;
+mod secrets;
 mod shapes;
