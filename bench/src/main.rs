@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
+use tokio::signal::unix::SignalKind;
 use tokio::task::LocalSet;
 
 use options::{Face, USAGE};
@@ -53,7 +54,13 @@ fn act(face: Face) -> anyhow::Result<()> {
             say(USAGE);
             Ok(())
         }
-        Face::Run(options) => alone(work::run(&options)),
+        Face::Run(options) => alone(async {
+            // Dropping the work ends the processes that it has started.
+            tokio::select! {
+                done = work::run(&options) => done,
+                told = told_to_stop() => told,
+            }
+        }),
         Face::Provider => {
             end_with_the_conductor();
             alone(async { provider::serve(listen().await?).await })
@@ -79,6 +86,16 @@ fn alone(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     LocalSet::new().block_on(&runtime, task)
+}
+
+async fn told_to_stop() -> anyhow::Result<()> {
+    let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
+    let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    anyhow::bail!("told to stop")
 }
 
 async fn listen() -> anyhow::Result<TcpListener> {

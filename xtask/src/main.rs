@@ -7,6 +7,7 @@
 
 mod cargo;
 mod interop;
+mod peers;
 mod place;
 mod process;
 mod python;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::report::{self, Line, Tally};
-use crate::{cargo, interop};
+use crate::{cargo, interop, peers};
 
 /// A command of the command line: which stages it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +47,22 @@ const STAGES: &[Stage] = &[
         run: cargo::tests,
     },
     Stage {
+        name: "postgres",
+        what: "the store's contract, races and outages on PostgreSQL",
+        suites: &[Suite::Test],
+        run: cargo::postgres,
+    },
+    Stage {
         name: "doctests",
         what: "the examples in the documentation",
         suites: &[Suite::Test],
         run: cargo::doctests,
+    },
+    Stage {
+        name: "services",
+        what: "the queue and the bus against a RabbitMQ and a Valkey or Redis that run here",
+        suites: &[Suite::Test],
+        run: cargo::services,
     },
     Stage {
         name: "interop-0.11",
@@ -63,6 +75,12 @@ const STAGES: &[Stage] = &[
         what: "the newest mantyx-sdk from PyPI against the real server",
         suites: &[Suite::Test],
         run: interop::newest_sdk,
+    },
+    Stage {
+        name: "interop-tools",
+        what: "our MCP and A2A clients against the official packages",
+        suites: &[Suite::Test],
+        run: peers::tools,
     },
     Stage {
         name: "vendors",

@@ -124,8 +124,8 @@ impl Row {
 
     fn goal(&self) -> String {
         match self.goal {
-            Goal::RatioAtMost(most) => format!("≤ {most} ×"),
-            Goal::RatioAtLeast(least) => format!("≥ {least} ×"),
+            Goal::RatioAtMost(most) => format!("≤ {} ×", rounded(most)),
+            Goal::RatioAtLeast(least) => format!("≥ {} ×", rounded(least)),
             Goal::AtMost(most) => format!("≤ {}", figure(most)),
             Goal::AtLeast(least) => format!("≥ {}", figure(least)),
             Goal::Told => "–".to_owned(),
@@ -211,6 +211,11 @@ fn markdown(rows: &[Row], circumstances: &str) -> String {
         );
     }
     text
+}
+
+/// A goal as people write it: no digits that say nothing.
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
 }
 
 /// A number with as many digits as mean something.

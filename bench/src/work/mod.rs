@@ -1,5 +1,6 @@
 //! The workloads, one file each. A new one is its file and its row in [`WORKS`].
 
+mod decode;
 mod fan_out;
 mod growth;
 mod parked;
@@ -25,7 +26,7 @@ use crate::server::{Place, Server};
 use crate::wire::Connection;
 
 /// Name, and what it asks.
-const WORKS: [(&str, &str); 9] = [
+const WORKS: [(&str, &str); 10] = [
     ("W1", "short runs: one turn, 50 tokens"),
     ("W2", "tool loop: two turns and one server tool"),
     ("W3", "time to the first token"),
@@ -35,6 +36,7 @@ const WORKS: [(&str, &str); 9] = [
     ("W7", "fan-out and replay"),
     ("W8", "growth of the log"),
     ("W9", "start and recovery"),
+    ("decode", "the inner loops alone"),
 ];
 
 /// What every workload needs: the provider, and the means to start the others.
@@ -167,6 +169,7 @@ async fn perform(name: &'static str, bench: &Bench) -> anyhow::Result<Vec<Row>> 
         "W7" => fan_out::measure(bench).await,
         "W8" => growth::measure(bench).await,
         "W9" => starts::measure(bench).await,
+        "decode" => decode::measure(bench).await,
         other => anyhow::bail!("{other} has no file"),
     }
 }

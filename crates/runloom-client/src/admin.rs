@@ -202,11 +202,19 @@ impl AdminClient {
     /// # Errors
     /// [`Error::Setup`] when the URL or the token cannot be used.
     pub fn new(base_url: &str, admin_token: &str) -> Result<Self> {
+        Self::with_options(base_url, admin_token, Options::default())
+    }
+
+    /// A client with its own limits.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when the URL or the token cannot be used.
+    pub fn with_options(base_url: &str, admin_token: &str, options: Options) -> Result<Self> {
         if admin_token.is_empty() {
             return Err(Error::Setup("the admin token is empty".to_owned()));
         }
         Ok(Self {
-            transport: Transport::new(base_url, Some(admin_token), Options::default())?,
+            transport: Transport::new(base_url, Some(admin_token), options)?,
         })
     }
 

@@ -9,6 +9,12 @@
 //! | --- | --- |
 //! | `before_commit`: written, not yet durable | `create_run`, `claim`, `append`, `park`, `release`, `finish`, `tool_result`, `cancel`, and a few that no test needs |
 //! | `after_commit`: durable, the caller not yet told | the same |
+//! | `before_publish`, `after_publish`: durable, not yet or just shown to subscribers | – |
+//! | `before_model`: about to call the model | – |
+//! | `mid_stream`: a delta was taken from the model and is not yet durable | – |
+//! | `turn_done`: the model has ended its turn, which is not yet durable | – |
+//! | `after_ask`: calls of client tools are durable and shown | – |
+//! | `mail_read`: a client's answer was folded in and is not yet in the log | – |
 //!
 //! A stage alone is counted once for each commit of a group; a stage with a kind, once for each such job of the group.
 

@@ -1,6 +1,7 @@
 //! The queue inside the process: workspaces take turns, however much each of them has waiting.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -14,6 +15,7 @@ pub struct EmbeddedQueue {
     waiting: Mutex<Waiting>,
     // Holds a permit whenever jobs may wait that no puller has been woken for.
     filled: Notify,
+    pullers: AtomicUsize,
 }
 
 impl EmbeddedQueue {
@@ -21,6 +23,12 @@ impl EmbeddedQueue {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether more pullers wait than jobs: then the next job is pulled at once.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.pullers.load(Ordering::Relaxed) > self.depth()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -38,6 +46,7 @@ impl Queue for EmbeddedQueue {
     }
 
     async fn pull(&self) -> Job {
+        let _puller = Puller::enter(&self.pullers);
         loop {
             // Taken and returned without an await between: a dropped future has taken nothing. If it is dropped while it holds a
             // wake-up, the wake-up goes to another puller.
@@ -58,6 +67,22 @@ impl Queue for EmbeddedQueue {
 
     fn depth(&self) -> usize {
         self.waiting().runs.len()
+    }
+}
+
+/// Counts a waiting `pull`, also one that is dropped.
+struct Puller<'a>(&'a AtomicUsize);
+
+impl<'a> Puller<'a> {
+    fn enter(pullers: &'a AtomicUsize) -> Self {
+        pullers.fetch_add(1, Ordering::Relaxed);
+        Self(pullers)
+    }
+}
+
+impl Drop for Puller<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

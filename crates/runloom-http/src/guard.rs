@@ -79,9 +79,11 @@ async fn admit(app: &App, bucket: Bucket, parts: &mut Parts) -> Answer<RateState
 fn credential(headers: &HeaderMap) -> Option<&str> {
     const NOT_TEXT: &str = "\u{0}";
     let bearer = headers.get(AUTHORIZATION).and_then(|value| {
-        let text = value.to_str().unwrap_or(NOT_TEXT);
-        let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
-        scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim())
+        let bytes = value.as_bytes();
+        let (scheme, rest) = bytes.split_at(bytes.len().min("bearer".len()));
+        let separated = rest.first().is_none_or(|&byte| byte == b' ');
+        let known = scheme.eq_ignore_ascii_case(b"bearer") && separated;
+        known.then(|| std::str::from_utf8(rest).map_or(NOT_TEXT, str::trim))
     });
     let key = || {
         headers
@@ -125,6 +127,7 @@ mod tests {
             ),
             (&[("authorization", "Basic abc")], None),
             (&[("authorization", "Bearer")], None),
+            (&[("authorization", "Bearermantyx_1")], None),
             (&[], None),
         ] {
             assert_eq!(credential(&headers(pairs)), expected, "{pairs:?}");
@@ -134,5 +137,6 @@ mod tests {
     #[test]
     fn a_credential_that_is_no_text_is_not_a_missing_one() {
         assert!(credential(&headers(&[("x-api-key", "mantyx_é")])).is_some());
+        assert!(credential(&headers(&[("authorization", "Bearer mantyx_é")])).is_some());
     }
 }

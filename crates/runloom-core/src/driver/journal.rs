@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::clock::Clock;
+use crate::crash;
 use crate::hub::LiveRun;
 use crate::ports::store::{
     Batch, Chunk, CommitError, Committed, Lease, MailNo, Next, OpenCall, Store,
@@ -219,7 +220,9 @@ impl Journal {
 
 fn show(live: &LiveRun, chunk: Chunk) {
     if chunk.last_seq >= chunk.first_seq {
+        crash::point("before_publish");
         live.publish(chunk);
+        crash::point("after_publish");
     }
 }
 

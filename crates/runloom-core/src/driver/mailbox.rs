@@ -12,6 +12,7 @@ use tracing::warn;
 
 use super::{Abandon, Driver, call_of};
 use crate::clock::rfc3339;
+use crate::crash;
 use crate::ports::store::{LogEntry, Mail, MailBody, MailNo, RunNo, Store};
 use crate::run::{self, PlacedNote, Record, RunState};
 
@@ -133,6 +134,7 @@ impl Driver {
                             self.journal.close_call(call);
                         }
                         self.record(event)?;
+                        crash::point("mail_read");
                     }
                 }
             }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use crate::clock::{Clock, rfc3339};
+use crate::crash;
 use crate::hub::Hub;
 use crate::ports::model::{Model, ModelError};
 use crate::ports::store::{Claim, Ending, Millis, Next, OpenCall, RunNo, Store};
@@ -175,7 +176,9 @@ impl Driver {
             });
         }
         self.journal.set_status(RunStatus::WaitingTool);
-        self.journal.flush().await
+        self.journal.flush().await?;
+        crash::point("after_ask");
+        Ok(())
     }
 
     /// Waits for a client's answer: first here, then parked.

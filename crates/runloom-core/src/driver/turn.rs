@@ -10,6 +10,7 @@ use tracing::debug;
 
 use super::journal::Writing;
 use super::{Abandon, Driver};
+use crate::crash;
 use crate::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelRequest, ModelStream};
 use crate::ports::store::Next;
 use crate::run::{CallPlan, Note, Spent};
@@ -121,6 +122,7 @@ impl Driver {
     async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
         let mut progress = Progress::default();
         let model = std::sync::Arc::clone(&self.model);
+        crash::point("before_model");
         let mut opening = model.call(self.request_of(plan));
         let mut writing: Option<Writing> = None;
         let mut stream = loop {
@@ -208,6 +210,7 @@ impl Driver {
                     progress.shown = true;
                     progress.text.push_str(&text);
                     self.record(Event::AssistantDelta(TextDelta { text }))?;
+                    crash::point("mid_stream");
                 }
             }
             Some(Ok(ModelEvent::Thinking(text))) => {
@@ -287,6 +290,7 @@ impl Driver {
             state: done.state,
             structured: done.structured,
         });
+        crash::point("turn_done");
         Ok(())
     }
 

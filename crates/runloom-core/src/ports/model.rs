@@ -156,7 +156,33 @@ pub struct ProviderState {
     /// Which vendor model they belong to.
     pub model: String,
     /// The items, as the adapter wrote them.
+    #[serde(with = "items_as_text")]
     pub items: Arc<RawValue>,
+}
+
+/// Raw JSON cannot be read back out of an enum that is told apart by a tag inside, where states are kept (notes,
+/// messages): serde takes such an enum apart before it knows its kind. As a string the items come through every road.
+mod items_as_text {
+    use std::sync::Arc;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use serde_json::value::RawValue;
+
+    pub(super) fn serialize<S: Serializer>(
+        items: &RawValue,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(items.get())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<RawValue>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let items = RawValue::from_string(text).map_err(D::Error::custom)?;
+        Ok(Arc::from(items))
+    }
 }
 
 impl PartialEq for ProviderState {
@@ -234,5 +260,45 @@ impl ModelError {
             retryable,
             finish_reason: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Message, ProviderState};
+    use crate::run::Note;
+    use serde_json::value::RawValue;
+    use std::sync::Arc;
+
+    fn state() -> ProviderState {
+        let items = RawValue::from_string(r#"[{"id":"rs_1","encrypted":"a\"b"}]"#.to_owned());
+        ProviderState {
+            owner: "openai-responses/1".to_owned(),
+            model: "gpt-5.5".to_owned(),
+            items: Arc::from(items.unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_providers_items_survive_the_log() {
+        let note = Note::Turn {
+            tokens: Default::default(),
+            call_ids: vec!["call_1".to_owned()],
+            state: Some(state()),
+            structured: Default::default(),
+        };
+        let stored = serde_json::to_string(&note).unwrap();
+        assert_eq!(serde_json::from_str::<Note>(&stored).unwrap(), note);
+    }
+
+    #[test]
+    fn a_providers_items_survive_a_conversation() {
+        let message = Message::Assistant {
+            text: "so".to_owned(),
+            calls: Vec::new(),
+            state: Some(state()),
+        };
+        let stored = serde_json::to_string(&message).unwrap();
+        assert_eq!(serde_json::from_str::<Message>(&stored).unwrap(), message);
     }
 }

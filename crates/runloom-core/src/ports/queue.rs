@@ -11,10 +11,20 @@ pub trait Queue: Send + Sync {
     /// Offers a run to the workers. Never waits: the store bounds the backlog, not the queue.
     fn push(&self, job: Job);
 
+    /// Offers a run to the workers of this process alone, past any broker. For what a sweeper found in the store: the sweepers of
+    /// the other processes find it too, so passing it on would only double it, and it must be found when the broker is down.
+    fn push_here(&self, job: Job) {
+        self.push(job);
+    }
+
     /// The next job, fair between workspaces. Cancel-safe: dropping the future loses no job.
     async fn pull(&self) -> Job;
 
-    /// Jobs waiting now.
+    /// A pulled job was tried: its run was claimed, or is not to be had. A queue that keeps pulled jobs until then, to give them
+    /// to somebody else when this process dies, forgets it now. Never waits.
+    fn done(&self, _job: Job) {}
+
+    /// Jobs waiting now, as far as this process knows.
     fn depth(&self) -> usize;
 }
 

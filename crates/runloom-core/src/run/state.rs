@@ -256,9 +256,9 @@ impl RunState {
         let finish = message
             .finish_reason
             .unwrap_or_else(|| finish_reason::END_TURN.to_owned());
-        // A model that calls tools on a turn without them is not obeyed: its text stands. The provider's items go with the
-        // calls, because replaying a call without its result is refused.
-        let obeyed = message.tool_calls.is_empty() || !self.must_finalise();
+        // A model that calls tools on a turn without them is not obeyed, nor one that was cut off while it made them: its text
+        // stands. The provider's items go with the calls, because replaying a call without its result is refused.
+        let obeyed = message.tool_calls.is_empty() || !(self.must_finalise() || was_cut(&finish));
         let (requested, state) = if obeyed {
             (message.tool_calls, state)
         } else {
@@ -362,6 +362,15 @@ impl RunState {
             call.state = state;
         }
     }
+}
+
+/// The turn ended before the model had said all it wanted.
+fn was_cut(finish: &str) -> bool {
+    use finish_reason::{CONTENT_FILTER, MALFORMED_FUNCTION_CALL, MAX_TOKENS, REFUSAL};
+    matches!(
+        finish,
+        MAX_TOKENS | CONTENT_FILTER | REFUSAL | MALFORMED_FUNCTION_CALL
+    )
 }
 
 fn pair_ids(requested: Vec<RequestedCall>, provider_ids: Vec<String>) -> Vec<Call> {

@@ -98,6 +98,11 @@ impl Worker {
             next_sweep: AtomicI64::new(i64::MAX),
         });
         let (claiming, sweeping) = (Arc::clone(&worker), Arc::clone(&worker));
+        let living = Arc::clone(&worker);
+        worker
+            .parts
+            .tasks
+            .spawn("tell of life", async move { living.tell_of_life().await });
         worker
             .parts
             .tasks
@@ -123,7 +128,6 @@ impl Worker {
     /// Runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
-        // Not the permits that are gone: the claiming loop holds one while it waits for a job.
         self.doorbells.len()
     }
 
@@ -201,34 +205,39 @@ impl Worker {
         let stop = self.parts.tasks.stop.clone();
         loop {
             let claimed = async {
+                // The job first: a place that waits for one would be missing to runs that are created here.
+                let job = self.parts.queue.pull().await;
                 let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-                Some((permit, self.parts.queue.pull().await))
+                Some((permit, job))
             };
             let Some(Some((permit, job))) = stop.run_until_cancelled(claimed).await else {
                 return;
             };
             let Some(doorbell) = self.doorbells.try_install(job.run) else {
+                self.parts.queue.done(job);
                 continue;
             };
             let worker = Arc::clone(&self);
             self.parts.tasks.spawn("run", async move {
-                worker.claim_and_drive(job.run, doorbell).await;
+                worker.claim_and_drive(job, doorbell).await;
                 drop(permit);
             });
         }
     }
 
-    async fn claim_and_drive(&self, run: RunNo, doorbell: Arc<Doorbell>) {
-        let claim = match self
+    async fn claim_and_drive(&self, job: Job, doorbell: Arc<Doorbell>) {
+        let run = job.run;
+        let outcome = self
             .parts
             .store
             .claim(run, &self.id, self.clock.now())
-            .await
-        {
+            .await;
+        // From here on the store knows whose run it is; after an error the sweeper offers it again.
+        self.parts.queue.done(job);
+        let claim = match outcome {
             Ok(ClaimOutcome::Claimed(claim)) => *claim,
             Ok(ClaimOutcome::NotNow) => return self.leave(run, &doorbell),
             Err(error) => {
-                // The sweeper offers the run again.
                 warn!(run = run.0, %error, "cannot claim a run");
                 return self.leave(run, &doorbell);
             }

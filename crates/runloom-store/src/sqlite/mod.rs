@@ -70,7 +70,9 @@ impl SqliteStore {
         connection
             .execute("UPDATE runs SET worker = NULL WHERE worker IS NOT NULL", [])
             .map_err(|source| failed("taking back the leases of former processes", source))?;
-        let workers = Arc::new(Workers::new(options.worker_silence_ms));
+        let workers = Arc::new(Workers::new(
+            options.worker_silence_ms.unwrap_or(leases::SILENCE_MS),
+        ));
         let writer =
             Writer::start(connection, Arc::clone(&workers)).map_err(|source| OpenError::File {
                 doing: "starting the writer thread for",

@@ -17,7 +17,7 @@ use runloom_core::planner::Planner;
 use runloom_core::ports::bus::{Bus, NoBus};
 use runloom_core::ports::queue::Queue;
 use runloom_core::ports::store::Store;
-use runloom_core::ports::tools::{NoTools, ToolHost};
+use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
@@ -30,6 +30,8 @@ use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_fabric::EmbeddedQueue;
 use runloom_http::AdminToken;
 use runloom_store::OpenOptions;
+use runloom_tools::outbound::{Outbound, OutboundPolicy};
+use runloom_tools::{Host, ToolLimits};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -146,7 +148,7 @@ async fn wire(
     let queue: Arc<dyn Queue> = Arc::new(EmbeddedQueue::default());
     let hub = Arc::new(Hub::default());
     let bus: Arc<dyn Bus> = Arc::new(NoBus);
-    let tools: Arc<dyn ToolHost> = Arc::new(NoTools);
+    let tools = tools(config, tasks)?;
     let vault = vault(config, master_key);
     let catalog = Arc::new(LiveCatalog::default());
     let registry = Arc::new(RegistryService::new(
@@ -210,6 +212,16 @@ async fn wire(
         end_streams: end_streams.clone(),
     };
     Ok(Arc::new(Service::new(parts, auth, rates, tenancy)))
+}
+
+fn tools(config: &Config, tasks: &Tasks) -> Result<Arc<dyn ToolHost>> {
+    let policy = OutboundPolicy {
+        allow_private_networks: config.outbound.allow_private_networks,
+        allow_hosts: config.outbound.allow_hosts.clone(),
+        ..OutboundPolicy::default()
+    };
+    let outbound = Outbound::new(policy).context("[outbound] cannot be used")?;
+    Ok(Arc::new(Host::new(outbound, tasks, ToolLimits::default())))
 }
 
 fn vault(config: &Config, master_key: &[u8]) -> Vault {

@@ -52,6 +52,17 @@ fn finish_reasons_decide_between_result_and_error() {
 }
 
 #[test]
+fn calls_of_a_turn_that_was_cut_off_are_not_executed() {
+    for finish in ["max_tokens", "content_filter"] {
+        let event = end_of(calls(&[("send", json!({}))]).ends(finish));
+        assert!(
+            matches!(event, Event::Error(_)),
+            "{finish} became {event:?}"
+        );
+    }
+}
+
+#[test]
 fn a_truncated_run_has_a_failure_reason() {
     let Event::Error(error) = end_of(says("hal").ends("max_tokens")) else {
         panic!("not truncated");

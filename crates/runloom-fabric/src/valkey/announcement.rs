@@ -1,0 +1,90 @@
+//! What is said on the channel.
+
+use runloom_core::ports::bus::Signal;
+use runloom_core::ports::store::RunNo;
+use serde::{Deserialize, Serialize};
+
+/// One message: the changes of a few milliseconds. Unknown fields are allowed, so that an older process understands a newer one.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Announcement {
+    from: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mail: Vec<i64>,
+    /// Runs and the numbers of their last events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    events: Vec<(i64, u64)>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    jobs: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    lost: bool,
+}
+
+impl Announcement {
+    /// The bytes of these changes.
+    pub(super) fn encode(from: &str, signals: &[Signal]) -> Vec<u8> {
+        let mut announcement = Self {
+            from: from.to_owned(),
+            ..Self::default()
+        };
+        for signal in signals {
+            match signal {
+                Signal::Mail(run) => announcement.mail.push(run.0),
+                Signal::Events { run, last_seq } => announcement.events.push((run.0, *last_seq)),
+                Signal::Jobs => announcement.jobs = true,
+                Signal::Lost => announcement.lost = true,
+            }
+        }
+        // Numbers and an id always become JSON.
+        serde_json::to_vec(&announcement).unwrap_or_default()
+    }
+
+    /// What another process said; `None` when it was ourselves.
+    pub(super) fn decode(bytes: &[u8], ourselves: &str) -> Result<Option<Self>, serde_json::Error> {
+        let announcement: Self = serde_json::from_slice(bytes)?;
+        Ok((announcement.from != ourselves).then_some(announcement))
+    }
+
+    /// The changes in it.
+    pub(super) fn signals(&self) -> impl Iterator<Item = Signal> + '_ {
+        let mail = self.mail.iter().map(|run| Signal::Mail(RunNo(*run)));
+        let events = self.events.iter().map(|(run, last_seq)| Signal::Events {
+            run: RunNo(*run),
+            last_seq: *last_seq,
+        });
+        self.lost
+            .then_some(Signal::Lost)
+            .into_iter()
+            .chain(self.jobs.then_some(Signal::Jobs))
+            .chain(mail)
+            .chain(events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcements_survive_the_way_and_come_from_others_only() {
+        let signals = [
+            Signal::Lost,
+            Signal::Jobs,
+            Signal::Mail(RunNo(i64::MAX)),
+            Signal::Events {
+                run: RunNo(2),
+                last_seq: u64::MAX,
+            },
+        ];
+        let bytes = Announcement::encode("a", &signals);
+        let heard = Announcement::decode(&bytes, "b").unwrap().unwrap();
+        assert_eq!(heard.signals().collect::<Vec<_>>(), signals);
+        assert!(Announcement::decode(&bytes, "a").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_a_newer_version_adds_is_ignored_and_nonsense_is_refused() {
+        let newer = Announcement::decode(br#"{"from":"a","jobs":true,"new":[]}"#, "b");
+        assert_eq!(newer.unwrap().unwrap().signals().count(), 1);
+        Announcement::decode(b"hello", "b").unwrap_err();
+    }
+}

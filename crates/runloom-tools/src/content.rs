@@ -1,0 +1,164 @@
+//! What a model reads of an answer, bounded: text up to a limit, files beside it.
+
+use runloom_core::ports::tools::Outcome;
+use runloom_protocol::limits::{FILE_NAME_MAX_CHARS, TOOL_FILES_MAX, TOOL_FILES_MAX_BYTES};
+use runloom_protocol::spec::ToolFile;
+use runloom_protocol::validate::is_attachment_type;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The most text of one result, in bytes: more would fill any context window.
+pub(crate) const MAX_TEXT_BYTES: usize = 256 * 1024;
+
+/// The most text of a failure, in bytes.
+const MAX_FAILURE_BYTES: usize = 8 * 1024;
+
+/// Collects the parts of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    text: String,
+    left_out: usize,
+    files: Vec<ToolFile>,
+    file_bytes: usize,
+}
+
+impl Content {
+    /// Nothing yet.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a block of text on lines of its own.
+    pub(crate) fn text(&mut self, block: &str) {
+        if block.is_empty() {
+            return;
+        }
+        if !self.text.is_empty() && self.text.len() < MAX_TEXT_BYTES {
+            self.text.push('\n');
+        }
+        let kept = cut(block, MAX_TEXT_BYTES.saturating_sub(self.text.len()));
+        self.text.push_str(kept);
+        self.left_out += block.len() - kept.len();
+    }
+
+    /// Adds a file given as base64; one that cannot be passed on is mentioned in the text.
+    pub(crate) fn file(&mut self, name: &str, mime_type: &str, data: &str) {
+        let name: String = name.chars().take(FILE_NAME_MAX_CHARS).collect();
+        let shown: String = mime_type.chars().take(100).collect();
+        let Ok(bytes) = STANDARD.decode(data) else {
+            self.text(&format!(
+                "[file {name} ({shown}) left out: its data is not base64]"
+            ));
+            return;
+        };
+        let total = self.file_bytes + bytes.len();
+        if self.files.len() >= TOOL_FILES_MAX || total > TOOL_FILES_MAX_BYTES {
+            self.text(&format!(
+                "[file {name} ({shown}, {} bytes) left out: a result has at most {TOOL_FILES_MAX} files and {TOOL_FILES_MAX_BYTES} bytes]",
+                bytes.len()
+            ));
+            return;
+        }
+        if !is_attachment_type(mime_type) {
+            self.text(&format!(
+                "[file {name} ({shown}, {} bytes) left out: models cannot read this type]",
+                bytes.len()
+            ));
+            return;
+        }
+        self.file_bytes = total;
+        self.files.push(ToolFile {
+            filename: name,
+            mime_type: mime_type.to_owned(),
+            data: data.to_owned(),
+        });
+    }
+
+    /// Nothing to read and no files.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.files.is_empty()
+    }
+
+    /// The outcome of a call that worked.
+    pub(crate) fn success(self) -> Outcome {
+        self.finish(false)
+    }
+
+    /// The outcome of a call that failed, in the peer's own words.
+    pub(crate) fn error(self) -> Outcome {
+        self.finish(true)
+    }
+
+    fn finish(mut self, is_error: bool) -> Outcome {
+        if self.left_out > 0 {
+            let note = format!(
+                "\n[cut: {} more bytes were left out; ask for less at a time]",
+                self.left_out
+            );
+            self.text.push_str(&note);
+        }
+        if self.text.is_empty() && !self.files.is_empty() {
+            let names: Vec<&str> = self.files.iter().map(|f| f.filename.as_str()).collect();
+            self.text = format!("[files: {}]", names.join(", "));
+        }
+        Outcome {
+            content: self.text,
+            is_error,
+            files: self.files,
+        }
+    }
+}
+
+/// The outcome of a call that failed, in our words.
+pub(crate) fn failure(message: impl AsRef<str>) -> Outcome {
+    Outcome {
+        content: cut(message.as_ref(), MAX_FAILURE_BYTES).to_owned(),
+        is_error: true,
+        files: Vec::new(),
+    }
+}
+
+/// The longest beginning of at most `limit` bytes that ends at a character.
+pub(crate) fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_at_a_character_and_says_so() {
+        let mut content = Content::new();
+        content.text(&"ä".repeat(MAX_TEXT_BYTES));
+        content.text("more");
+        let outcome = content.success();
+        assert!(outcome.content.len() < MAX_TEXT_BYTES + 200);
+        assert!(outcome.content.contains("more bytes were left out"));
+    }
+
+    #[test]
+    fn files_stand_beside_the_text() {
+        let mut content = Content::new();
+        content.text("a picture");
+        content.file("a.png", "image/png", "AAAA");
+        content.file("b.bin", "application/octet-stream", "AAAA");
+        content.file("c.png", "image/png", "not base64!");
+        let outcome = content.success();
+        assert_eq!(outcome.files.len(), 1);
+        assert!(outcome.content.contains("b.bin"), "{}", outcome.content);
+        assert!(outcome.content.contains("c.png"), "{}", outcome.content);
+    }
+
+    #[test]
+    fn too_many_bytes_of_files_are_left_out() {
+        let big = STANDARD.encode(vec![0_u8; TOOL_FILES_MAX_BYTES - 10]);
+        let mut content = Content::new();
+        content.file("a.png", "image/png", &big);
+        content.file("b.png", "image/png", &STANDARD.encode([0_u8; 100]));
+        let outcome = content.success();
+        assert_eq!(outcome.files.len(), 1);
+        assert!(outcome.content.contains("b.png"), "{}", outcome.content);
+    }
+}

@@ -1,0 +1,122 @@
+//! The host: one table of kinds, and what they share.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use runloom_core::error::Result;
+use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolHost};
+use runloom_core::tasks::Tasks;
+use runloom_protocol::tools::ToolRef;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::a2a::A2a;
+use crate::content;
+use crate::kind::Kind;
+use crate::mcp::Mcp;
+use crate::names;
+use crate::outbound::Outbound;
+use crate::plugin::Plugins;
+use crate::workspace::WorkspaceTools;
+
+/// How long and how much tools may take.
+#[derive(Debug, Clone)]
+pub struct ToolLimits {
+    /// Connecting to one MCP server and listing its tools.
+    pub resolve_timeout: Duration,
+    /// A call without a sign of life; progress notifications start it anew.
+    pub idle_timeout: Duration,
+    /// A call in all, whatever it reports.
+    pub call_timeout: Duration,
+    /// How long a listing of an MCP server is used again.
+    pub listing_ttl: Duration,
+    /// How long an unused MCP connection is kept.
+    pub connection_idle: Duration,
+    /// MCP connections at once.
+    pub max_connections: usize,
+}
+
+impl Default for ToolLimits {
+    fn default() -> Self {
+        Self {
+            resolve_timeout: Duration::from_secs(15),
+            idle_timeout: Duration::from_secs(60),
+            call_timeout: Duration::from_secs(600),
+            listing_ttl: Duration::from_secs(30),
+            connection_idle: Duration::from_secs(60),
+            max_connections: 256,
+        }
+    }
+}
+
+/// Resolves and executes server-resolved tools.
+pub struct Host {
+    kinds: Vec<Box<dyn Kind>>,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
+        f.debug_struct("Host").field("kinds", &names).finish()
+    }
+}
+
+impl Host {
+    /// A host whose every connection goes through `outbound`; idle connections are closed by one of the `tasks`.
+    #[must_use]
+    pub fn new(outbound: Outbound, tasks: &Tasks, limits: ToolLimits) -> Self {
+        // The table: a new kind is a folder and a line.
+        let kinds: Vec<Box<dyn Kind>> = vec![
+            Box::new(Mcp::new(outbound.clone(), tasks, limits.clone())),
+            Box::new(A2a::new(outbound, tasks.clone(), limits)),
+            Box::new(WorkspaceTools),
+            Box::new(Plugins),
+        ];
+        Self { kinds }
+    }
+
+    fn kind_of(&self, tool: &ToolRef) -> Option<&dyn Kind> {
+        let kind = self.kinds.iter().find(|kind| kind.takes(tool))?;
+        Some(kind.as_ref())
+    }
+}
+
+#[async_trait]
+impl ToolHost for Host {
+    async fn check(&self, workspace: &str, refs: &[ToolRef]) -> Result<()> {
+        for (index, tool) in refs.iter().enumerate() {
+            if let Some(kind) = self.kind_of(tool) {
+                kind.check(workspace, &format!("tools[{index}]"), tool)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool> {
+        let asked = refs.iter().enumerate().map(|(index, tool)| async move {
+            match self.kind_of(tool) {
+                Some(kind) => kind.resolve(context, index, tool).await,
+                None => Vec::new(),
+            }
+        });
+        let mut tools: Vec<ServerTool> = join_all(asked).await.into_iter().flatten().collect();
+        names::settle(refs, &mut tools);
+        tools
+    }
+
+    async fn call(
+        &self,
+        context: &ToolContext,
+        tool: &ServerTool,
+        call: Invocation,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        let wanted = tool.target.get("kind").and_then(Value::as_str);
+        match self.kinds.iter().find(|kind| Some(kind.name()) == wanted) {
+            Some(kind) => kind.call(context, tool, call, cancel).await,
+            None => content::failure("This server cannot execute this tool."),
+        }
+    }
+}

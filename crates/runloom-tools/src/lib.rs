@@ -1,0 +1,20 @@
+//! Tools that the server executes itself, behind [`runloom_core::ports::tools::ToolHost`].
+//!
+//! Not here: tools that clients execute, and the question whether a call may be repeated (both are the core's).
+//!
+//! Reading order: [`Host`] (the table of kinds), `kind` (what a kind must do), [`outbound`] (the one guarded way out), then one
+//! folder per kind: `mcp`, `a2a`, `workspace`, `plugin`; `content` bounds what a model reads, `names` makes names valid.
+//!
+//! Invariants: every connection goes through [`outbound::Outbound`]; every call ends; a peer's failure is text for the model.
+
+mod a2a;
+mod content;
+mod host;
+mod kind;
+mod mcp;
+mod names;
+pub mod outbound;
+mod plugin;
+mod workspace;
+
+pub use host::{Host, ToolLimits};

@@ -1,0 +1,236 @@
+//! One live connection to an MCP server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
+    PaginatedRequestParams, ProtocolVersion, RequestMetaObject, ServerResult, Tool,
+};
+use rmcp::service::{
+    ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient,
+    RunningService, ServiceError,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::{ExponentialBackoff, SseRetryPolicy};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use runloom_core::tasks::Tasks;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::http::GuardedHttp;
+use crate::host::ToolLimits;
+use crate::outbound::Outbound;
+
+/// Pages and tools of one listing.
+const MAX_PAGES: usize = 32;
+pub(super) const MAX_TOOLS: usize = 512;
+
+/// How often a broken stream is resumed, and how long at most between two tries.
+const MAX_RESUMES: usize = 3;
+const RESUME_DELAY: Duration = Duration::from_millis(500);
+
+/// The key of the call's id in `_meta`: a server can recognise a repeated call by it.
+const TOOL_USE_ID: &str = "io.runloom/toolUseId";
+
+/// Why a connection or a call failed, in words for a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Fault {
+    pub(super) message: String,
+    /// The connection is of no more use.
+    pub(super) broken: bool,
+}
+
+/// We offer a server nothing beyond asking it: no sampling, no roots, no elicitation.
+#[derive(Debug, Clone)]
+struct Client;
+
+impl rmcp::ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let mut info = ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("runloom", env!("CARGO_PKG_VERSION")),
+        );
+        info.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        info
+    }
+}
+
+/// A connection; dropping it ends the session.
+pub(super) struct Link {
+    service: RunningService<RoleClient, Client>,
+    http: GuardedHttp,
+}
+
+impl Link {
+    /// Connects: newest protocol first, then the handshake of the older ones. The caller bounds the time.
+    pub(super) async fn open(
+        outbound: &Outbound,
+        url: &str,
+        headers: &HeaderMap,
+        limits: &ToolLimits,
+    ) -> Result<Self, Fault> {
+        let http = GuardedHttp::new(outbound.clone(), headers.clone(), limits.call_timeout);
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+        let mut backoff = ExponentialBackoff::default();
+        backoff.max_times = Some(MAX_RESUMES);
+        backoff.base_duration = RESUME_DELAY;
+        config.retry_config = Arc::new(backoff) as Arc<dyn SseRetryPolicy>;
+        config.max_sse_event_size = super::events::MAX_EVENT_BYTES;
+        let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        };
+        match Client.serve_with_lifecycle(transport, lifecycle).await {
+            Ok(service) => Ok(Self { service, http }),
+            Err(error) => {
+                tracing::debug!(%error, "an MCP server cannot be used");
+                Err(Fault {
+                    message: http
+                        .fault()
+                        .unwrap_or_else(|| "it does not speak the protocol".to_owned()),
+                    broken: true,
+                })
+            }
+        }
+    }
+
+    /// Whether a request can still be sent.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+
+    /// Every tool, page by page, up to the caps. The caller bounds the time.
+    pub(super) async fn list(&self) -> Result<Vec<Tool>, Fault> {
+        let mut tools: Vec<Tool> = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let params = cursor
+                .take()
+                .map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+            let request = ListToolsRequest {
+                method: Default::default(),
+                params,
+                extensions: Default::default(),
+            };
+            let sent = self
+                .service
+                .peer()
+                .send_request_with_option(
+                    ClientRequest::ListToolsRequest(request),
+                    PeerRequestOptions::no_options(),
+                )
+                .await;
+            let answer = match sent {
+                Ok(handle) => handle.await_response().await,
+                Err(error) => Err(error),
+            };
+            let page = match answer.map_err(|error| self.fault(&error))? {
+                ServerResult::ListToolsResult(page) => page,
+                _ => return Err(unexpected("tools/list")),
+            };
+            tools.extend(page.tools);
+            cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
+            if cursor.is_none() || tools.len() >= MAX_TOOLS {
+                break;
+            }
+        }
+        tools.truncate(MAX_TOOLS);
+        Ok(tools)
+    }
+
+    /// Calls a tool. Progress keeps it alive up to the total; a cancel is passed on and ends it at once.
+    pub(super) async fn call(
+        &self,
+        call: Call<'_>,
+        limits: &ToolLimits,
+        tasks: &Tasks,
+        cancel: &CancellationToken,
+    ) -> Result<ServerResult, Fault> {
+        let mut meta = RequestMetaObject::new();
+        meta.insert(TOOL_USE_ID.to_owned(), Value::from(call.tool_use_id));
+        let mut params = CallToolRequestParams::new(call.tool.to_owned());
+        params.arguments = Some(call.arguments);
+        let request = CallToolRequest::new(params);
+        let options = PeerRequestOptions::with_timeout(limits.idle_timeout)
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(limits.call_timeout)
+            .with_meta(meta);
+        let peer = self.service.peer();
+        let sending =
+            peer.send_request_with_option(ClientRequest::CallToolRequest(request), options);
+        let handle = tokio::select! {
+            handle = sending => handle.map_err(|error| self.fault(&error))?,
+            () = cancel.cancelled() => return Err(cancelled()),
+        };
+        let id = handle.id.clone();
+        tokio::select! {
+            answer = handle.await_response() => answer.map_err(|error| self.fault(&error)),
+            () = cancel.cancelled() => {
+                let reason = Some("the run was cancelled".to_owned());
+                let params = CancelledNotificationParam::new(Some(id), reason);
+                notify(peer.clone(), CancelledNotification::new(params), tasks);
+                Err(cancelled())
+            }
+        }
+    }
+
+    fn fault(&self, error: &ServiceError) -> Fault {
+        let known = self.http.fault();
+        let (message, broken) = match error {
+            // The server's own refusal of the request, or the transport's words for a lost session.
+            ServiceError::McpError(error) => (error.message.to_string(), false),
+            ServiceError::Timeout { timeout } => {
+                (format!("it gave no sign of life for {timeout:?}"), false)
+            }
+            ServiceError::TransportSend(_) => (
+                known.unwrap_or_else(|| "it cannot be reached".to_owned()),
+                true,
+            ),
+            ServiceError::TransportClosed => (
+                known.unwrap_or_else(|| "the connection broke".to_owned()),
+                true,
+            ),
+            _ => ("it answered in an unexpected way".to_owned(), true),
+        };
+        Fault { message, broken }
+    }
+}
+
+/// What to call.
+pub(super) struct Call<'a> {
+    pub(super) tool: &'a str,
+    pub(super) arguments: Map<String, Value>,
+    pub(super) tool_use_id: &'a str,
+}
+
+fn cancelled() -> Fault {
+    Fault {
+        message: "the call was cancelled".to_owned(),
+        broken: false,
+    }
+}
+
+pub(super) fn unexpected(method: &str) -> Fault {
+    Fault {
+        message: format!("its answer to {method} is not of the protocol"),
+        broken: true,
+    }
+}
+
+/// Sends the notice without making the caller wait for the server.
+fn notify(peer: Peer<RoleClient>, notice: CancelledNotification, tasks: &Tasks) {
+    tasks.spawn("mcp cancel notice", async move {
+        let sent = peer.send_notification(notice.into());
+        if tokio::time::timeout(Duration::from_secs(5), sent)
+            .await
+            .is_err()
+        {
+            tracing::debug!("an MCP server did not take a cancellation in time");
+        }
+    });
+}

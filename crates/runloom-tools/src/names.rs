@@ -1,0 +1,107 @@
+//! Model-facing names: valid for every provider, unique in the run, the same at every resolution.
+
+use std::collections::HashSet;
+
+use runloom_core::ports::tools::ServerTool;
+use runloom_protocol::limits::TOOL_NAME_MAX_CHARS;
+use runloom_protocol::tools::ToolRef;
+use sha2::{Digest, Sha256};
+
+/// Digits of a hash that stand for the part of a long name that was cut off.
+const HASH_DIGITS: usize = 8;
+
+/// Makes the name match `^[a-zA-Z0-9_]{1,64}$`. A name that is cut ends in a hash of the whole, so that two long names stay two.
+pub(crate) fn valid(name: &str) -> String {
+    let mut made: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
+    if made.is_empty() {
+        "_".clone_into(&mut made);
+    }
+    if made.len() > TOOL_NAME_MAX_CHARS {
+        made.truncate(TOOL_NAME_MAX_CHARS - HASH_DIGITS - 1);
+        made.push('_');
+        made.push_str(&hash(name)[..HASH_DIGITS]);
+    }
+    made
+}
+
+/// Hexadecimal SHA-256.
+pub(crate) fn hash(text: &str) -> String {
+    use std::fmt::Write as _;
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Makes the names of the resolved tools valid and unique beside those of the client's tools, which keep theirs. The first
+/// keeps its name, later ones are numbered, in the order of the tools.
+pub(crate) fn settle(refs: &[ToolRef], tools: &mut [ServerTool]) {
+    let mut taken: HashSet<String> = HashSet::new();
+    for tool in refs {
+        match tool {
+            ToolRef::Local(tool) => drop(taken.insert(tool.name.clone())),
+            ToolRef::A2aLocal(tool) => drop(taken.insert(tool.name.clone())),
+            ToolRef::McpLocal(server) => {
+                taken.extend(server.tools.iter().map(|tool| tool.name.clone()));
+            }
+            ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {}
+        }
+    }
+    for tool in tools {
+        let base = valid(&tool.name);
+        let mut name = base.clone();
+        let mut number = 2_usize;
+        while !taken.insert(name.clone()) {
+            let ending = format!("_{number}");
+            let room = TOOL_NAME_MAX_CHARS - ending.len();
+            name = format!("{}{ending}", &base[..base.len().min(room)]);
+            number += 1;
+        }
+        tool.name = name;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runloom_core::toolbox::Effect;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn tool(name: &str) -> ServerTool {
+        ServerTool {
+            name: name.to_owned(),
+            description: String::new(),
+            parameters: json!({}),
+            output_schema: None,
+            effect: Effect::Once,
+            from: 0,
+            target: Value::Null,
+        }
+    }
+
+    #[test]
+    fn names_become_valid_and_long_ones_stay_apart() {
+        assert_eq!(valid("docs_search"), "docs_search");
+        assert_eq!(valid("my-docs.v2/sök"), "my_docs_v2_s_k");
+        assert_eq!(valid(""), "_");
+        let long = "a".repeat(80);
+        let (one, two) = (valid(&format!("{long}1")), valid(&format!("{long}2")));
+        assert_eq!((one.len(), two.len()), (64, 64));
+        assert_ne!(one, two);
+        assert_eq!(one, valid(&format!("{long}1")));
+    }
+
+    #[test]
+    fn clashing_names_are_numbered_and_the_clients_tools_keep_theirs() {
+        let refs = [serde_json::from_value(json!({"kind": "local", "name": "a_x"})).unwrap()];
+        let mut tools = [tool("a_x"), tool("a.x"), tool("b"), tool("a_x_2")];
+        settle(&refs, &mut tools);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["a_x_2", "a_x_3", "b", "a_x_2_2"]);
+    }
+}

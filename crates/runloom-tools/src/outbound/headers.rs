@@ -1,0 +1,48 @@
+//! Headers of a spec as they are sent.
+
+use std::collections::BTreeMap;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::error::{OutboundError, Result};
+
+/// Headers that belong to the connection, not to the spec: with them a request could be smuggled past the guard.
+const OURS: &[&str] = &[
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Reads the headers of a tool ref. Values are marked sensitive, so that no log shows them.
+///
+/// # Errors
+/// A name or value that is not an HTTP header, or a header that is the server's own business.
+pub fn spec_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::with_capacity(given.len());
+    for (name, value) in given {
+        let parsed = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| OutboundError::blocked(format!("\"{name}\" is not a header name")))?;
+        if OURS.contains(&parsed.as_str()) {
+            return Err(OutboundError::blocked(format!(
+                "the header \"{parsed}\" is set by the server and cannot be given"
+            )));
+        }
+        let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
+            OutboundError::blocked(format!(
+                "the value of header \"{parsed}\" is not a header value"
+            ))
+        })?;
+        value.set_sensitive(true);
+        headers.append(parsed, value);
+    }
+    Ok(headers)
+}

@@ -1,0 +1,109 @@
+//! The operator's list of hosts that may be reached wherever they are.
+
+use super::error::{OutboundError, Result};
+
+/// One entry of `allow_hosts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostPattern {
+    /// Lower case, without brackets and without a closing dot.
+    host: String,
+    /// `*.host`: every name below, not the host itself.
+    below: bool,
+    port: Option<u16>,
+}
+
+impl HostPattern {
+    /// Reads `host`, `host:port`, `*.host`, `*.host:port`, `[v6]`, `[v6]:port`.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let wrong = || {
+            OutboundError::blocked(format!(
+                "\"{text}\" in allow_hosts is not a host; write \"host\", \"host:port\" or \"*.internal.example\""
+            ))
+        };
+        let (below, rest) = match text.trim().strip_prefix("*.") {
+            Some(rest) => (true, rest),
+            None => (false, text.trim()),
+        };
+        let (host, port) = split_port(rest).ok_or_else(wrong)?;
+        let host = normal(host);
+        if host.is_empty() || host.contains(['/', '*', '@', ' ', '?', '#']) {
+            return Err(wrong());
+        }
+        Ok(Self { host, below, port })
+    }
+
+    /// Whether the pattern names this host; `host` as the URL parser canonicalised it.
+    pub(super) fn names(&self, host: &str, port: u16) -> bool {
+        if self.port.is_some_and(|wanted| wanted != port) {
+            return false;
+        }
+        let host = normal(host);
+        if !self.below {
+            return host == self.host;
+        }
+        host.strip_suffix(&self.host)
+            .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+    }
+}
+
+fn normal(host: &str) -> String {
+    host.trim_start_matches('[')
+        .trim_end_matches(']')
+        .trim_end_matches('.')
+        .to_ascii_lowercase()
+}
+
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    if let Some(end) = text.find(']') {
+        let (host, rest) = text.split_at(end + 1);
+        return match rest.strip_prefix(':') {
+            Some(port) => Some((host, Some(port.parse().ok()?))),
+            None => rest.is_empty().then_some((host, None)),
+        };
+    }
+    match text.split_once(':') {
+        // More than one colon without brackets is a bare IPv6 address.
+        Some((_, rest)) if rest.contains(':') => Some((text, None)),
+        Some((host, port)) => Some((host, Some(port.parse().ok()?))),
+        None => Some((text, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_name_what_they_say_and_nothing_else() {
+        let table = [
+            ("127.0.0.1", "127.0.0.1", 80, true),
+            ("127.0.0.1:9000", "127.0.0.1", 9000, true),
+            ("127.0.0.1:9000", "127.0.0.1", 9001, false),
+            ("Docs.Example", "docs.example", 443, true),
+            ("docs.example", "docs.example.", 443, true),
+            ("docs.example", "evil-docs.example", 443, false),
+            ("*.internal.example", "a.internal.example", 443, true),
+            ("*.internal.example", "a.b.internal.example", 443, true),
+            ("*.internal.example", "internal.example", 443, false),
+            ("*.internal.example", "evilinternal.example", 443, false),
+            ("*.internal.example:8443", "a.internal.example", 443, false),
+            ("[::1]:9000", "[::1]", 9000, true),
+            ("::1", "[::1]", 9000, true),
+        ];
+        for (pattern, host, port, expected) in table {
+            let parsed = HostPattern::parse(pattern).unwrap();
+            assert_eq!(
+                parsed.names(host, port),
+                expected,
+                "{pattern} {host}:{port}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for text in ["", "*", "http://a", "a:b", "a/b", "a:70000", "*.*"] {
+            assert!(HostPattern::parse(text).is_err(), "{text}");
+        }
+    }
+}

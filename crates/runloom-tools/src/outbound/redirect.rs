@@ -1,0 +1,71 @@
+//! Where a redirect leads, and what of the request may follow it.
+
+use reqwest::header::{self, HeaderMap, HeaderName};
+use reqwest::{Method, StatusCode, Url};
+
+use super::OutboundRequest;
+use super::error::{OutboundError, Result};
+
+/// What another origin may see of a request's headers. Everything else may be a secret of the spec, whatever its name.
+const HARMLESS: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "content-type",
+    "user-agent",
+    "a2a-version",
+    "mcp-protocol-version",
+];
+
+/// The place a redirect names; `None` when the response is none.
+pub(super) fn target(status: StatusCode, headers: &HeaderMap, at: &Url) -> Result<Option<Url>> {
+    let follows = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(location) = headers.get(header::LOCATION).filter(|_| follows) else {
+        return Ok(None);
+    };
+    let text = location.to_str().map_err(|_| OutboundError::Redirects {
+        why: "its location is not text".to_owned(),
+    })?;
+    let next = at.join(text).map_err(|_| OutboundError::Redirects {
+        why: "its location is not a URL".to_owned(),
+    })?;
+    if at.scheme() == "https" && next.scheme() == "http" {
+        return Err(OutboundError::Redirects {
+            why: "it leads from https to http".to_owned(),
+        });
+    }
+    Ok(Some(next))
+}
+
+/// The request as it is sent to the redirect's place.
+pub(super) fn follow(
+    mut request: OutboundRequest,
+    status: StatusCode,
+    to: Url,
+) -> Result<OutboundRequest> {
+    let keeps_method = matches!(status.as_u16(), 307 | 308)
+        || matches!(request.method, Method::GET | Method::HEAD);
+    if !keeps_method {
+        if request.keeps_method {
+            return Err(OutboundError::Redirects {
+                why: format!(
+                    "status {status} would turn the {} into a GET",
+                    request.method
+                ),
+            });
+        }
+        request.method = Method::GET;
+        request.body = None;
+        request.headers.remove(header::CONTENT_TYPE);
+    }
+    if request.url.origin() != to.origin() {
+        let mut kept = HeaderMap::new();
+        for name in HARMLESS {
+            if let Some(value) = request.headers.get(*name) {
+                kept.insert(HeaderName::from_static(name), value.clone());
+            }
+        }
+        request.headers = kept;
+    }
+    request.url = to;
+    Ok(request)
+}

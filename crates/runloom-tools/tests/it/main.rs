@@ -1,0 +1,15 @@
+//! Tests of the tool host against scripted peers on loopback.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on panics"
+)]
+
+mod a2a;
+mod mcp;
+mod outbound;
+mod peers;
+mod ssrf;

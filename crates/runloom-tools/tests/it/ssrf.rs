@@ -1,0 +1,325 @@
+//! Nothing inside is reached, by any spelling and through any entry.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use reqwest::Method;
+use runloom_core::error::Error;
+use runloom_core::ports::tools::ToolHost;
+use runloom_protocol::tools::ToolRef;
+use runloom_tools::ToolLimits;
+use runloom_tools::outbound::{
+    Found, Lookup, Outbound, OutboundError, OutboundPolicy, OutboundRequest,
+};
+use serde_json::json;
+
+use crate::peers::{Bed, Peer, redirect, reply, status};
+
+/// Addresses that lead inside, or that are no place for HTTP at all.
+const FORBIDDEN: &[&str] = &[
+    "http://127.0.0.1/",
+    "http://127.1/",
+    "http://127.0.1/",
+    "http://2130706433/",
+    "http://0x7f000001/",
+    "http://0x7f.1/",
+    "http://0177.0.0.1/",
+    "http://017700000001/",
+    "http://0/",
+    "http://0.0.0.0/",
+    "http://10.0.0.1/",
+    "http://100.64.0.1/",
+    "http://169.254.169.254/latest/meta-data/",
+    "http://2852039166/",
+    "http://0xa9fea9fe/",
+    "http://172.16.0.1/",
+    "http://172.31.255.255/",
+    "http://192.0.0.1/",
+    "http://192.168.0.1/",
+    "http://198.18.0.1/",
+    "http://224.0.0.1/",
+    "http://255.255.255.255/",
+    "http://[::]/",
+    "http://[::1]/",
+    "http://[0:0:0:0:0:0:0:1]/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://[::ffff:7f00:1]/",
+    "http://[::ffff:169.254.169.254]/",
+    "http://[::127.0.0.1]/",
+    "http://[64:ff9b::7f00:1]/",
+    "http://[2002:7f00:1::]/",
+    "http://[fc00::1]/",
+    "http://[fd00:ec2::254]/",
+    "http://[fe80::1]/",
+    "http://[ff02::1]/",
+    "http://１２７.0.0.1/",
+    "http://127。0。0。1/",
+    "http://127.0.0.1./",
+    "http://%31%32%37.0.0.1/",
+    "http://localhost/",
+    "http://LOCALHOST./",
+    "http://user:pass@example.com/",
+    "http://user@example.com/",
+    "http://example.com:22/",
+    "http://example.com:25/",
+    "http://example.com:6379/",
+    "ftp://example.com/",
+    "file:///etc/passwd",
+    "gopher://example.com/",
+    "data:text/plain,hi",
+    "unix:/run/docker.sock",
+    "//example.com/",
+    "http://",
+    "http:///",
+    "not a url",
+];
+
+/// Every name lies inside, so that no test asks a real resolver.
+struct Inside;
+
+impl Lookup for Inside {
+    fn lookup(&self, _name: &str) -> Found {
+        Box::pin(async { Ok(vec![IpAddr::from([127, 0, 0, 1])]) })
+    }
+}
+
+/// Counts how often it is asked; a name under an attacker's hand answers differently each time.
+#[derive(Default)]
+struct Counting {
+    asked: AtomicUsize,
+}
+
+impl Lookup for Counting {
+    fn lookup(&self, name: &str) -> Found {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Inside.lookup(name)
+    }
+}
+
+fn closed() -> Outbound {
+    Outbound::with_lookup(OutboundPolicy::default(), Arc::new(Inside)).unwrap()
+}
+
+async fn get(outbound: &Outbound, url: &str) -> Result<u16, OutboundError> {
+    let url = outbound.check(url)?;
+    let response = outbound
+        .send(OutboundRequest::new(Method::GET, url))
+        .await?;
+    Ok(response.status().as_u16())
+}
+
+#[tokio::test]
+async fn the_client_refuses_every_address_inside() {
+    let outbound = closed();
+    for url in FORBIDDEN {
+        let refused = get(&outbound, url).await;
+        assert!(
+            matches!(refused, Err(OutboundError::Blocked { .. })),
+            "{url}: {refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn permission_for_private_networks_does_not_open_the_metadata_service() {
+    let policy = OutboundPolicy {
+        allow_private_networks: true,
+        ..OutboundPolicy::default()
+    };
+    let outbound = Outbound::new(policy).unwrap();
+    assert!(outbound.check("http://127.0.0.1:8080/").is_ok());
+    assert!(outbound.check("http://192.168.1.5/").is_ok());
+    for url in ["http://169.254.169.254/", "http://[fe80::1]/", "http://0/"] {
+        assert!(outbound.check(url).is_err(), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn both_kinds_refuse_every_address_inside_before_and_at_the_call() {
+    let bed = Bed::with(OutboundPolicy::default(), ToolLimits::default());
+    for url in FORBIDDEN {
+        // Names are resolved only when connecting, and then by the system's resolver: only literals here.
+        if url.to_ascii_lowercase().contains("localhost") {
+            continue;
+        }
+        let mcp = json!({"kind": "mcp", "name": "m", "url": url});
+        let a2a = json!({"kind": "a2a", "name": "a", "agentCardUrl": url});
+        for tool in [&mcp, &a2a] {
+            let parsed: ToolRef = serde_json::from_value(tool.clone()).unwrap();
+            let refused = bed.host.check("acme", &[parsed]).await;
+            assert!(
+                matches!(refused, Err(Error::Invalid(_))),
+                "{url}: {refused:?}"
+            );
+        }
+        let (context, tools) = bed.resolve(&json!([mcp, a2a])).await;
+        assert_eq!(tools[0].name, "m_unavailable", "{url}");
+        for tool in &tools {
+            let outcome = bed.call(&context, tool, json!({"message": "hi"})).await;
+            assert!(outcome.is_error, "{url}");
+            assert!(
+                outcome.content.contains("outbound policy"),
+                "{url}: {}",
+                outcome.content
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_local_name_is_refused_when_connecting() {
+    let bed = Bed::with(OutboundPolicy::default(), ToolLimits::default());
+    let refs = json!([
+        {"kind": "mcp", "name": "m", "url": "http://localhost/mcp"},
+        {"kind": "a2a", "name": "a", "agentCardUrl": "http://localhost/"},
+    ]);
+    let (context, tools) = bed.resolve(&refs).await;
+    for tool in &tools {
+        let outcome = bed.call(&context, tool, json!({"message": "hi"})).await;
+        assert!(outcome.is_error);
+        assert!(
+            outcome.content.contains("outbound policy"),
+            "{}",
+            outcome.content
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_changes_its_address_after_the_check_gains_nothing() {
+    let peer = Peer::start(|_| async { status(200) }).await;
+    let port = peer.url.rsplit(':').next().unwrap();
+    let lookup = Arc::new(Counting::default());
+    let shared: Arc<dyn Lookup> = Arc::clone(&lookup) as Arc<dyn Lookup>;
+    let outbound = Outbound::with_lookup(OutboundPolicy::default(), shared).unwrap();
+    let url = format!("http://rebound.example:{port}/");
+    assert!(outbound.check(&url).is_ok(), "the name itself is harmless");
+    assert_eq!(
+        lookup.asked.load(Ordering::SeqCst),
+        0,
+        "no answer is taken in advance"
+    );
+    let refused = get(&outbound, &url).await;
+    assert!(
+        matches!(refused, Err(OutboundError::Blocked { .. })),
+        "{refused:?}"
+    );
+    // One question: the address that was judged is the address that would have been connected to.
+    assert_eq!(lookup.asked.load(Ordering::SeqCst), 1);
+    assert!(peer.heard().is_empty());
+}
+
+#[tokio::test]
+async fn only_the_allowed_addresses_of_a_name_are_connected_to() {
+    struct Both;
+    impl Lookup for Both {
+        fn lookup(&self, _name: &str) -> Found {
+            let addresses = ["169.254.169.254", "127.0.0.1"].map(|a| a.parse().unwrap());
+            Box::pin(async move { Ok(addresses.to_vec()) })
+        }
+    }
+    let peer = Peer::start(|_| async { status(200) }).await;
+    let port = peer.url.rsplit(':').next().unwrap();
+    let policy = OutboundPolicy {
+        allow_private_networks: true,
+        ..OutboundPolicy::default()
+    };
+    let outbound = Outbound::with_lookup(policy, Arc::new(Both)).unwrap();
+    let url = format!("http://mixed.example:{port}/");
+    assert_eq!(get(&outbound, &url).await, Ok(200));
+}
+
+#[tokio::test]
+async fn a_name_that_the_operator_allowed_may_lie_inside_at_its_port_only() {
+    let peer = Peer::start(|_| async { status(200) }).await;
+    let port = peer.url.rsplit(':').next().unwrap();
+    let policy = OutboundPolicy {
+        allow_hosts: vec![format!("*.internal.example:{port}")],
+        ..OutboundPolicy::default()
+    };
+    let outbound = Outbound::with_lookup(policy, Arc::new(Inside)).unwrap();
+    let url = format!("http://docs.internal.example:{port}/");
+    assert_eq!(get(&outbound, &url).await, Ok(200));
+    for url in [
+        format!("http://internal.example:{port}/"),
+        format!("http://docs.internal.example.evil.example:{port}/"),
+        "http://docs.internal.example:8081/".to_owned(),
+    ] {
+        let refused = get(&outbound, &url).await;
+        assert!(
+            matches!(refused, Err(OutboundError::Blocked { .. })),
+            "{url}: {refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn redirects_go_through_the_guard_for_every_entry() {
+    for target in [
+        "http://169.254.169.254/latest/",
+        "http://[::1]/",
+        "http://0x7f.2/",
+        "file:///etc/passwd",
+    ] {
+        let peer = Peer::start(move |_| async move { redirect(307, target) }).await;
+        let policy = OutboundPolicy {
+            allow_hosts: vec![peer.url.trim_start_matches("http://").to_owned()],
+            ..OutboundPolicy::default()
+        };
+        let outbound = Outbound::new(policy.clone()).unwrap();
+        let refused = get(&outbound, &peer.url).await;
+        assert!(
+            matches!(refused, Err(OutboundError::Blocked { .. })),
+            "{target}: {refused:?}"
+        );
+        let bed = Bed::with(policy, ToolLimits::default());
+        let refs = json!([
+            {"kind": "mcp", "name": "m", "url": peer.url},
+            {"kind": "a2a", "name": "a", "agentCardUrl": peer.url},
+        ]);
+        let (context, tools) = bed.resolve(&refs).await;
+        assert_eq!(tools[0].name, "m_unavailable");
+        for tool in &tools {
+            let outcome = bed.call(&context, tool, json!({"message": "hi"})).await;
+            assert!(
+                outcome.content.contains("outbound policy"),
+                "{target}: {}",
+                outcome.content
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_a_card_declares_inside_is_not_called() {
+    let inside = Peer::start(|_| async { status(200) }).await;
+    let declared = inside.url.clone();
+    let peer = Peer::start(move |heard| {
+        let card = json!({"name": "Trap", "url": declared, "protocolVersion": "0.3.0"});
+        async move {
+            match heard.method {
+                Method::GET => reply(&card),
+                _ => status(404),
+            }
+        }
+    })
+    .await;
+    let policy = OutboundPolicy {
+        allow_hosts: vec![peer.url.trim_start_matches("http://").to_owned()],
+        ..OutboundPolicy::default()
+    };
+    let bed = Bed::with(policy, ToolLimits::default());
+    let refs = json!([{"kind": "a2a", "name": "a", "agentCardUrl": peer.url}]);
+    let (context, tools) = bed.resolve(&refs).await;
+    let outcome = bed
+        .call(&context, &tools[0], json!({"message": "hi"}))
+        .await;
+    assert!(outcome.is_error);
+    assert!(
+        outcome.content.contains("outbound policy"),
+        "{}",
+        outcome.content
+    );
+    assert!(inside.heard().is_empty());
+}

@@ -1,0 +1,289 @@
+//! The command line beside a running server: what it prints, exactly, and how it ends.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::desk::{Desk, err, keys, one_object, out};
+use crate::server::{Server, runloom};
+use crate::sse::replay;
+
+#[test]
+fn what_dev_prints_works_when_it_is_pasted() {
+    let has_curl = Command::new("sh")
+        .args(["-c", "command -v curl"])
+        .output()
+        .unwrap()
+        .status
+        .success();
+    assert!(
+        has_curl,
+        "this test runs the printed curl line and needs curl: apt-get install curl"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = runloom(&["dev", "--listen", "127.0.0.1:0", "--data-dir"]);
+    command.arg(folder.path().join("data"));
+    let mut server = Server::spawn(command, folder.path());
+    let listening = server.line();
+    let url = listening.strip_prefix("listening on ").unwrap().to_owned();
+    let mut found = |start: &str| loop {
+        let line = server.line();
+        if let Some(rest) = line.trim_start().strip_prefix(start) {
+            return rest.trim().to_owned();
+        }
+    };
+    let key = found("API key");
+    assert!(key.starts_with("mantyx_"), "{key}");
+    let line = format!("curl {}", found("curl "));
+    let export = format!("export {}", found("export "));
+    assert!(
+        line.contains(&url) && line.contains(&key) && export.contains(&url),
+        "{line}\n{export}"
+    );
+    let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+    let shown = out(&output);
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(
+        shown.contains("event: started") && shown.contains("event: result"),
+        "{shown}"
+    );
+    let models = format!("{export}; \"$0\" models list --json");
+    let listed = Command::new("sh")
+        .args(["-c", &models, env!("CARGO_BIN_EXE_runloom")])
+        .output()
+        .unwrap();
+    assert_eq!(
+        one_object(&out(&listed))["defaultModelId"],
+        "platform:demo",
+        "{}",
+        err(&listed)
+    );
+}
+
+#[test]
+fn a_run_is_shown_as_words_and_as_events() {
+    let desk = Desk::new();
+    let words = desk.ended(&["run", "say hello there"]);
+    assert_eq!(
+        (out(&words).as_str(), words.status.code()),
+        ("hello there\n", Some(0))
+    );
+    let lines = out(&desk.ended(&["run", "say hello there", "--json"]));
+    let (first, events) = lines.split_once('\n').unwrap();
+    let run = one_object(first)["runId"].as_str().unwrap().to_owned();
+    assert_eq!(keys(&one_object(first)), ["runId"]);
+    let log = replay(&desk.server.api(), &run).unwrap();
+    let stored: Vec<&str> = log
+        .iter()
+        .map(|frame| frame.field("data").unwrap())
+        .collect();
+    assert_eq!(events.lines().collect::<Vec<_>>(), stored);
+    // From standard input, with a system prompt and thinking.
+    let mut child = desk
+        .command(&[
+            "run",
+            "-",
+            "--system",
+            "s",
+            "--reasoning",
+            "high",
+            "--model",
+            "platform:demo",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"think deeply about it\nsay read")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(out(&output), "read\n");
+    assert!(err(&output).contains("deeply about it"), "{}", err(&output));
+}
+
+#[test]
+fn every_way_to_end_has_its_code() {
+    let desk = Desk::new();
+    for (arguments, code, told) in [
+        (&["run", "fail 401"][..], 5, "auth"),
+        (&["run", "truncate"], 5, "truncation"),
+        (&["run", "x", "--model", "nope"], 1, "invalid_model"),
+        (&["run", "-"], 2, "standard input is empty"),
+        (&["runs", "show", "run_0123456789abcdef"], 1, "not_found"),
+        (&["runs", "tail", "run_0123456789abcdef"], 1, "not_found"),
+        (&["runs", "show", "nonsense"], 2, "run_"),
+        (&["runs", "list", "--status", "odd"], 2, "queued, running"),
+        (
+            &["run", "x", "--session", "ses_0123456789abcdef"],
+            1,
+            "not_found",
+        ),
+        (&["nonsense"], 2, "unrecognized subcommand"),
+        (&[], 2, "Usage"),
+    ] {
+        let output = desk.ended(arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {}",
+            err(&output)
+        );
+        assert!(
+            err(&output).contains(told),
+            "{arguments:?}: {}",
+            err(&output)
+        );
+        assert_eq!(
+            out(&output)
+                .lines()
+                .filter(|line| line.contains("error"))
+                .count(),
+            0,
+            "{arguments:?}"
+        );
+    }
+    let mut away = desk.command(&["models", "list"]);
+    away.env("MANTYX_BASE_URL", "http://127.0.0.1:1");
+    let output = away.output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", err(&output));
+    for arguments in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["--version"],
+        &["version"],
+    ] {
+        assert_eq!(
+            desk.ended(arguments).status.code(),
+            Some(0),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn an_interrupt_cancels_the_run_that_is_shown() {
+    let desk = Desk::new();
+    let mut shown = Server::spawn(
+        desk.command(&["run", "slow 20ms\ntokens 5000", "--json"]),
+        desk.folder.path(),
+    );
+    let run = one_object(&shown.line())["runId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    while !shown.line().contains("assistant_delta") {}
+    shown.signal("INT");
+    assert_eq!(shown.ended().code(), Some(130), "{}", shown.said());
+    let log = replay(&desk.server.api(), &run).unwrap();
+    assert_eq!(log.last().unwrap().kind(), "cancelled");
+}
+
+#[test]
+fn runs_are_followed_cancelled_listed_and_exported() {
+    let desk = Desk::new();
+    let api = desk.server.api();
+    let run = api.run(&json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": "hang", "metadata": {"team": "blue"}}));
+    let mut tail = Server::spawn(
+        desk.command(&["runs", "tail", &run, "--json"]),
+        desk.folder.path(),
+    );
+    assert_eq!(one_object(&tail.line())["type"], "started");
+    let early = desk.ended(&["runs", "export", &run]);
+    assert_eq!(early.status.code(), Some(1));
+    assert!(
+        err(&early).contains("only runs that have ended"),
+        "{}",
+        err(&early)
+    );
+    assert_eq!(
+        desk.json(&["runs", "cancel", &run, "--json"]),
+        json!({"ok": true, "runId": run})
+    );
+    assert_eq!(one_object(&tail.line())["type"], "cancelled");
+    assert_eq!(tail.ended().code(), Some(130));
+
+    let listed = desk.json(&[
+        "runs",
+        "list",
+        "--metadata",
+        "team:blue",
+        "--status",
+        "cancelled",
+        "--json",
+    ]);
+    assert_eq!(listed["runs"][0]["id"], run.as_str());
+    assert_eq!(
+        desk.json(&["runs", "list", "--metadata", "team:red", "--json"])["runs"],
+        json!([])
+    );
+    let table = out(&desk.ended(&["runs", "list"]));
+    assert!(table.starts_with("ID") && table.contains(&run), "{table}");
+    assert_eq!(
+        desk.json(&["runs", "show", &run, "--json"]),
+        api.get(&format!("/agent-runs/{run}")).json()
+    );
+    assert!(out(&desk.ended(&["runs", "show", &run])).contains("cancelled"));
+
+    let file = desk.folder.path().join("run.jsonl");
+    let output = desk.ended(&["runs", "export", &run, "--output", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (head, events) = text.split_once('\n').unwrap();
+    let head = one_object(head);
+    assert_eq!(
+        (&head["type"], &head["version"]),
+        (&json!("runloom.export"), &json!(1))
+    );
+    let log = replay(&api, &run).unwrap();
+    assert_eq!(
+        events.lines().collect::<Vec<_>>(),
+        log.iter()
+            .map(|frame| frame.field("data").unwrap())
+            .collect::<Vec<_>>()
+    );
+    let after = out(&desk.ended(&["runs", "tail", &run, "--after", "1", "--json"]));
+    assert_eq!(one_object(&after)["seq"], 2);
+}
+
+#[test]
+fn a_conversation_is_kept_and_goes_on() {
+    let desk = Desk::new();
+    let chat = |arguments: &[&str], text: &str| {
+        let mut child = desk
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let first = chat(&["chat"], "say one\n\n/exit\n");
+    assert_eq!(
+        (out(&first).as_str(), first.status.code()),
+        ("one\n", Some(0))
+    );
+    let told = err(&first);
+    let session = told
+        .split_whitespace()
+        .find(|word| word.starts_with("ses_"))
+        .unwrap();
+    let second = chat(&["chat", "--session", session], "history\n");
+    assert!(
+        out(&second).contains(r#"{"role":"assistant","content":"one"}"#),
+        "{}",
+        out(&second)
+    );
+}

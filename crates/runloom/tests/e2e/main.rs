@@ -1,0 +1,36 @@
+//! The real binary under crashes, deploys, hostile clients and the command line. Nothing here sleeps to wait: every wait is for
+//! an event and has a limit.
+
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on should stop where it is"
+)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what a failing test printed says where it was"
+)]
+
+mod checker;
+mod checker_tests;
+mod http;
+mod server;
+mod sse;
+mod world;
+
+mod bodies;
+mod cli;
+mod cli_admin;
+mod cli_alone;
+mod crash;
+mod credentials;
+mod crowds;
+mod deploy;
+mod desk;
+mod kills;
+mod parked;
+mod repeats;
+mod sockets;
+mod tenants;

@@ -1,0 +1,20 @@
+"""Serves an ASGI application on a free loopback port and says which one on standard output."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+
+def listen(application: Callable[[str], Any]) -> None:
+    """Makes the application for the URL it will have, prints `listening on URL`, and serves until killed."""
+    server_socket = socket.socket()
+    server_socket.bind(("127.0.0.1", 0))
+    server_socket.listen(64)
+    url = f"http://127.0.0.1:{server_socket.getsockname()[1]}"
+    app = application(url)
+    print(f"listening on {url}", flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[server_socket])
