@@ -21,7 +21,7 @@ use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
-use runloom_core::service::registry::RegistryService;
+use runloom_core::service::registry::{FillingHost, RegistryService};
 use runloom_core::service::tenancy::TenancyService;
 use runloom_core::service::{Service, ServiceParts};
 use runloom_core::tasks::Tasks;
@@ -148,7 +148,6 @@ async fn wire(
     let queue: Arc<dyn Queue> = Arc::new(EmbeddedQueue::default());
     let hub = Arc::new(Hub::default());
     let bus: Arc<dyn Bus> = Arc::new(NoBus);
-    let tools = tools(config, tasks)?;
     let vault = vault(config, master_key);
     let catalog = Arc::new(LiveCatalog::default());
     let registry = Arc::new(RegistryService::new(
@@ -156,6 +155,10 @@ async fn wire(
         vault.clone(),
         Arc::clone(&catalog),
         Arc::new(Models::declared(config)?),
+    ));
+    let tools: Arc<dyn ToolHost> = Arc::new(FillingHost::new(
+        tools(config, tasks)?,
+        Arc::clone(&registry) as _,
     ));
     // Before the worker: it must find the models of the runs that it takes up again.
     registry
