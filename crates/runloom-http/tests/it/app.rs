@@ -78,7 +78,7 @@ impl TestApp {
             service,
             key: key.unwrap().key,
             shutdown,
-            directory: directory,
+            directory,
         }
     }
 

@@ -2,14 +2,11 @@
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use runloom_core::ports::tools::ToolDefinitions;
 use serde_json::{Value, json};
 
 use crate::app::{ADMIN, Reply, TestApp};
 
-const CANARY: &str = "canary-7c1f-do-not-show";
-
-async fn call(app: &TestApp, method: &str, path: &str, body: Option<Value>) -> Reply {
+pub(crate) async fn call(app: &TestApp, method: &str, path: &str, body: Option<Value>) -> Reply {
     conditional(app, method, path, body, None).await
 }
 
@@ -36,7 +33,7 @@ async fn conditional(
     app.send(request.unwrap()).await
 }
 
-async fn put(app: &TestApp, path: &str, body: Value) -> Reply {
+pub(crate) async fn put(app: &TestApp, path: &str, body: Value) -> Reply {
     let reply = call(app, "PUT", path, Some(body)).await;
     assert!(reply.status.is_success(), "{reply:?}");
     reply
@@ -47,7 +44,7 @@ async fn agent(app: &TestApp, slug: &str, body: Value) -> String {
     reply.body["id"].as_str().unwrap().to_owned()
 }
 
-async fn run(app: &TestApp, body: Value) -> Reply {
+pub(crate) async fn run(app: &TestApp, body: Value) -> Reply {
     app.post("/agent-runs", body.to_string()).await
 }
 
@@ -60,7 +57,7 @@ async fn snapshot(app: &TestApp, accepted: &Reply) -> Value {
 #[tokio::test]
 async fn every_kind_is_put_read_listed_and_deleted() {
     let app = TestApp::new().await;
-    put(&app, "/secrets/KEY", json!({"value": CANARY})).await;
+    put(&app, "/secrets/KEY", json!({"value": "s3cret"})).await;
     let tool = json!({"type": "http", "url": "https://a.example/{{x}}", "headers": {"A": "{{secret:KEY}}"}});
     for (path, list, body) in [
         (
@@ -374,110 +371,4 @@ async fn a_stored_providers_models_come_and_go_at_once() {
     assert_eq!(run(&app, request).await.status, StatusCode::ACCEPTED);
     call(&app, "DELETE", "/providers/mine", None).await;
     assert!(!ids().await.contains("provider:mine:m1"));
-}
-
-#[tokio::test]
-async fn a_client_cannot_name_secrets() {
-    let app = TestApp::new().await;
-    put(&app, "/secrets/KEY", json!({"value": CANARY})).await;
-    let tool = json!({"kind": "mcp", "name": "x", "url": "https://evil.example/", "headers": {"A": "{{secret:KEY}}"}});
-    let reply = run(
-        &app,
-        json!({"systemPrompt": "x", "prompt": "Hi", "tools": [tool]}),
-    )
-    .await;
-    assert_eq!(
-        (reply.status, reply.code()),
-        (StatusCode::BAD_REQUEST, "invalid_request")
-    );
-    assert_eq!(reply.body["issues"][0]["path"], "tools[0].headers.A");
-}
-
-#[tokio::test]
-async fn a_secret_is_shown_nowhere_and_stored_nowhere_in_clear() {
-    let app = TestApp::new().await;
-    let literal = format!("Bearer {CANARY}-2");
-    put(&app, "/secrets/KEY", json!({"value": CANARY})).await;
-    let tool = json!({"type": "http", "url": "https://a.example/", "headers": {"A": "{{secret:KEY}}", "B": literal}});
-    put(&app, "/tools/t", tool.clone()).await;
-    put(
-        &app,
-        "/tools/t",
-        json!({"type": "http", "url": "https://b.example/", "headers": {"B": literal}}),
-    )
-    .await;
-    put(&app, "/agents/a", json!({"systemPrompt": "x", "tools": [{"kind": "mcp", "name": "m", "url": "https://m.example/", "headers": {"A": literal}}]})).await;
-    put(&app, "/plugins/p", json!({"tools": [{"name": "t", "type": "http", "url": "https://a.example/", "headers": {"B": literal}}]})).await;
-    put(
-        &app,
-        "/external-agents/e",
-        json!({"agentCardUrl": "https://e.example/", "headers": {"B": literal}}),
-    )
-    .await;
-    put(
-        &app,
-        "/providers/p",
-        json!({"kind": "demo", "apiKey": literal, "models": [{"id": "m"}]}),
-    )
-    .await;
-
-    let mut answers = String::new();
-    for path in [
-        "/secrets",
-        "/secrets/KEY",
-        "/tools",
-        "/tools/t",
-        "/agents",
-        "/agents/a",
-        "/plugins",
-        "/external-agents",
-        "/providers",
-    ] {
-        let reply = call(&app, "GET", path, None).await;
-        assert_eq!(reply.status, StatusCode::OK);
-        answers.push_str(&format!("{reply:?}"));
-    }
-    answers.push_str(&format!("{:?}", app.get("/models").await));
-    let refused = call(
-        &app,
-        "PUT",
-        "/secrets/KEY",
-        Some(json!({"value": CANARY, "x": 1})),
-    )
-    .await;
-    answers.push_str(&format!("{refused:?}"));
-    assert!(!answers.contains(CANARY), "{answers}");
-    assert!(!answers.contains("sealed:"), "{answers}");
-
-    let mut files = 0;
-    for file in std::fs::read_dir(app.folder()).unwrap() {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
-        files += 1;
-        let found = bytes
-            .windows(CANARY.len())
-            .any(|part| part == CANARY.as_bytes());
-        assert!(!found, "a secret is in a file of the database");
-    }
-    assert!(files > 0);
-
-    let registry = app.service.registry();
-    let secret = registry.secret("acme", "KEY").await.unwrap().unwrap();
-    assert_eq!(secret.expose(), CANARY);
-    assert!(!format!("{secret:?}").contains(CANARY));
-    let filled = registry
-        .fill("acme", "Bearer {{secret:KEY}}")
-        .await
-        .unwrap();
-    assert_eq!(filled.expose(), format!("Bearer {CANARY}"));
-    let tool = registry.tool("acme", "t").await.unwrap().unwrap();
-    assert!(serde_json::to_string(&tool).unwrap().contains(&literal));
-    assert!(registry.tool("acme", "e").await.unwrap().is_some());
-    assert!(
-        registry
-            .plugin_tool("acme", "@p/t")
-            .await
-            .unwrap()
-            .is_some()
-    );
-    assert!(registry.secret("acme", "NO").await.unwrap().is_none());
 }

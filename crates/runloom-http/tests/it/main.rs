@@ -17,4 +17,5 @@ mod engine;
 mod money;
 mod openapi;
 mod resources;
+mod secrets;
 mod shapes;

@@ -22,7 +22,7 @@ use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
-use runloom_core::service::registry::RegistryService;
+use runloom_core::service::registry::{FillingHost, RegistryService};
 use runloom_core::service::tenancy::TenancyService;
 use runloom_core::service::{Service, ServiceParts};
 use runloom_core::tasks::Tasks;
@@ -170,7 +170,6 @@ async fn wire(
     } else {
         Hub::default()
     });
-    let tools = tools(config, tasks)?;
     let vault = vault(config, master_key);
     let catalog = Arc::new(LiveCatalog::default());
     let registry = Arc::new(RegistryService::new(
@@ -178,6 +177,10 @@ async fn wire(
         vault.clone(),
         Arc::clone(&catalog),
         Arc::new(Models::declared(config)?),
+    ));
+    let tools: Arc<dyn ToolHost> = Arc::new(FillingHost::new(
+        tools(config, tasks)?,
+        Arc::clone(&registry) as _,
     ));
     // Before the worker: it must find the models and the budgets of the runs that it takes up again.
     registry

@@ -7,4 +7,5 @@
 mod dev;
 mod documents;
 mod program;
+mod registry;
 mod serve;

@@ -44,11 +44,22 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        command.stderr(Stdio::null());
+        Self::spawn(command)
+    }
+
+    /// As [`Self::start`]; its log is appended to a file.
+    pub(crate) fn start_logging(mut command: Command, log: &Path) -> Self {
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log);
+        command.stderr(file.unwrap());
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdout }
     }

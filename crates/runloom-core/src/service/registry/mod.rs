@@ -1,11 +1,12 @@
 //! What workspaces keep: agents, tools, plugins, secrets, external agents, providers.
 //!
-//! `check` says what is a definition, `seal` keeps credentials closed, `definitions` serves tools at run time, `agents` lays an
+//! `check` says what is a definition, `seal` keeps credentials closed, `definitions` and `host` serve tools at run time, `agents` lays an
 //! agent under a spec, `models` keeps the catalog in step with providers, `rotation` changes the master key.
 
 mod agents;
 mod check;
 mod definitions;
+mod host;
 mod models;
 mod rotation;
 mod seal;
@@ -26,6 +27,7 @@ use crate::ports::store::{
 };
 use crate::vault::Vault;
 
+pub use host::FillingHost;
 pub use rotation::Rotation;
 
 /// Documents of one kind in one workspace.

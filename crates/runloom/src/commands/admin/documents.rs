@@ -35,7 +35,7 @@ pub(super) enum Documents {
         name: String,
         /// As it was at this version (agents only)
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-        version: Option<u64>,
+        at_version: Option<u64>,
     },
     /// Delete one
     Delete {
@@ -113,9 +113,9 @@ pub(super) async fn run(
         Documents::Show {
             workspace,
             name,
-            version,
+            at_version,
         } => {
-            let found = client.document(&workspace, kind, &name, version).await?;
+            let found = client.document(&workspace, kind, &name, at_version).await?;
             if json {
                 output::json(&found)?;
             } else {

@@ -1,0 +1,248 @@
+//! Agents, tools and secrets: declared in the file, put from the command line, used by runs; and a change of the master key.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::program::{Server, runloom, stderr, stdout};
+
+const CANARY: &str = "canary-51d0-do-not-show";
+const KEY: &str = "mantyx_0123456789abcdefghijklmnop";
+
+const CONFIG: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+[log]
+level = "trace"
+[platform]
+demo = true
+[[workspaces]]
+slug = "acme"
+[[workspaces.api_keys]]
+name = "ci"
+key_env = "ACME_KEY"
+[[workspaces.secrets]]
+name = "DECLARED"
+value_env = "DECLARED_SECRET"
+[[workspaces.agents]]
+slug = "declared"
+system_prompt = "You were declared."
+model = "platform:demo"
+tools = [ { kind = "local", name = "look", read_only = true } ]
+[[workspaces.tools]]
+slug = "weather"
+type = "http"
+url = "https://weather.example/{{city}}"
+headers = { Authorization = "Bearer {{secret:DECLARED}}" }
+"#;
+
+struct House {
+    folder: tempfile::TempDir,
+    url: String,
+}
+
+impl House {
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts the server with a master key, and the one before when it is given.
+    fn serve(&mut self, master: &str, previous: Option<&str>) -> Server {
+        let mut command = runloom(self.path(), &["serve", "--config", "runloom.toml"]);
+        command
+            .env("RUNLOOM_MASTER_KEY", master)
+            .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token")
+            .env("ACME_KEY", KEY)
+            .env("DECLARED_SECRET", format!("{CANARY}-declared"));
+        if let Some(previous) = previous {
+            command.env("RUNLOOM_MASTER_KEY_PREVIOUS", previous);
+        }
+        let mut server = Server::start_logging(command, &self.path().join("server.log"));
+        let line = server.line();
+        self.url = line.strip_prefix("listening on ").unwrap().to_owned();
+        server
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = runloom(self.path(), arguments);
+        command
+            .env("RUNLOOM_URL", &self.url)
+            .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token")
+            .env("MANTYX_BASE_URL", &self.url)
+            .env("MANTYX_API_KEY", KEY)
+            .env("MANTYX_WORKSPACE_SLUG", "acme");
+        command
+    }
+
+    /// Runs a command that must succeed; gives what it printed.
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+        stdout(&output)
+    }
+
+    fn admin(&self, arguments: &[&str]) -> Value {
+        let mut all = vec!["admin", "--json"];
+        all.extend(arguments);
+        serde_json::from_str(&self.run(&all)).unwrap()
+    }
+
+    fn put_secret(&self, name: &str, value: &str) {
+        let arguments = ["admin", "secret", "put", "--workspace", "acme", name];
+        let mut command = self.command(&arguments);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(format!("{value}\n").as_bytes()).unwrap();
+        drop(stdin);
+        assert!(child.wait().unwrap().success());
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        fs::write(self.path().join(name), text).unwrap();
+        name.to_owned()
+    }
+}
+
+fn house() -> House {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("runloom.toml"), CONFIG).unwrap();
+    House {
+        folder,
+        url: String::new(),
+    }
+}
+
+#[test]
+fn agents_and_tools_are_put_listed_shown_and_deleted() {
+    let mut house = house();
+    let _server = house.serve("first master key", None);
+    let file = house.file(
+        "agent.json",
+        r#"{"slug": "poet", "systemPrompt": "You rhyme.", "modelId": "platform:demo"}"#,
+    );
+    let put = ["agent", "put", "--workspace", "acme", "--file", &file];
+    let made = house.admin(&put);
+    let id = made["id"].as_str().unwrap();
+    assert!(id.starts_with("agent_"), "{made}");
+    assert_eq!(made["slug"], "poet");
+    assert_eq!(house.admin(&put), made);
+    let shown = house.admin(&["agent", "show", "--workspace", "acme", "poet"]);
+    assert_eq!(shown["version"], 1);
+    assert_eq!(shown["definition"]["systemPrompt"], "You rhyme.");
+    let listed = house.run(&["admin", "agent", "list", "--workspace", "acme"]);
+    assert!(
+        listed.contains("declared") && listed.contains("poet"),
+        "{listed}"
+    );
+    let told = house.run(&["run", "--agent", id, "--json", "Hi"]);
+    assert!(told.contains("\"result\""), "{told}");
+
+    let tool = house.file(
+        "tool.json",
+        r#"{"slug": "t", "type": "code", "source": "return 1"}"#,
+    );
+    let made = house.admin(&["tool", "put", "--workspace", "acme", "--file", &tool]);
+    assert!(made["id"].as_str().unwrap().starts_with("tool_"));
+    let again = [
+        "admin",
+        "tool",
+        "put",
+        "--workspace",
+        "acme",
+        "--file",
+        &tool,
+        "--create-only",
+    ];
+    let refused = house.command(&again).output().unwrap();
+    assert!(!refused.status.success());
+    house.admin(&["tool", "delete", "--workspace", "acme", "t"]);
+    let gone = house
+        .command(&["admin", "tool", "show", "--workspace", "acme", "t"])
+        .output();
+    assert!(!gone.unwrap().status.success());
+}
+
+#[test]
+fn a_new_master_key_takes_over_and_no_secret_is_seen_on_the_way() {
+    let mut house = house();
+    let server = house.serve("first master key", None);
+    house.put_secret("KEY", CANARY);
+    let provider = house.file(
+        "provider.json",
+        r#"{"id": "mine", "kind": "demo", "apiKey": "{{secret:KEY}}", "models": [{"id": "m"}]}"#,
+    );
+    house.admin(&[
+        "provider",
+        "put",
+        "--workspace",
+        "acme",
+        "--file",
+        &provider,
+    ]);
+    let mut said = house.run(&["models", "list"]);
+    assert!(said.contains("provider:mine:m"), "{said}");
+    said += &house.run(&["run", "--model", "mine/m", "--json", "Hi"]);
+    for kind in ["secret", "tool", "provider", "agent"] {
+        said += &house.run(&["admin", "--json", kind, "list", "--workspace", "acme"]);
+    }
+    server.stop();
+
+    let server = house.serve("second master key", Some("first master key"));
+    let rotation = house.admin(&["secret", "rotate"]);
+    assert_eq!(rotation["unreadable"], 0, "{rotation}");
+    assert!(rotation["resealed"].as_u64().unwrap() >= 2, "{rotation}");
+    server.stop();
+
+    let server = house.serve("second master key", None);
+    let models = house.run(&["models", "list"]);
+    assert!(models.contains("provider:mine:m"), "{models}");
+    said += &house.run(&["runs", "list", "--json"]);
+    server.stop();
+
+    assert!(!said.contains(CANARY), "{said}");
+    for place in [house.path().to_owned(), house.path().join(".runloom")] {
+        for entry in fs::read_dir(place).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                continue;
+            }
+            let bytes = fs::read(&path).unwrap();
+            let found = bytes
+                .windows(CANARY.len())
+                .any(|part| part == CANARY.as_bytes());
+            assert!(!found, "a secret is in {}", path.display());
+        }
+    }
+    let log = fs::read_to_string(house.path().join("server.log")).unwrap();
+    assert!(log.contains("schema migrated"), "{log}");
+}
+
+#[test]
+fn a_wrong_master_key_is_told_at_the_start() {
+    let mut house = house();
+    house.serve("first master key", None).stop();
+    let mut command = runloom(house.path(), &["serve", "--config", "runloom.toml"]);
+    command
+        .env("RUNLOOM_MASTER_KEY", "another master key")
+        .env("ACME_KEY", KEY)
+        .env("DECLARED_SECRET", CANARY);
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    assert!(
+        stderr(&output).contains("master key"),
+        "{}",
+        stderr(&output)
+    );
+}
