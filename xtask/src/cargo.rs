@@ -88,6 +88,27 @@ pub(crate) fn tests() -> anyhow::Result<Tally> {
     )
 }
 
+/// The store on PostgreSQL. The tests name the server they want when there is none.
+pub(crate) fn postgres() -> anyhow::Result<Tally> {
+    one_target(["--package", "runloom-store", "--test", "postgres"])
+}
+
+/// The tests that talk to other services, which the rest does without. They say where they looked when one is not there.
+pub(crate) fn services() -> anyhow::Result<Tally> {
+    one_target(["--package", "runloom-fabric", "--test", "services"])
+}
+
+/// Runs a test target that `cargo test` alone passes over.
+fn one_target(target: [&str; 4]) -> anyhow::Result<Tally> {
+    let (closing, how) = if has_subcommand("nextest")? {
+        let how = &["nextest", "run", "--no-fail-fast", "--retries=0"][..];
+        (Closing::Nextest, how)
+    } else {
+        (Closing::Libtest, &["test", "--no-fail-fast"][..])
+    };
+    counted(closing, &[how, &target].concat())
+}
+
 /// The documentation's examples, which nextest does not run.
 pub(crate) fn doctests() -> anyhow::Result<Tally> {
     counted(

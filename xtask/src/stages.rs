@@ -47,10 +47,22 @@ const STAGES: &[Stage] = &[
         run: cargo::tests,
     },
     Stage {
+        name: "postgres",
+        what: "the store's contract, races and outages on PostgreSQL",
+        suites: &[Suite::Test],
+        run: cargo::postgres,
+    },
+    Stage {
         name: "doctests",
         what: "the examples in the documentation",
         suites: &[Suite::Test],
         run: cargo::doctests,
+    },
+    Stage {
+        name: "services",
+        what: "the queue and the bus against a RabbitMQ and a Valkey or Redis that run here",
+        suites: &[Suite::Test],
+        run: cargo::services,
     },
     Stage {
         name: "interop-0.11",

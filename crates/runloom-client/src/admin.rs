@@ -1,7 +1,9 @@
-//! The admin API: workspaces and their keys.
+//! The admin API: workspaces, their keys and the documents that they keep.
 
 use reqwest::Method;
+use runloom_protocol::resource::StoredDocument;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -106,17 +108,113 @@ pub struct KeyInfo {
     pub revoked_at: Option<String>,
 }
 
+/// What a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentKind {
+    /// A persisted agent.
+    Agent,
+    /// A workspace tool.
+    Tool,
+    /// An installed plugin.
+    Plugin,
+    /// A secret; its value goes in and never comes out.
+    Secret,
+    /// A named A2A peer.
+    ExternalAgent,
+    /// A provider with its models.
+    Provider,
+}
+
+impl DocumentKind {
+    fn in_paths(self) -> &'static str {
+        match self {
+            Self::ExternalAgent => "external-agents",
+            other => other.in_lists(),
+        }
+    }
+
+    fn in_lists(self) -> &'static str {
+        match self {
+            Self::Agent => "agents",
+            Self::Tool => "tools",
+            Self::Plugin => "plugins",
+            Self::Secret => "secrets",
+            Self::ExternalAgent => "externalAgents",
+            Self::Provider => "providers",
+        }
+    }
+}
+
+/// What must hold of a document before it is changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is not there.
+    Absent,
+    /// It is as it was read.
+    Unchanged {
+        /// Its id.
+        id: String,
+        /// Its version.
+        version: u64,
+    },
+}
+
+/// What [`AdminClient::rotate_secrets`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rotation {
+    /// Texts that are sealed with the new key now.
+    pub resealed: u64,
+    /// Texts that changed meanwhile.
+    pub skipped: u64,
+    /// Texts that no known key opens.
+    pub unreadable: u64,
+}
+
+impl Call {
+    fn under(self, condition: &Condition) -> Self {
+        let header = match condition {
+            Condition::None => None,
+            Condition::Absent => Some(("If-None-Match", "*".to_owned())),
+            Condition::Unchanged { id, version } => {
+                Some(("If-Match", format!("\"{id}.{version}\"")))
+            }
+        };
+        // After an answer that got lost, the repetition of a guarded change would find its own work and be refused.
+        let repeat = match header {
+            None => self.repeat,
+            Some(_) => Repeat::OnlyIfRefused,
+        };
+        Self {
+            condition: header,
+            repeat,
+            ..self
+        }
+    }
+}
+
 impl AdminClient {
     /// A client with default limits.
     ///
     /// # Errors
     /// [`Error::Setup`] when the URL or the token cannot be used.
     pub fn new(base_url: &str, admin_token: &str) -> Result<Self> {
+        Self::with_options(base_url, admin_token, Options::default())
+    }
+
+    /// A client with its own limits.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when the URL or the token cannot be used.
+    pub fn with_options(base_url: &str, admin_token: &str, options: Options) -> Result<Self> {
         if admin_token.is_empty() {
             return Err(Error::Setup("the admin token is empty".to_owned()));
         }
         Ok(Self {
-            transport: Transport::new(base_url, Some(admin_token), Options::default())?,
+            transport: Transport::new(base_url, Some(admin_token), options)?,
         })
     }
 
@@ -180,6 +278,97 @@ impl AdminClient {
             .bytes(Call::empty(Method::DELETE, url))
             .await
             .map(drop)
+    }
+
+    /// Creates a document, or replaces the one with this slug.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn put_document(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+        slug: &str,
+        definition: &Value,
+        condition: &Condition,
+    ) -> Result<StoredDocument> {
+        let url = self.documents_url(workspace, kind, Some(slug));
+        let call = Call::post(url, definition, Repeat::Harmless)?;
+        let method = Method::PUT;
+        let call = Call { method, ..call }.under(condition);
+        self.transport.json(call).await
+    }
+
+    /// One document, by its slug or id; agents also at a version.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn document(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+        slug: &str,
+        version: Option<u64>,
+    ) -> Result<StoredDocument> {
+        let mut url = self.documents_url(workspace, kind, Some(slug));
+        if let Some(version) = version {
+            url.query_pairs_mut()
+                .append_pair("version", &version.to_string());
+        }
+        self.transport.json(Call::get(url)).await
+    }
+
+    /// All documents of a kind, by slug.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn documents(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+    ) -> Result<Vec<StoredDocument>> {
+        let url = self.documents_url(workspace, kind, None);
+        let mut page: std::collections::HashMap<String, Vec<StoredDocument>> =
+            self.transport.json(Call::get(url)).await?;
+        page.remove(kind.in_lists())
+            .ok_or_else(|| Error::Protocol(format!("the answer has no `{}`", kind.in_lists())))
+    }
+
+    /// Deletes a document, by its slug or id.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn delete_document(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+        slug: &str,
+        condition: &Condition,
+    ) -> Result<()> {
+        let url = self.documents_url(workspace, kind, Some(slug));
+        let call = Call::empty(Method::DELETE, url).under(condition);
+        self.transport.bytes(call).await.map(drop)
+    }
+
+    /// Seals everything with the server's current master key.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn rotate_secrets(&self) -> Result<Rotation> {
+        let path = ["api", "admin", "v1", "secrets", "rotate"];
+        let url = self.transport.url(path);
+        self.transport.json(Call::empty(Method::POST, url)).await
+    }
+
+    fn documents_url(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+        slug: Option<&str>,
+    ) -> reqwest::Url {
+        let kind = kind.in_paths();
+        let segments = ["api", "admin", "v1", "workspaces", workspace, kind];
+        self.transport.url(segments.into_iter().chain(slug))
     }
 
     fn keys_url(&self, workspace: &str, key: Option<&str>) -> reqwest::Url {

@@ -20,7 +20,10 @@ mod stream;
 mod tools;
 mod transport;
 
-pub use admin::{AdminClient, CreateKey, CreateWorkspace, KeyCreated, KeyInfo, WorkspaceInfo};
+pub use admin::{
+    AdminClient, Condition, CreateKey, CreateWorkspace, DocumentKind, KeyCreated, KeyInfo,
+    Rotation, WorkspaceInfo,
+};
 pub use client::Client;
 pub use error::{Error, Result};
 pub use event::RunEvent;

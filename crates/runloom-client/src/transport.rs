@@ -28,6 +28,7 @@ pub(crate) struct Call {
     pub(crate) body: Option<Bytes>,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) repeat: Repeat,
+    pub(crate) condition: Option<(&'static str, String)>,
 }
 
 impl Call {
@@ -43,6 +44,7 @@ impl Call {
             body: None,
             idempotency_key: None,
             repeat: Repeat::Harmless,
+            condition: None,
         }
     }
 
@@ -168,6 +170,9 @@ impl Transport {
         }
         if let Some(key) = &call.idempotency_key {
             request = request.header("Idempotency-Key", key);
+        }
+        if let Some((name, value)) = &call.condition {
+            request = request.header(*name, value);
         }
         let response = request
             .send()

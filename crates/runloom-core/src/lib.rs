@@ -18,6 +18,7 @@ pub mod listener;
 pub mod live_catalog;
 pub mod planner;
 pub mod ports;
+pub mod purses;
 pub mod run;
 pub mod schema;
 pub mod secret;

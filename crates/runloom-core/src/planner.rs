@@ -14,6 +14,7 @@ use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
 use crate::live_catalog::LiveCatalog;
 use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
+use crate::purses::{Purse, Purses};
 use crate::run::{Plan, Price, default_tool_budgets};
 use crate::schema::SchemaCache;
 use crate::toolbox::Toolbox;
@@ -24,6 +25,9 @@ use crate::vault::Vault;
 pub struct StoredRun {
     /// Slug of the workspace, whose models it may use.
     pub workspace: String,
+    /// Id of the key that started it, whose purse pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Catalog id of the model.
     pub model: String,
     /// The agent, with every override applied.
@@ -43,6 +47,8 @@ pub struct Planned {
     pub workspace: Arc<str>,
     /// The tools of the spec, header values in clear.
     pub refs: Arc<Vec<ToolRef>>,
+    /// The purses that pay for it.
+    pub purses: Vec<Purse>,
 }
 
 impl StoredRun {
@@ -82,6 +88,8 @@ pub struct Planner {
     pub schemas: Arc<SchemaCache>,
     /// Seals the secrets of stored specs.
     pub vault: Vault,
+    /// The monthly budgets.
+    pub purses: Arc<Purses>,
     /// Tool turns when the spec does not say.
     pub max_tool_turns: u32,
 }
@@ -127,6 +135,8 @@ impl Planner {
             model: info,
             capabilities: Capabilities::default(),
             price: None,
+            max_output_tokens: None,
+            has_purses: false,
             max_tool_turns: self.max_tool_turns,
             loop_detection: LoopDetection::default(),
             tool_budgets: default_tool_budgets(None),
@@ -137,6 +147,7 @@ impl Planner {
             model: Arc::new(NoModel { reason }),
             workspace: "".into(),
             refs: Arc::default(),
+            purses: Vec::new(),
         }
     }
 
@@ -151,6 +162,7 @@ impl Planner {
             .catalog
             .now()
             .resolve(&stored.workspace, Some(&stored.model))?;
+        let purses = self.purses.of(&stored.workspace, stored.key.as_deref());
         let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
         let output = match &spec.output_schema {
             None => None,
@@ -174,6 +186,8 @@ impl Planner {
             model: info_of(&model, spec.reasoning_level),
             capabilities: model.model.capabilities(),
             price: price_of(&model),
+            max_output_tokens: model.max_output_tokens,
+            has_purses: !purses.is_empty(),
             max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
             loop_detection: spec.loop_detection.unwrap_or_default(),
             tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
@@ -184,6 +198,7 @@ impl Planner {
             model: Arc::clone(&model.model),
             workspace: stored.workspace.as_str().into(),
             refs: Arc::new(spec.tools.clone()),
+            purses,
         })
     }
 }

@@ -7,17 +7,27 @@ use std::path::PathBuf;
 pub enum OpenError {
     /// The URL names no known kind of database. Its scheme is told, the rest may hold a password.
     #[error(
-        "unknown kind of store {scheme:?}: the store's URL starts with `sqlite:` (for example sqlite:.runloom/runloom.db)"
+        "unknown kind of store {scheme:?}: the store's URL starts with `sqlite:` (for example sqlite:.runloom/runloom.db) or `postgres:` (for example postgres://user:password@host/database)"
     )]
     UnknownScheme {
         /// What stood before the colon.
         scheme: String,
     },
-    /// This program cannot speak to that database.
-    #[error("{scheme} is not built yet: use `sqlite:PATH` as the store's URL")]
-    NotBuiltYet {
-        /// Which one.
-        scheme: &'static str,
+    /// The URL has the right scheme and a wrong rest.
+    #[error("the store's URL is not right: {problem}")]
+    BadUrl {
+        /// What is wrong, and what would be right. Never the URL itself, which may hold a password.
+        problem: String,
+    },
+    /// The server could lose what it acknowledged.
+    #[error("PostgreSQL has {setting} = {value}: {remedy}")]
+    Unsafe {
+        /// The setting.
+        setting: String,
+        /// Its value.
+        value: String,
+        /// Why that is not good enough, and how it is put right.
+        remedy: &'static str,
     },
     /// `sqlite:` without a file.
     #[error(

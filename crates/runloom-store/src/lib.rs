@@ -3,9 +3,11 @@
 //! [`open`] turns a URL into a store; nothing else in the tree knows which database is behind it. Not here: any decision about
 //! runs. The rules each database keeps are in `runloom_core::ports::store`, and `tests/it` checks them for every one.
 //!
-//! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/readers`, then one file per trait of the port.
+//! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/readers`, then one file per trait of the port;
+//! `postgres/` has the same rooms, with a pool of connections in place of the readers.
 
 mod error;
+pub mod postgres;
 mod sqlite;
 
 use std::sync::Arc;
@@ -19,10 +21,12 @@ pub use error::OpenError;
 pub struct OpenOptions {
     /// What to do with a database of an older version.
     pub migrations: Migrations,
-    /// Connections that read at the same time.
+    /// SQLite: connections that read at the same time.
     pub readers: usize,
-    /// Milliseconds without a heartbeat after which others may claim a worker's runs.
-    pub worker_silence_ms: i64,
+    /// PostgreSQL: connections at most, besides the writer's own.
+    pub connections: usize,
+    /// Milliseconds without a heartbeat after which others may claim a worker's runs; `None`: what suits the database.
+    pub worker_silence_ms: Option<i64>,
 }
 
 impl Default for OpenOptions {
@@ -30,7 +34,8 @@ impl Default for OpenOptions {
         Self {
             migrations: Migrations::Apply,
             readers: 4,
-            worker_silence_ms: 60_000,
+            connections: 16,
+            worker_silence_ms: None,
         }
     }
 }
@@ -72,11 +77,11 @@ impl Health {
     /// True when a server can work with it as it is.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.problems.is_empty() && self.version == self.expected
+        self.problems.is_empty() && self.version >= self.expected
     }
 }
 
-/// Opens the store that `url` names: `sqlite:PATH`.
+/// Opens the store that `url` names: `sqlite:PATH` or `postgres://…`.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -86,6 +91,7 @@ pub async fn open(url: &str, options: OpenOptions) -> Result<Arc<dyn Store>, Ope
             let store = off_thread(move || sqlite::SqliteStore::open(&path, options)).await?;
             Ok(Arc::new(store))
         }
+        Backend::Postgres => Ok(Arc::new(postgres::PostgresStore::open(url, options).await?)),
     }
 }
 
@@ -96,6 +102,7 @@ pub async fn open(url: &str, options: OpenOptions) -> Result<Arc<dyn Store>, Ope
 pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
     match Backend::of(url)? {
         Backend::Sqlite(path) => off_thread(move || sqlite::migrate(&path)).await,
+        Backend::Postgres => postgres::migrate(url).await,
     }
 }
 
@@ -106,12 +113,14 @@ pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
 pub async fn check(url: &str) -> Result<Health, OpenError> {
     match Backend::of(url)? {
         Backend::Sqlite(path) => off_thread(move || sqlite::check(&path)).await,
+        Backend::Postgres => postgres::check(url).await,
     }
 }
 
 /// The one place that maps a URL's scheme to a database.
 enum Backend {
     Sqlite(std::path::PathBuf),
+    Postgres,
 }
 
 impl Backend {
@@ -125,7 +134,7 @@ impl Backend {
                 }
                 Ok(Self::Sqlite(path.into()))
             }
-            "postgres" | "postgresql" => Err(OpenError::NotBuiltYet { scheme: "postgres" }),
+            "postgres" | "postgresql" => Ok(Self::Postgres),
             _ => Err(OpenError::UnknownScheme {
                 scheme: scheme.to_owned(),
             }),

@@ -3,6 +3,7 @@
 use runloom_core::ports::tools::Outcome;
 use runloom_protocol::limits::{FILE_NAME_MAX_CHARS, TOOL_FILES_MAX, TOOL_FILES_MAX_BYTES};
 use runloom_protocol::spec::ToolFile;
+use runloom_protocol::validate::is_attachment_type;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -59,7 +60,7 @@ impl Content {
             ));
             return;
         }
-        if !is_accepted(mime_type) {
+        if !is_attachment_type(mime_type) {
             self.text(&format!(
                 "[file {name} ({shown}, {} bytes) left out: models cannot read this type]",
                 bytes.len()
@@ -121,22 +122,6 @@ pub(crate) fn failure(message: impl AsRef<str>) -> Outcome {
 /// The longest beginning of at most `limit` bytes that ends at a character.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
-}
-
-/// The types that attachments of this protocol may have.
-fn is_accepted(mime_type: &str) -> bool {
-    let essence = mime_type.split(';').next().unwrap_or_default().trim();
-    let essence = essence.to_ascii_lowercase();
-    match essence.split_once('/') {
-        Some(("audio", sub)) => matches!(sub, "mp4" | "mpeg" | "wav" | "webm"),
-        Some(("image", sub)) => matches!(sub, "jpeg" | "png" | "webp" | "gif"),
-        Some(("text", sub)) => !sub.is_empty(),
-        Some(("application", sub)) => matches!(
-            sub,
-            "pdf" | "json" | "xml" | "vnd.openxmlformats-officedocument.wordprocessingml.document"
-        ),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -61,10 +61,12 @@ pub(crate) fn admin(url: Option<&str>, environment: &Environment) -> Result<Admi
     let near = dev.as_ref().map(|dev| dev.url.as_str());
     let url = url.or(near).unwrap_or(DEFAULT_URL);
     if let Some(token) = token {
-        return Ok(AdminClient::new(url, token.expose())?);
+        return Ok(AdminClient::with_options(url, token.expose(), options())?);
     }
     match &dev {
-        Some(dev) if dev.url == url => Ok(AdminClient::new(url, &dev.admin_token)?),
+        Some(dev) if dev.url == url => {
+            Ok(AdminClient::with_options(url, &dev.admin_token, options())?)
+        }
         _ => Err(Failure::new(
             Exit::Usage,
             "RUNLOOM_ADMIN_TOKEN is not set: it must be the token that the server was started with",

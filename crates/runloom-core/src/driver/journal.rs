@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use runloom_protocol::event::Event;
+use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -15,7 +16,8 @@ use crate::clock::Clock;
 use crate::crash;
 use crate::hub::LiveRun;
 use crate::ports::store::{
-    Batch, Chunk, CommitError, Committed, Lease, MailNo, Next, OpenCall, Store,
+    Ask, Batch, Chunk, CommitError, Committed, Lease, MailNo, MicroUsd, Next, OpenCall, PurseLimit,
+    Reservation, Store, StoreResult, UsageDelta,
 };
 use crate::run::{Note, PlacedNote};
 
@@ -66,6 +68,7 @@ struct Draft {
     opened: Vec<OpenCall>,
     closed: Vec<String>,
     status: Option<RunStatus>,
+    usage: UsageDelta,
 }
 
 impl Journal {
@@ -124,9 +127,40 @@ impl Journal {
         }
     }
 
+    /// Adds model invocations to the account.
+    pub(crate) fn count(&mut self, tokens: &Tokens, cost_pico: u64, turns: u32) {
+        let usage = &mut self.draft.usage;
+        usage.tokens.add(tokens);
+        usage.cost_pico = usage.cost_pico.saturating_add(cost_pico);
+        usage.turns = usage.turns.saturating_add(turns);
+    }
+
+    /// The next batch ends the run's reservation.
+    pub(crate) fn settle(&mut self, spent: MicroUsd) {
+        let settled = &mut self.draft.usage.settle;
+        *settled = Some(settled.unwrap_or_default().plus(spent));
+    }
+
+    /// The next batch counts the run as ended.
+    pub(crate) fn count_run(&mut self) {
+        self.draft.usage.runs = 1;
+    }
+
+    /// Takes money out of purses. The draft must be written before, because it may give some back.
+    pub(crate) async fn reserve(
+        &self,
+        purses: &[PurseLimit],
+        ask: Ask,
+    ) -> StoreResult<Reservation> {
+        self.store.reserve(self.lease, purses, ask).await
+    }
+
     /// True when there is nothing to write.
     pub(crate) fn is_clean(&self) -> bool {
-        self.draft.events == 0 && self.draft.notes.is_empty() && self.draft.status.is_none()
+        self.draft.events == 0
+            && self.draft.notes.is_empty()
+            && self.draft.status.is_none()
+            && self.draft.usage.is_empty()
     }
 
     /// Bytes of events that wait to be written.
@@ -213,6 +247,7 @@ impl Journal {
             mail_through: self.mail_read,
             unless_mail,
             status: draft.status,
+            usage: Some(draft.usage).filter(|usage| !usage.is_empty()),
             next,
         })
     }

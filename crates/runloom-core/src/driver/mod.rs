@@ -6,13 +6,14 @@
 mod execute;
 mod journal;
 mod mailbox;
+mod money;
 mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use runloom_protocol::event::{Event, LocalToolCall};
-use runloom_protocol::outcome::{ErrorClass, RunCancelled};
+use runloom_protocol::outcome::{ErrorClass, RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, Role};
 use tokio_util::sync::CancellationToken;
@@ -22,8 +23,9 @@ use crate::clock::{Clock, rfc3339};
 use crate::crash;
 use crate::hub::Hub;
 use crate::ports::model::{Model, ModelError};
-use crate::ports::store::{Claim, Ending, Millis, Next, OpenCall, RunNo, Store};
+use crate::ports::store::{Claim, Ending, MicroUsd, Millis, Next, OpenCall, RunNo, Store};
 use crate::ports::tools::{ToolContext, ToolHost};
+use crate::purses::Purse;
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 
 pub(crate) use journal::{Abandon, Journal};
@@ -71,6 +73,10 @@ pub(crate) struct Driver {
     pub(crate) stop: CancellationToken,
     pub(crate) kill: CancellationToken,
     pub(crate) attempts: u32,
+    /// What pays for the calls, besides the run's own budget.
+    pub(crate) purses: Vec<Purse>,
+    /// What the call under way may cost, when a limit of money applies.
+    pub(crate) reserved: Option<MicroUsd>,
 }
 
 /// How a driver left its run.
@@ -127,6 +133,7 @@ impl Driver {
                         TurnEnd::Stopped => return self.release().await,
                     }
                 }
+                Step::Economise(reason) => self.note(Note::Economise { reason }),
                 Step::ResolveTools => {
                     if let Some(left) = self.resolve_tools().await? {
                         return Ok(left);
@@ -269,6 +276,9 @@ impl Driver {
             turns = ending.turns,
             "run ended"
         );
+        let failing = ending.turns.saturating_sub(self.state.turns);
+        self.journal.count(&Tokens::default(), 0, failing);
+        self.journal.count_run();
         self.record(event)?;
         let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
         Ok(Left::Finished(committed.next_in_session))
@@ -372,6 +382,7 @@ pub(crate) struct Start {
     pub(crate) context: ToolContext,
     pub(crate) request: Vec<PromptMessage>,
     pub(crate) doorbell: Arc<Doorbell>,
+    pub(crate) purses: Vec<Purse>,
 }
 
 impl Driver {
@@ -391,6 +402,7 @@ impl Driver {
             context,
             request,
             doorbell,
+            purses,
         } = start;
         let (stop, kill) = tokens;
         let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
@@ -427,6 +439,8 @@ impl Driver {
             stop,
             kill,
             attempts: claim.attempts,
+            purses,
+            reserved: None,
         }
     }
 }

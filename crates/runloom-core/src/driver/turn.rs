@@ -9,11 +9,12 @@ use runloom_protocol::resource::RunStatus;
 use tracing::debug;
 
 use super::journal::Writing;
+use super::money::{Funding, exceeded};
 use super::{Abandon, Driver};
 use crate::crash;
 use crate::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelRequest, ModelStream};
 use crate::ports::store::Next;
-use crate::run::{CallPlan, Note, Spent};
+use crate::run::{self, CallPlan, Note, Spent, Step};
 
 /// Longest text of one turn; a model that says more is broken.
 const MAX_TURN_BYTES: usize = 8 * 1024 * 1024;
@@ -45,12 +46,15 @@ struct Progress {
     calls: Vec<CallRequest>,
     tokens: Tokens,
     shown: bool,
+    /// The provider has begun to answer, or may have: it may bill.
+    accepted: bool,
 }
 
 impl Progress {
+    /// Of a turn whose tokens are recorded.
     fn spent(self) -> Spent {
         Spent {
-            tokens: self.tokens,
+            tokens: Tokens::default(),
             turns: 1,
             partial_text: Some(self.text),
         }
@@ -74,22 +78,30 @@ impl Driver {
     /// Calls the model until a turn is complete or has failed. Retries only before anything was shown.
     pub(super) async fn turn(&mut self, plan: CallPlan) -> Result<TurnEnd, Abandon> {
         self.journal.set_status(RunStatus::Running);
+        let mut plan = plan;
         let mut retries = 0;
         loop {
+            plan = match self.fund(plan).await? {
+                Funding::Paid(plan) => plan,
+                Funding::Short(reason) => return Ok(self.run_short(reason)),
+                Funding::Interrupted(interrupt) => {
+                    return Ok(self.interrupted_by(interrupt, Spent::default()));
+                }
+            };
             match given_back(self.attempt(plan).await?) {
                 Attempt::Done(progress, done) => {
                     self.complete(plan, progress, done)?;
                     return Ok(TurnEnd::Complete);
                 }
-                Attempt::Interrupted(progress, TurnInterrupt::Cancel(mut receipt)) => {
-                    receipt.interrupted.insert(0, "model".to_owned());
-                    return Ok(TurnEnd::Cancelled(*receipt, progress.spent()));
-                }
-                Attempt::Interrupted(_, TurnInterrupt::Stop) => return Ok(TurnEnd::Stopped),
-                Attempt::Interrupted(progress, TurnInterrupt::OutOfTime) => {
-                    return Ok(TurnEnd::Failed(self.out_of_time(), progress.spent()));
+                Attempt::Interrupted(progress, mut interrupt) => {
+                    self.record_attempt(progress.tokens, true);
+                    if let TurnInterrupt::Cancel(receipt) = &mut interrupt {
+                        receipt.interrupted.insert(0, "model".to_owned());
+                    }
+                    return Ok(self.interrupted_by(interrupt, progress.spent()));
                 }
                 Attempt::Broken(progress, error) => {
+                    self.record_attempt(progress.tokens, progress.accepted);
                     let pause = backoff(retries, error.retry_after);
                     let again =
                         error.retryable && !progress.shown && retries < self.settings.model_retries;
@@ -103,18 +115,34 @@ impl Driver {
                     );
                     retries += 1;
                     if let Some(interrupt) = self.pause(pause).await? {
-                        return Ok(match interrupt {
-                            TurnInterrupt::Cancel(receipt) => {
-                                TurnEnd::Cancelled(*receipt, progress.spent())
-                            }
-                            TurnInterrupt::Stop => TurnEnd::Stopped,
-                            TurnInterrupt::OutOfTime => {
-                                TurnEnd::Failed(self.out_of_time(), progress.spent())
-                            }
-                        });
+                        return Ok(self.interrupted_by(interrupt, progress.spent()));
+                    }
+                    if plan.bid.is_some() {
+                        // The failed attempt may have cost money: what the next one may use is decided anew.
+                        let Step::CallModel(again) = run::next(&self.state) else {
+                            return Ok(TurnEnd::Complete);
+                        };
+                        plan = again;
                     }
                 }
             }
+        }
+    }
+
+    /// A purse cannot pay: the machine plans again, without tools and with a smaller output, unless it just has.
+    fn run_short(&mut self, reason: String) -> TurnEnd {
+        if self.state.economising.is_some() {
+            return TurnEnd::Failed(exceeded(reason), Spent::default());
+        }
+        self.note(Note::Economise { reason });
+        TurnEnd::Complete
+    }
+
+    fn interrupted_by(&self, interrupt: TurnInterrupt, spent: Spent) -> TurnEnd {
+        match interrupt {
+            TurnInterrupt::Cancel(receipt) => TurnEnd::Cancelled(*receipt, spent),
+            TurnInterrupt::Stop => TurnEnd::Stopped,
+            TurnInterrupt::OutOfTime => TurnEnd::Failed(self.out_of_time(), spent),
         }
     }
 
@@ -132,6 +160,7 @@ impl Driver {
                     Ok(stream) => break stream,
                     Err(error) => {
                         finish_writing(&mut writing).await?;
+                        progress.accepted = may_bill(&error);
                         return Ok(Attempt::Broken(progress, error));
                     }
                 },
@@ -143,6 +172,7 @@ impl Driver {
             }
         };
         drop(opening);
+        progress.accepted = true;
         let end = self
             .read_stream(&mut stream, &mut progress, &mut writing)
             .await?;
@@ -284,6 +314,7 @@ impl Driver {
             tool_calls,
             model: Some(self.state.plan.model.id.clone()),
         }))?;
+        self.account(&progress.tokens);
         self.note(Note::Turn {
             tokens: progress.tokens,
             call_ids,
@@ -339,7 +370,10 @@ impl Driver {
     }
 
     /// Waits before a retry.
-    async fn pause(&mut self, pause: Duration) -> Result<Option<TurnInterrupt>, Abandon> {
+    pub(super) async fn pause(
+        &mut self,
+        pause: Duration,
+    ) -> Result<Option<TurnInterrupt>, Abandon> {
         let until = tokio::time::Instant::now() + pause;
         let stop = self.stop.clone();
         loop {
@@ -398,6 +432,15 @@ fn given_back(attempt: Attempt) -> Attempt {
         }
         other => other,
     }
+}
+
+/// A call that was refused costs nothing. One that nobody heard of again may have been answered all the same.
+fn may_bill(error: &ModelError) -> bool {
+    let unheard = matches!(
+        error.class,
+        ErrorClass::Timeout | ErrorClass::UpstreamDeadline
+    );
+    unheard && error.api_status.is_none()
 }
 
 /// Exponential with full jitter, or what the provider asked for.

@@ -18,6 +18,10 @@ pub(super) const NUDGE: &str = "You are repeating the same tool calls. Deliver y
 pub(super) const FINALISE: &str =
     "No more tool calls are possible in this run. Give your final answer now with what you have.";
 
+/// What the model is told before the last turn that can be paid for.
+pub(super) const ECONOMISE: &str = "The budget of this run is nearly used up, and no more tool calls are possible. Give your final answer now with what you \
+     have, as briefly as you can.";
+
 /// What the model is told when its answer must now come through the hidden output tool.
 pub(super) const REPORT: &str = "Deliver your final answer now in the required structure.";
 

@@ -4,11 +4,12 @@
 //! notes) and nothing else, so any process can go on with any run. [`next`] reads the state and says what to do; the driver
 //! does it and feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
-//! Reading order: `plan`, `record`, `state` (the fold), `step` (the decisions), `guard` (loops and budgets), `ending`
-//! (terminal events).
+//! Reading order: `plan`, `record`, `state` (the fold), `step` (the decisions), `guard` (loops and budgets), `money`,
+//! `ending` (terminal events).
 
 mod ending;
 mod guard;
+mod money;
 mod plan;
 mod record;
 mod state;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use ending::{Spent, cancelled, failed, failure, succeeded};
 pub use guard::signature_of;
+pub use money::Bid;
 pub use plan::{Plan, Price, default_tool_budgets};
 pub use record::{Note, PlacedNote, Record};
 pub use state::{Call, CallState, RunState};

@@ -36,6 +36,10 @@ pub struct Plan {
     pub capabilities: Capabilities,
     /// What it costs, when that is known.
     pub price: Option<Price>,
+    /// Upper bound of one answer, when the model has one.
+    pub max_output_tokens: Option<u64>,
+    /// Purses that other runs share have to pay for the calls.
+    pub has_purses: bool,
     /// Tool turns before the finalise turn.
     pub max_tool_turns: u32,
     /// When the model repeats itself.
@@ -61,12 +65,33 @@ impl Price {
     /// What these tokens cost.
     #[must_use]
     pub fn of(&self, tokens: &Tokens) -> f64 {
-        let fresh = tokens.input_tokens.saturating_sub(tokens.cached_tokens);
-        let dollars = |count: u64, per_million: f64| count as f64 * per_million / 1e6;
-        dollars(fresh, self.input)
-            + dollars(tokens.cached_tokens, self.cache_read)
-            + dollars(tokens.output_tokens, self.output)
+        self.pico(tokens) as f64 / 1e12
     }
+
+    /// The same in whole millionths of a millionth of a dollar: sums are exact in any order.
+    #[must_use]
+    pub fn pico(&self, tokens: &Tokens) -> u128 {
+        let cached = tokens.cached_tokens.min(tokens.input_tokens);
+        let cost = |count: u64, price: f64| u128::from(count) * u128::from(pico(price));
+        cost(tokens.input_tokens - cached, self.input)
+            + cost(cached, self.cache_read)
+            + cost(tokens.output_tokens, self.output)
+    }
+
+    /// What a token of input costs at most.
+    pub(super) fn dearest_input(&self) -> u64 {
+        pico(self.input).max(pico(self.cache_read))
+    }
+
+    /// What a token of output costs.
+    pub(super) fn output_pico(&self) -> u64 {
+        pico(self.output)
+    }
+}
+
+/// A price for a million tokens as whole millionths of a millionth of a dollar for one token.
+fn pico(per_million: f64) -> u64 {
+    (per_million * 1e6).round() as u64
 }
 
 /// The budgets that hold when a spec says nothing; given entries are layered over them, and an empty map clears them.

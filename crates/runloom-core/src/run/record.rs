@@ -38,6 +38,24 @@ pub enum Note {
         #[serde(default)]
         structured: StructuredOutput,
     },
+    /// A model call that did not complete.
+    Attempt {
+        /// What it cost, as far as the provider told.
+        tokens: Tokens,
+        /// Millionths of a dollar that it may have cost beyond that, where a limit of money applies.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        lost: u64,
+    },
+    /// A model call is about to be sent that may cost so many millionths of a dollar of `budgets.maxCostUsd`.
+    Reserved {
+        /// At worst.
+        micro_usd: u64,
+    },
+    /// Money runs out: from now on the run makes no calls but the last.
+    Economise {
+        /// Which purse, how much, when it refills.
+        reason: String,
+    },
     /// The server-resolved tools of the run, kept so that they stay the same over restarts.
     Toolset {
         /// In the order of their refs.
@@ -57,6 +75,10 @@ pub enum Note {
         /// When it times out, in milliseconds since the Unix epoch.
         deadline: i64,
     },
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A note and its place in the log: it is folded after the event with this number.

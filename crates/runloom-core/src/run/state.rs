@@ -11,6 +11,7 @@ use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
 use super::record::{Note, Record};
 use crate::ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
+use crate::ports::store::MicroUsd;
 use crate::toolbox::Toolbox;
 
 /// Where a run stands. Made by [`RunState::new`] and [`RunState::apply`] alone.
@@ -36,8 +37,14 @@ pub struct RunState {
     pub tool_turns: u32,
     /// Calls asked for by the model.
     pub tool_calls: u32,
-    /// Sums of the complete turns.
+    /// Sums of the complete turns, and what was told of the others.
     pub tokens: Tokens,
+    /// Why the run makes no calls but the last, when money runs out.
+    pub economising: Option<String>,
+    /// What calls without a seen end may have cost beyond the tokens.
+    pub(super) lost: MicroUsd,
+    /// What the call under way may cost.
+    pub(super) reserved: Option<MicroUsd>,
     /// Deltas of a turn that is not complete are in the log.
     pub shown: bool,
     /// How often the turn that is under way was called again after it had shown something.
@@ -134,6 +141,9 @@ impl RunState {
             tool_turns: 0,
             tool_calls: 0,
             tokens: Tokens::default(),
+            economising: None,
+            lost: MicroUsd::default(),
+            reserved: None,
             shown: false,
             restarts: 0,
             structured,
@@ -148,7 +158,9 @@ impl RunState {
     /// True when the next turn must not call tools.
     #[must_use]
     pub fn must_finalise(&self) -> bool {
-        self.guards.hard_told || self.tool_turns >= self.plan.max_tool_turns
+        self.guards.hard_told
+            || self.economising.is_some()
+            || self.tool_turns >= self.plan.max_tool_turns
     }
 
     /// True when the answer did not come through the hidden output tool, which must now be forced.
@@ -224,9 +236,26 @@ impl RunState {
                 structured,
             } => {
                 self.tokens.add(&tokens);
+                self.reserved = None;
                 if let Some(message) = self.message.take() {
                     self.close_turn(message, call_ids, state, structured);
                 }
+            }
+            Note::Attempt { tokens, lost } => {
+                self.tokens.add(&tokens);
+                self.lost = self.lost.plus(MicroUsd(lost));
+                self.reserved = None;
+            }
+            Note::Reserved { micro_usd } => {
+                // A reservation that is still there belongs to a call whose end nobody saw.
+                let forgotten = self.reserved.replace(MicroUsd(micro_usd));
+                self.lost = self.lost.plus(forgotten.unwrap_or_default());
+            }
+            Note::Economise { reason } => {
+                self.economising = Some(reason);
+                self.push(Message::User {
+                    text: guard::ECONOMISE.to_owned(),
+                });
             }
             Note::Toolset { tools } => {
                 self.toolbox = Arc::new(self.plan.toolbox.with_server(tools, &self.plan.schemas));

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::ending::{Spent, failed, succeeded};
 use super::guard::{self, Verdict};
+use super::money::Bid;
 use super::state::{Answer, Call, CallState, RunState};
 use crate::ports::model::{ModelError, StructuredSupport};
 use crate::ports::tools::ServerTool;
@@ -45,6 +46,8 @@ pub enum Step {
     },
     /// Call the model.
     CallModel(CallPlan),
+    /// Note that money runs out, and why: the next turn is the last.
+    Economise(String),
     /// Write this terminal event.
     Finish(Event),
     /// The run is over.
@@ -73,8 +76,10 @@ pub struct CallPlan {
     pub tools_enabled: bool,
     /// The hidden output tool is forced.
     pub force_output: bool,
-    /// What is left of `budgets.maxOutputTokens`.
+    /// Upper bound of the output: what is left of the budgets.
     pub max_output_tokens: Option<u64>,
+    /// What the call may cost, when a limit of money applies.
+    pub bid: Option<Bid>,
 }
 
 /// What to do next with a run.
@@ -336,40 +341,41 @@ fn summary_of(text: &str) -> String {
 }
 
 fn call_model(state: &RunState, force_output: bool) -> Step {
-    let left = state
-        .plan
-        .budgets
-        .max_output_tokens
-        .map(|max| max.saturating_sub(state.tokens.output_tokens));
-    let used_up = if left == Some(0) {
-        Some("maxOutputTokens")
-    } else {
-        is_too_dear(state).then_some("maxCostUsd")
+    let exceeded = |message: String| {
+        let error = ModelError::new(ErrorClass::BudgetExceeded, message);
+        Step::Finish(failed(state, &error, &Spent::default()))
     };
-    if let Some(budget) = used_up {
-        let error = ModelError::new(
-            ErrorClass::BudgetExceeded,
-            format!("budgets.{budget} is used up after {} turns", state.turns),
-        );
-        return Step::Finish(failed(state, &error, &Spent::default()));
+    let left = state.output_bound();
+    if left == Some(0) {
+        let turns = state.turns;
+        return exceeded(format!(
+            "budgets.maxOutputTokens is used up after {turns} turns"
+        ));
     }
     if let Some(refusal) = schema_unsupported(state) {
         return Step::Finish(failed(state, &refusal, &Spent::default()));
     }
-    Step::CallModel(CallPlan {
+    let call = CallPlan {
         turn: state.turns + 1,
         tools_enabled: !state.must_finalise(),
         force_output,
         max_output_tokens: left,
-    })
-}
-
-/// True when `budgets.maxCostUsd` is spent. A model without a price cannot be held to it.
-fn is_too_dear(state: &RunState) -> bool {
-    let plan = &state.plan;
-    match (plan.budgets.max_cost_usd, plan.price) {
-        (Some(max), Some(price)) => state.turns > 0 && price.of(&state.tokens) >= max,
-        _ => false,
+        bid: None,
+    };
+    let Some(mut bid) = state.bid() else {
+        return Step::CallModel(call);
+    };
+    match state.within_cap(&bid) {
+        Ok(output) => {
+            bid.most = output;
+            Step::CallModel(CallPlan {
+                max_output_tokens: Some(output),
+                bid: Some(bid),
+                ..call
+            })
+        }
+        Err(reason) if state.economising.is_none() => Step::Economise(reason),
+        Err(reason) => exceeded(reason),
     }
 }
 

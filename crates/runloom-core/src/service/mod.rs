@@ -3,11 +3,13 @@
 //! `runs` and `sessions` are the product; `registry` keeps what workspaces define; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
 pub mod auth;
+mod dry_run;
 pub mod rate;
 pub mod registry;
 mod runs;
 mod sessions;
 pub mod tenancy;
+mod usage;
 mod view;
 
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use tenancy::TenancyService;
 
 pub use crate::hub::EventStream;
 pub use sessions::SessionEventsRequest;
+pub use usage::UsageRequest;
 
 /// What the use cases are made of.
 #[derive(Clone)]

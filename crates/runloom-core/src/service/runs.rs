@@ -276,6 +276,7 @@ impl Service {
             .clone();
         Ok(StoredRun {
             workspace,
+            key: Some(caller.key_id.to_string()),
             model,
             spec,
             messages,

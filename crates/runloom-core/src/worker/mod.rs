@@ -98,6 +98,11 @@ impl Worker {
             next_sweep: AtomicI64::new(i64::MAX),
         });
         let (claiming, sweeping) = (Arc::clone(&worker), Arc::clone(&worker));
+        let living = Arc::clone(&worker);
+        worker
+            .parts
+            .tasks
+            .spawn("tell of life", async move { living.tell_of_life().await });
         worker
             .parts
             .tasks
@@ -296,6 +301,7 @@ impl Worker {
         };
         let tools = Arc::clone(&self.parts.tools);
         Start {
+            purses: planned.purses,
             claim,
             plan: planned.plan,
             model: planned.model,
@@ -393,6 +399,7 @@ impl Drop for LeaveOnPanic<'_> {
             mail_through: MailNo::default(),
             unless_mail: false,
             status: None,
+            usage: None,
             next: Next::Release,
         };
         let queue = Arc::clone(&self.worker.parts.queue);

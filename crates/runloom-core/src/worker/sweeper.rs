@@ -14,6 +14,9 @@ use crate::ports::store::Millis;
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// The same where other processes deliver mail and offer runs.
 const SWEEP_SHARED: Duration = Duration::from_secs(2);
+/// How often the worker says that it lives. Stores that are shared by several processes hand a worker's runs to others after
+/// some seconds of silence: several signs must fit in.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 /// Shortest time between two sweeps: after one that found a full page, or while a due run finds no free place.
 const SWEEP_ON: Duration = Duration::from_millis(50);
 /// Runs that one sweep offers.
@@ -47,13 +50,35 @@ impl Worker {
         }
     }
 
+    /// Says that this worker lives, in a task of its own: a slow sweep must not make it look dead. It goes on while the worker
+    /// stops, for as long as runs are still held.
+    pub(super) async fn tell_of_life(self: Arc<Self>) {
+        let (stop, kill) = (&self.parts.tasks.stop, &self.parts.tasks.kill);
+        let mut due = tokio::time::Instant::now();
+        while !(kill.is_cancelled() || stop.is_cancelled() && self.busy() == 0) {
+            if tokio::time::Instant::now() >= due {
+                due = tokio::time::Instant::now() + HEARTBEAT_EVERY;
+                if let Err(error) = self.parts.store.heartbeat(&self.id, self.clock.now()).await {
+                    warn!(%error, "cannot tell that this worker lives");
+                }
+            }
+            let next = if stop.is_cancelled() {
+                tokio::time::Instant::now() + SWEEP_ON
+            } else {
+                due
+            };
+            tokio::select! {
+                () = kill.cancelled() => {}
+                () = stop.cancelled(), if !stop.is_cancelled() => {}
+                () = tokio::time::sleep_until(next) => {}
+            }
+        }
+    }
+
     async fn sweep_once(&self) -> usize {
         let now = self.clock.now();
         // Whoever parks a run from here on cannot know whether this sweep still sees its timer, so it wakes the next one.
         self.next_sweep.store(i64::MAX, Ordering::SeqCst);
-        if let Err(error) = self.parts.store.heartbeat(&self.id, now).await {
-            warn!(%error, "cannot tell that this worker lives");
-        }
         if self.parts.bus.is_shared() {
             self.ring_unheard().await;
         }

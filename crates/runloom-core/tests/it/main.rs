@@ -9,6 +9,7 @@
 
 mod cancelling;
 mod handover;
+mod money;
 mod panics;
 mod retrying;
 mod running;

@@ -40,6 +40,8 @@ pub(crate) enum Piece {
     Thinking(&'static str),
     Call(&'static str, Value),
     Usage(u64, u64),
+    /// The same from a provider that keeps to the bound of the output, and remembers.
+    Bill(u64, u64),
     /// Waits.
     Hold(Gate),
     /// Refuses the call before there is a stream.
@@ -64,6 +66,7 @@ pub(crate) struct Scripted {
     requests: Mutex<Vec<ModelRequest>>,
     calls: watch::Sender<usize>,
     dropped: watch::Sender<usize>,
+    billed: Mutex<Tokens>,
 }
 
 impl Scripted {
@@ -73,6 +76,7 @@ impl Scripted {
             requests: Mutex::default(),
             calls: watch::Sender::new(0),
             dropped: watch::Sender::new(0),
+            billed: Mutex::default(),
         }
     }
 
@@ -89,6 +93,25 @@ impl Scripted {
     /// The requests so far.
     pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().unwrap().clone()
+    }
+
+    /// What was billed, at these prices for a token.
+    pub(crate) fn billed_micro(&self, input: u64, output: u64) -> u64 {
+        let billed = self.billed.lock().unwrap();
+        billed.input_tokens * input + billed.output_tokens * output
+    }
+
+    /// Keeps to the bound, and remembers what is billed.
+    fn bill(&self, piece: &mut Piece, most: Option<u64>) {
+        if let Piece::Bill(input_tokens, output) = *piece {
+            let output_tokens = output.min(most.unwrap_or(u64::MAX));
+            *piece = Piece::Usage(input_tokens, output_tokens);
+            self.billed.lock().unwrap().add(&Tokens {
+                input_tokens,
+                output_tokens,
+                ..Tokens::default()
+            });
+        }
     }
 
     /// Waits until it was called so often.
@@ -120,9 +143,11 @@ impl Model for Scripted {
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let most = request.max_output_tokens;
         self.requests.lock().unwrap().push(request);
         let script = self.scripts.lock().unwrap().pop_front();
-        let pieces = script.unwrap_or_else(|| vec![Piece::Text("ok")]);
+        let mut pieces = script.unwrap_or_else(|| vec![Piece::Text("ok")]);
+        pieces.iter_mut().for_each(|piece| self.bill(piece, most));
         self.calls.send_modify(|calls| *calls += 1);
         if let Some(Piece::Refuse(error)) = pieces.first() {
             return Err(error.clone());
@@ -173,6 +198,8 @@ fn item_of(piece: Option<Piece>, has_calls: bool, number: usize) -> Result<Model
         }),
         Some(Piece::Break(error)) => return Err(error),
         Some(Piece::Panic) => panic!("the script says so"),
-        Some(Piece::Hold(_) | Piece::Refuse(_)) => panic!("not a piece of a stream"),
+        Some(Piece::Hold(_) | Piece::Refuse(_) | Piece::Bill(..)) => {
+            panic!("not a piece of a stream")
+        }
     })
 }

@@ -14,6 +14,7 @@ use runloom_core::planner::Planner;
 use runloom_core::ports::bus::NoBus;
 use runloom_core::ports::store::{Millis, RunFilter, Store, WorkspaceNo, WorkspaceRow};
 use runloom_core::ports::tools::{NoTools, ToolHost};
+use runloom_core::purses::Purses;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, Caller, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
@@ -57,6 +58,23 @@ pub(crate) struct World {
     pub(crate) caller: Caller,
     settings: WorkerSettings,
     tools: Arc<dyn ToolHost>,
+    money: Money,
+}
+
+/// Who pays, and how much.
+#[derive(Clone)]
+struct Money {
+    purses: Arc<Purses>,
+    has_price: bool,
+}
+
+impl Default for Money {
+    fn default() -> Self {
+        Self {
+            purses: Arc::default(),
+            has_price: true,
+        }
+    }
 }
 
 pub(crate) fn settings() -> WorkerSettings {
@@ -84,6 +102,28 @@ impl World {
     }
 
     pub(crate) async fn with_tools(settings: WorkerSettings, tools: Arc<dyn ToolHost>) -> Self {
+        Self::with_all(settings, tools, Money::default()).await
+    }
+
+    /// With monthly budgets.
+    pub(crate) async fn with_purses(settings: WorkerSettings, purses: Purses) -> Self {
+        let money = Money {
+            purses: Arc::new(purses),
+            has_price: true,
+        };
+        Self::with_all(settings, Arc::new(NoTools), money).await
+    }
+
+    /// With monthly budgets and a model that has no price.
+    pub(crate) async fn without_price(purses: Purses) -> Self {
+        let money = Money {
+            purses: Arc::new(purses),
+            has_price: false,
+        };
+        Self::with_all(settings(), Arc::new(NoTools), money).await
+    }
+
+    async fn with_all(settings: WorkerSettings, tools: Arc<dyn ToolHost>, money: Money) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let url = format!("sqlite:{}", dir.path().join("runs.db").display());
         let store = runloom_store::open(&url, runloom_store::OpenOptions::default()).await;
@@ -101,14 +141,15 @@ impl World {
             agent_ids: Arc::from([]),
             runs_per_minute: None,
         };
-        Self::on(dir, (store, tools), caller, settings)
+        Self::on(dir, (store, tools), caller, settings, money)
     }
 
     /// Another server on the same store, with its own queue, hub, worker and model.
     pub(crate) fn peer(&self) -> Self {
         let ports = (Arc::clone(&self.store), Arc::clone(&self.tools));
         let (dir, caller) = (Arc::clone(&self.dir), self.caller.clone());
-        Self::on(dir, ports, caller, self.settings.clone())
+        let money = self.money.clone();
+        Self::on(dir, ports, caller, self.settings.clone(), money)
     }
 
     fn on(
@@ -116,6 +157,7 @@ impl World {
         (store, tools): (Arc<dyn Store>, Arc<dyn ToolHost>),
         caller: Caller,
         settings: WorkerSettings,
+        money: Money,
     ) -> Self {
         let model = Arc::new(Scripted::new());
         let parts = WorkerParts {
@@ -123,9 +165,10 @@ impl World {
             queue: Arc::new(EmbeddedQueue::new()),
             hub: Arc::new(Hub::default()),
             planner: Arc::new(Planner {
-                catalog: Arc::new(catalog(&model).into()),
+                catalog: Arc::new(catalog(&model, money.has_price).into()),
                 schemas: Arc::new(SchemaCache::new()),
                 max_tool_turns: 32,
+                purses: Arc::clone(&money.purses),
                 vault: Vault::new(&[7; 32]),
             }),
             tools: Arc::clone(&tools),
@@ -145,6 +188,7 @@ impl World {
             caller,
             settings,
             tools,
+            money,
         }
     }
 
@@ -321,7 +365,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
     )
 }
 
-fn catalog(model: &Arc<Scripted>) -> Catalog {
+fn catalog(model: &Arc<Scripted>, has_price: bool) -> Catalog {
     let model = CatalogModel {
         id: CatalogModel::platform_id("scripted"),
         label: "Scripted".to_owned(),
@@ -330,7 +374,7 @@ fn catalog(model: &Arc<Scripted>) -> Catalog {
         vendor_model_id: "scripted".to_owned(),
         source: Source::PlatformOffering,
         context_window: None,
-        pricing: Some(Pricing {
+        pricing: has_price.then_some(Pricing {
             input_per_1m_usd: 1.0,
             output_per_1m_usd: 2.0,
             cache_read_per_1m_usd: None,
@@ -345,7 +389,7 @@ fn catalog(model: &Arc<Scripted>) -> Catalog {
     }
 }
 
-fn spec() -> AgentSpec {
+pub(crate) fn spec() -> AgentSpec {
     let tools: Value = json!([
         {"kind": "local", "name": "send"},
         {"kind": "local", "name": "look", "readOnly": true},
@@ -357,7 +401,7 @@ fn spec() -> AgentSpec {
     }
 }
 
-fn user(text: &str) -> PromptMessage {
+pub(crate) fn user(text: &str) -> PromptMessage {
     PromptMessage {
         role: Role::User,
         content: text.to_owned(),

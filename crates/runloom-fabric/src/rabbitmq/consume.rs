@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::line::{Line, LineError, Place};
+use super::line::{Line, LineError, Place, in_time};
 use super::{Shared, message};
 use crate::backoff::Backoff;
 
@@ -36,16 +36,21 @@ impl Consumer {
         let mut backoff = Backoff::default();
         let mut told = false;
         while !stop.is_cancelled() {
-            let ended = match stop.run_until_cancelled(self.connect()).await {
+            let ended = match stop.run_until_cancelled(in_time(self.connect())).await {
                 None => return,
                 Some(Err(error)) => Err(error),
                 Some(Ok((line, mut deliveries))) => {
                     info!("jobs come from RabbitMQ");
                     told = false;
                     backoff.reset();
-                    let ended = self.consume(&mut deliveries, &stop).await;
+                    let ended = tokio::select! {
+                        ended = self.consume(&mut deliveries, &stop) => ended,
+                        error = line.broken() => Err(error),
+                    };
                     drop(deliveries);
-                    line.close().await;
+                    if ended.is_ok() {
+                        line.close().await;
+                    }
                     ended
                 }
             };

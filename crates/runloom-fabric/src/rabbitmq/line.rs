@@ -1,12 +1,14 @@
 //! A connection to the broker, with everything declared that we need there.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::uri::AMQPUri;
-use lapin::{Channel, Connection, ConnectionProperties, ErrorKind, ExchangeKind};
+use lapin::{Channel, Connection, ConnectionProperties, ErrorKind, Event, ExchangeKind};
 
 use super::RabbitOptions;
 
@@ -42,38 +44,59 @@ pub(super) enum LineError {
     Cancelled,
     #[error("the queue is gone")]
     Unroutable,
+    #[error("the connection is closed")]
+    Closed,
 }
 
-/// An open connection with one channel. Dropping it closes both.
+/// An open connection with one channel. Dropping it closes both, without waiting for the broker.
 pub(super) struct Line {
     pub(super) connection: Connection,
     pub(super) channel: Channel,
 }
 
 impl Line {
-    /// Connects and declares the queue, in bounded time.
+    /// Connects and declares the queue.
     pub(super) async fn open(place: &Place, purpose: &str) -> Result<Self, LineError> {
-        let opening = async {
-            let properties = ConnectionProperties::default()
-                .with_connection_name(LongString::from(format!("runloom {purpose}")));
-            let connection = Connection::connect_uri(place.uri.clone(), properties).await?;
-            let channel = connection.create_channel().await?;
-            declare(&channel, &place.options).await?;
-            Ok(Self {
-                connection,
-                channel,
-            })
-        };
-        tokio::time::timeout(OPEN_AT_MOST, opening)
-            .await
-            .unwrap_or(Err(LineError::Silent))
+        let properties = ConnectionProperties::default()
+            .with_connection_name(LongString::from(format!("runloom {purpose}")));
+        let connection = Connection::connect_uri(place.uri.clone(), properties).await?;
+        let channel = connection.create_channel().await?;
+        declare(&channel, &place.options).await?;
+        Ok(Self {
+            connection,
+            channel,
+        })
     }
 
-    /// Says goodbye, so that the broker gives back at once what was not acknowledged.
+    /// Waits until the connection breaks. Everything else on a line must be raced with this: an acknowledgement that is on its
+    /// way when the connection breaks is never answered.
+    pub(super) async fn broken(&self) -> LineError {
+        let mut events = pin!(self.connection.events_listener());
+        // It may have broken before anybody listened.
+        while self.connection.status().connected() {
+            match events.next().await {
+                Some(Event::Error(error)) => return error.into(),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        LineError::Closed
+    }
+
+    /// Says goodbye and waits for the broker's word, which has given back then what was not acknowledged.
     pub(super) async fn close(self) {
         let closing = self.connection.close(200, "bye".into());
         let _ = tokio::time::timeout(CLOSE_AT_MOST, closing).await;
     }
+}
+
+/// Bounds the opening of a line and what is asked on it first.
+pub(super) async fn in_time<T>(
+    opening: impl Future<Output = Result<T, LineError>>,
+) -> Result<T, LineError> {
+    tokio::time::timeout(OPEN_AT_MOST, opening)
+        .await
+        .unwrap_or(Err(LineError::Silent))
 }
 
 /// Declares the queue and where its dead letters go. The broker does nothing when all of it is there already.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
-use lapin::{BasicProperties, Confirmation, Event, PublisherConfirm};
+use lapin::{BasicProperties, Confirmation, PublisherConfirm};
 use runloom_core::ports::queue::{Job, Queue as _};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use super::line::{Line, LineError, Place};
+use super::line::{Line, LineError, Place, in_time};
 use super::{Role, Shared, message};
 use crate::backoff::Backoff;
 
@@ -32,6 +32,8 @@ pub(super) struct Publisher {
     outbox: mpsc::Receiver<Job>,
     /// What a broken connection may not have carried over. At most [`UNCONFIRMED`] jobs and one.
     again: VecDeque<Job>,
+    /// What is being given to the connection.
+    sending: Option<Job>,
 }
 
 impl Publisher {
@@ -41,6 +43,7 @@ impl Publisher {
             shared,
             outbox,
             again: VecDeque::new(),
+            sending: None,
         }
     }
 
@@ -48,7 +51,7 @@ impl Publisher {
         let mut backoff = Backoff::default();
         let mut told = false;
         while !self.outbox.is_closed() {
-            let ended = match self.connect().await {
+            let ended = match in_time(self.connect()).await {
                 Ok(line) => {
                     info!("jobs go through RabbitMQ");
                     told = false;
@@ -56,7 +59,9 @@ impl Publisher {
                     self.shared.set_online(true);
                     let ended = self.publish(&line).await;
                     self.shared.set_online(false);
-                    line.close().await;
+                    if ended.is_ok() {
+                        line.close().await;
+                    }
                     ended
                 }
                 Err(error) => Err(error),
@@ -82,12 +87,14 @@ impl Publisher {
     /// Publishes until the connection breaks, or the queue is dropped.
     async fn publish(&mut self, line: &Line) -> Result<(), LineError> {
         let mut under_way = FuturesUnordered::new();
-        let outcome = self.publish_on(line, &mut under_way).await;
-        if outcome.is_err() {
-            // Nobody knows whether the broker has these; a doubled job does no harm.
-            self.again
-                .extend(under_way.iter().map(|sent: &Sent| sent.job));
-        }
+        let outcome = tokio::select! {
+            outcome = self.publish_on(line, &mut under_way) => outcome,
+            error = line.broken() => Err(error),
+        };
+        // Nobody knows whether the broker has these; a doubled job does no harm.
+        self.again
+            .extend(under_way.iter().map(|sent: &Sent| sent.job));
+        self.again.extend(self.sending.take());
         outcome
     }
 
@@ -96,16 +103,10 @@ impl Publisher {
         line: &Line,
         under_way: &mut FuturesUnordered<Sent>,
     ) -> Result<(), LineError> {
-        let mut events = Box::pin(line.connection.events_listener());
         loop {
             let room = under_way.len() < UNCONFIRMED;
             tokio::select! {
                 biased;
-                Some(event) = events.next() => {
-                    if let Event::Error(error) = event {
-                        return Err(error.into());
-                    }
-                }
                 Some((job, confirmation)) = under_way.next(), if !under_way.is_empty() => {
                     self.confirmed(job, confirmation)?;
                 }
@@ -114,13 +115,9 @@ impl Publisher {
                         finish(under_way).await;
                         return Ok(());
                     };
-                    match self.send(line, job).await {
-                        Ok(sent) => under_way.push(sent),
-                        Err(error) => {
-                            self.again.push_back(job);
-                            return Err(error.into());
-                        }
-                    }
+                    self.sending = Some(job);
+                    under_way.push(self.send(line, job).await?);
+                    self.sending = None;
                 }
             }
         }

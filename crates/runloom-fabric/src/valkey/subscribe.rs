@@ -52,15 +52,18 @@ async fn subscribe(line: &Line) -> RedisResult<PubSub> {
 /// Listens until the connection breaks.
 async fn listen(line: &Line, incoming: &Pending, subscription: PubSub) -> RedisError {
     let (mut sink, mut messages) = subscription.split();
+    let mut puzzled = false;
     loop {
         match tokio::time::timeout(SILENCE, messages.next()).await {
             Ok(Some(message)) => {
                 match Announcement::decode(message.get_payload_bytes(), &line.process) {
                     Ok(Some(announcement)) => incoming.add_all(announcement),
                     Ok(None) => {}
-                    Err(error) => {
+                    Err(error) if !puzzled => {
                         warn!(%error, channel = line.channel, "something else talks on our channel");
+                        puzzled = true;
                     }
+                    Err(_) => {}
                 }
             }
             Ok(None) => return (ErrorKind::Io, "the connection was closed").into(),

@@ -1,4 +1,4 @@
-//! The queue's contract, checked for every queue there is.
+//! The queue's contract, checked for every queue that needs no service. The others have their own target, `services`.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,6 +7,7 @@
     reason = "a test says by failing what it expected"
 )]
 
+mod announcing;
 mod queue;
 
 mod embedded {
@@ -15,9 +16,9 @@ mod embedded {
     use runloom_core::ports::queue::Queue;
     use runloom_fabric::EmbeddedQueue;
 
-    fn make() -> Arc<dyn Queue> {
-        Arc::new(EmbeddedQueue::new())
+    async fn with<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
+        test(Arc::new(EmbeddedQueue::new())).await;
     }
 
-    crate::queue::contract!(make);
+    crate::queue::contract!(with);
 }

@@ -8,16 +8,16 @@ use runloom_core::ports::queue::{Job, Queue};
 use runloom_core::ports::store::{RunNo, WorkspaceNo};
 use tokio::task::JoinSet;
 
-/// Writes one test for each behaviour, against the queue that `$make` makes.
+/// Writes one test for each behaviour, run by `$with`, which hands it a queue.
 macro_rules! contract {
-    ($make:ident: $($behaviour:ident),* $(,)?) => {$(
+    ($with:ident: $($behaviour:ident),* $(,)?) => {$(
         #[tokio::test]
         async fn $behaviour() {
-            $crate::queue::$behaviour($make()).await;
+            $with($crate::queue::$behaviour).await;
         }
     )*};
-    ($make:ident) => {
-        $crate::queue::contract!($make:
+    ($with:ident) => {
+        $crate::queue::contract!($with:
             jobs_of_a_workspace_come_in_order,
             workspaces_take_turns,
             a_workspace_that_joins_late_does_not_wait_for_the_others_backlog,
@@ -32,7 +32,7 @@ macro_rules! contract {
 }
 pub(crate) use contract;
 
-fn job(workspace: i64, run: i64) -> Job {
+pub(crate) fn job(workspace: i64, run: i64) -> Job {
     Job {
         run: RunNo(run),
         workspace: Some(WorkspaceNo(workspace)),
@@ -40,10 +40,17 @@ fn job(workspace: i64, run: i64) -> Job {
 }
 
 /// A hang is a failure, not a wait: the bound is far above what any of this takes.
-async fn pull(queue: &dyn Queue) -> Job {
-    tokio::time::timeout(Duration::from_secs(20), queue.pull())
+pub(crate) async fn pull_only(queue: &dyn Queue) -> Job {
+    tokio::time::timeout(Duration::from_secs(60), queue.pull())
         .await
         .expect("a job comes")
+}
+
+/// Pulls as a worker does, who says when the job was tried.
+pub(crate) async fn pull(queue: &dyn Queue) -> Job {
+    let job = pull_only(queue).await;
+    queue.done(job);
+    job
 }
 
 async fn pull_runs(queue: &dyn Queue, count: usize) -> Vec<i64> {

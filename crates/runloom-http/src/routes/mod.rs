@@ -6,6 +6,7 @@ mod health;
 mod models;
 mod runs;
 mod sessions;
+mod usage;
 
 use crate::router::Route;
 
@@ -16,6 +17,7 @@ pub(crate) fn all() -> Vec<Route> {
         runs::routes(),
         sessions::routes(),
         models::routes(),
+        usage::routes(),
         agents::routes(),
         admin::routes(),
         health::routes(),

@@ -48,13 +48,18 @@ pub(super) fn routes() -> Vec<Route> {
 async fn create_run(
     State(app): State<App>,
     Signed(caller): Signed,
+    query: QueryPairs,
     body: Checked<CreateRun>,
-) -> Answer<(StatusCode, Json<RunAccepted>)> {
+) -> Answer<Response> {
     let service = &app.service;
-    let accepted = service
+    if query.switch("dryRun")? {
+        let told = service.dry_run(&caller, body.request).await?;
+        return Ok(Json(told).into_response());
+    }
+    let accepted: RunAccepted = service
         .create_run(&caller, body.request, body.idempotency)
         .await?;
-    Ok((StatusCode::ACCEPTED, Json(accepted)))
+    Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
 }
 
 async fn get_run(

@@ -23,7 +23,7 @@ pub(crate) struct TestApp {
     pub(crate) service: Arc<Service>,
     pub(crate) key: String,
     pub(crate) shutdown: CancellationToken,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// What came back.
@@ -78,8 +78,13 @@ impl TestApp {
             service,
             key: key.unwrap().key,
             shutdown,
-            _directory: directory,
+            directory: directory,
         }
+    }
+
+    /// Where the store's files are.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.directory.path()
     }
 
     /// Sends a request as it is.

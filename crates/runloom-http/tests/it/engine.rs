@@ -38,6 +38,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
         schemas: Arc::new(SchemaCache::new()),
         vault: runloom_core::vault::Vault::new(b"0123456789abcdef0123456789abcdef"),
         max_tool_turns: 32,
+        purses: Arc::default(),
     };
     let planner = Arc::new(planner);
     let registry = RegistryService::new(

@@ -5,6 +5,7 @@ mod document;
 mod model;
 mod run;
 mod session;
+mod usage;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ pub use session::{
     SessionEvent, SessionEventKind, SessionEvents, SessionList, SessionListItem, SessionSnapshot,
     SessionStatus,
 };
+pub use usage::{AppliedBudget, DryRun, UsageGroupBy, UsageLine, UsageReport, UsageSums};
 
 /// A run has been accepted and is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,6 +30,8 @@ pub use definitions::{
 use fields::Fields;
 use issues::{Issues, Path};
 
+pub use tool_result::is_attachment_type;
+
 /// Checks the body of `POST /agent-runs`.
 ///
 /// # Errors

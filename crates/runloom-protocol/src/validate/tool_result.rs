@@ -122,8 +122,9 @@ fn mime_type<'v>(fields: &Fields<'v, '_>, issues: &mut Issues) -> Option<&'v str
     Some(text)
 }
 
-/// Parameters such as `; charset=utf-8` do not matter.
-fn is_attachment_type(text: &str) -> bool {
+/// Whether files of this media type are accepted. Parameters such as `; charset=utf-8` do not matter.
+#[must_use]
+pub fn is_attachment_type(text: &str) -> bool {
     let essence = text.split(';').next().unwrap_or_default().trim();
     let essence = essence.to_ascii_lowercase();
     match essence.split_once('/') {

@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, params};
 use super::columns::Json;
 use super::leases::Holding;
 use super::writer::Tx;
-use super::{int, mail};
+use super::{int, ledger, mail};
 
 /// Why a batch is not written, without the store having failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,9 @@ pub(super) fn write(
         )?;
     }
     update_calls(tx, run, batch)?;
+    if let Some(usage) = &batch.usage {
+        ledger::record(tx, run, usage, batch.at)?;
+    }
     let mut next_in_session = None;
     match &batch.next {
         Next::Keep => {
@@ -110,7 +113,7 @@ pub(super) fn append(
 }
 
 /// What is known of the lease, when it is still good.
-fn holding(tx: &mut Tx<'_>, lease: Lease) -> rusqlite::Result<Option<Holding>> {
+pub(super) fn holding(tx: &mut Tx<'_>, lease: Lease) -> rusqlite::Result<Option<Holding>> {
     if tx.held.get(lease.run).is_none() {
         let stored = tx
             .connection
@@ -211,6 +214,7 @@ fn finish(
         ],
     )?;
     tx.held.remove(run);
+    ledger::settle(tx, run, None)?;
     tx.execute("DELETE FROM mail WHERE run = ?1", [run.0])?;
     tx.execute("DELETE FROM calls WHERE run = ?1", [run.0])?;
     let session: Option<i64> = tx

@@ -48,6 +48,10 @@ impl Held {
     }
 }
 
+/// Silence after which a worker counts as dead, unless the options say otherwise. It lives in this process, so only a panic or
+/// a bug silences it.
+pub(super) const SILENCE_MS: i64 = 60_000;
+
 /// When each worker was last heard of. In memory only: workers live in this process, and their leases die with it.
 #[derive(Debug)]
 pub(super) struct Workers {

@@ -1,7 +1,8 @@
 //! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
 //!
-//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy` and `registry` implement one trait of the port
-//! each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the file.
+//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry` and `ledger` implement one trait of
+//! the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
+//! file.
 
 mod claim;
 mod columns;
@@ -10,6 +11,7 @@ mod create;
 mod error;
 mod filter;
 mod leases;
+mod ledger;
 mod lock;
 mod log;
 mod mail;
@@ -70,7 +72,9 @@ impl SqliteStore {
         connection
             .execute("UPDATE runs SET worker = NULL WHERE worker IS NOT NULL", [])
             .map_err(|source| failed("taking back the leases of former processes", source))?;
-        let workers = Arc::new(Workers::new(options.worker_silence_ms));
+        let workers = Arc::new(Workers::new(
+            options.worker_silence_ms.unwrap_or(leases::SILENCE_MS),
+        ));
         let writer =
             Writer::start(connection, Arc::clone(&workers)).map_err(|source| OpenError::File {
                 doing: "starting the writer thread for",

@@ -11,6 +11,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0002_documents",
         include_str!("migrations/0002_documents.sql"),
     ),
+    ("0003_ledger", include_str!("migrations/0003_ledger.sql")),
 ];
 
 /// The version this program reads and writes.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use runloom_core::ports::store::{
     Batch, Chunk, Claim, ClaimOutcome, CommitError, Committed, Created, Ending, Idempotency, Lease,
@@ -21,13 +22,23 @@ pub(crate) const WORKER: &str = "worker-1";
 pub(crate) const NOW: Millis = Millis(1_000_000);
 
 pub(crate) struct Fixture {
-    // Declared first, so dropped first: the store must be closed before its folder goes.
+    // Declared first, so dropped first: the store must be closed before its place goes.
     store: Option<Arc<dyn Store>>,
     url: String,
-    _folder: TempDir,
+    place: Box<dyn Place>,
     pub(crate) acme: WorkspaceNo,
     pub(crate) rival: WorkspaceNo,
 }
+
+/// Where a store lies; it goes with the fixture.
+#[async_trait]
+pub(crate) trait Place: Send + Sync {
+    /// Every worker has been silent for too long now. Needed where the database has a clock of its own for that.
+    async fn silence_workers(&self) {}
+}
+
+#[async_trait]
+impl Place for TempDir {}
 
 impl Fixture {
     pub(crate) async fn sqlite() -> Self {
@@ -36,8 +47,8 @@ impl Fixture {
         Self::at(url, folder).await
     }
 
-    /// A store at this place; the folder goes with it.
-    pub(crate) async fn at(url: String, folder: TempDir) -> Self {
+    /// A store at this place; the place goes with it.
+    pub(crate) async fn at(url: String, place: impl Place + 'static) -> Self {
         let store = runloom_store::open(&url, OpenOptions::default())
             .await
             .unwrap();
@@ -46,7 +57,7 @@ impl Fixture {
         Self {
             store: Some(store),
             url,
-            _folder: folder,
+            place: Box::new(place),
             acme,
             rival,
         }
@@ -56,11 +67,18 @@ impl Fixture {
         Arc::clone(self.store.as_ref().unwrap())
     }
 
-    /// Ends the store and opens it again, as a new process would.
+    /// Ends the store and opens it again, as a new process would after the old one has been dead for a while.
     pub(crate) async fn reopen(&mut self) {
         self.store = None;
+        self.place.silence_workers().await;
         let opened = runloom_store::open(&self.url, OpenOptions::default()).await;
         self.store = Some(opened.unwrap());
+    }
+
+    /// An hour after everything, with no sign of life of any worker since.
+    pub(crate) async fn after_long_silence(&self) -> Millis {
+        self.place.silence_workers().await;
+        Millis(NOW.0 + 3_600_000)
     }
 
     pub(crate) fn new_run(&self, name: &str) -> NewRun {
@@ -252,6 +270,7 @@ pub(crate) fn batch(first_seq: u64, last_seq: u64, next: Next) -> Batch {
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,
+        usage: None,
         next,
     }
 }

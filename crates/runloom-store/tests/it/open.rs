@@ -1,7 +1,10 @@
 //! Opening, migrating and checking a SQLite file.
 
+use runloom_core::ports::store::{CommitError, Next};
 use runloom_store::{Migrations, OpenError, OpenOptions, check, migrate, open};
 use tempfile::TempDir;
+
+use crate::fixture::{Fixture, batch};
 
 fn place() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -33,6 +36,16 @@ async fn a_second_opening_is_refused_while_the_first_lives() {
     assert!(error.to_string().contains("runs.db.lock"), "{error}");
     drop(first);
     open(&url, OpenOptions::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_process_voids_the_leases_of_the_old_one_at_once() {
+    let (folder, url) = place();
+    let mut fixture = Fixture::at(url, folder).await;
+    let lease = fixture.started("a").await;
+    fixture.reopen().await;
+    let stale = fixture.try_commit(lease, batch(2, 2, Next::Keep)).await;
+    assert!(matches!(stale, Err(CommitError::Fenced)), "{stale:?}");
 }
 
 #[tokio::test]
@@ -108,7 +121,7 @@ fn damage(url: &str) {
 #[tokio::test]
 async fn urls_that_name_no_store_say_what_would_be_right() {
     for (url, hint) in [
-        ("postgres://localhost/runs", "not built yet"),
+        ("postgres://localhost/runs?sslmode=maybe", "verify-full"),
         ("mysql://localhost/runs", "sqlite:"),
         ("runs.db", "sqlite:"),
         ("sqlite:", "sqlite:PATH"),

@@ -232,7 +232,7 @@ async fn a_server_that_is_down_slow_or_talks_garbage_becomes_a_stub_that_says_wh
     let silent = Peer::start(|_| async { typed("text/event-stream", hanging(": hi\n\n")) }).await;
     let endless =
         Peer::start(|_| async { typed("application/json", "x".repeat(20_000_000)) }).await;
-    let bed = Bed::impatient();
+    // Patience is short only where nothing would ever come: elsewhere a busy machine must not change the answer.
     let table = [
         ("dead", dead, "cannot connect"),
         ("slow", slow.url.clone(), "within"),
@@ -244,15 +244,16 @@ async fn a_server_that_is_down_slow_or_talks_garbage_becomes_a_stub_that_says_wh
         ("silent", silent.url.clone(), "within"),
         ("endless", endless.url.clone(), "larger than"),
     ];
-    let refs: Vec<Value> = table
-        .iter()
-        .map(|(name, url, _)| json!({"kind": "mcp", "name": name, "url": url}))
-        .collect();
-    let (context, tools) = bed.resolve(&json!(refs)).await;
-    assert_eq!(tools.len(), table.len());
-    for (tool, (name, _, why)) in tools.iter().zip(&table) {
-        assert_eq!(tool.name, format!("{name}_unavailable"));
-        let outcome = bed.call(&context, tool, json!({})).await;
+    for (name, url, why) in table {
+        let bed = match why {
+            "within" => Bed::impatient(),
+            _ => Bed::new(),
+        };
+        let refs = json!([{"kind": "mcp", "name": name, "url": url}]);
+        let (context, tools) = bed.resolve(&refs).await;
+        assert_eq!(tools.len(), 1, "{name}");
+        assert_eq!(tools[0].name, format!("{name}_unavailable"));
+        let outcome = bed.call(&context, &tools[0], json!({})).await;
         assert!(outcome.is_error);
         assert!(outcome.content.contains(why), "{name}: {}", outcome.content);
     }
@@ -303,7 +304,13 @@ async fn a_call_whose_answer_breaks_off_is_not_repeated_and_the_next_one_works()
         }
     })
     .await;
-    let bed = Bed::impatient();
+    let bed = Bed::with(
+        open_policy(),
+        ToolLimits {
+            idle_timeout: Duration::from_secs(3),
+            ..ToolLimits::default()
+        },
+    );
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     for turn in 0..4 {
         let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
@@ -346,7 +353,7 @@ async fn progress_keeps_a_call_alive_and_silence_ends_it() {
         let beats = futures_util::stream::unfold(0, move |turn| {
             let (id, token) = (id.clone(), token.clone());
             async move {
-                tokio::time::sleep(Duration::from_millis(150)).await;
+                tokio::time::sleep(Duration::from_millis(400)).await;
                 let message = match turn {
                     0..=5 => json!({"jsonrpc": "2.0", "method": "notifications/progress",
                         "params": {"progressToken": token, "progress": turn}}),
@@ -361,7 +368,7 @@ async fn progress_keeps_a_call_alive_and_silence_ends_it() {
     })
     .await;
     let limits = ToolLimits {
-        idle_timeout: Duration::from_millis(600),
+        idle_timeout: Duration::from_millis(1800),
         ..ToolLimits::default()
     };
     let bed = Bed::with(open_policy(), limits);

@@ -194,8 +194,6 @@ impl Bed {
     pub(crate) fn impatient() -> Self {
         let limits = ToolLimits {
             resolve_timeout: Duration::from_millis(400),
-            idle_timeout: Duration::from_millis(400),
-            call_timeout: Duration::from_millis(900),
             ..ToolLimits::default()
         };
         Self::with(open_policy(), limits)

@@ -84,17 +84,16 @@ impl Lookup for Inside {
     }
 }
 
-/// Says something else each time.
-struct Fickle {
-    answers: Vec<IpAddr>,
+/// Counts how often it is asked; a name under an attacker's hand answers differently each time.
+#[derive(Default)]
+struct Counting {
     asked: AtomicUsize,
 }
 
-impl Lookup for Fickle {
-    fn lookup(&self, _name: &str) -> Found {
-        let turn = self.asked.fetch_add(1, Ordering::SeqCst);
-        let answer = self.answers[turn.min(self.answers.len() - 1)];
-        Box::pin(async move { Ok(vec![answer]) })
+impl Lookup for Counting {
+    fn lookup(&self, name: &str) -> Found {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Inside.lookup(name)
     }
 }
 
@@ -191,20 +190,44 @@ async fn a_local_name_is_refused_when_connecting() {
 async fn a_name_that_changes_its_address_after_the_check_gains_nothing() {
     let peer = Peer::start(|_| async { status(200) }).await;
     let port = peer.url.rsplit(':').next().unwrap();
-    let fickle = Fickle {
-        // The first answer is public but nobody's; the second is where the peer listens.
-        answers: vec!["192.0.2.1".parse().unwrap(), "127.0.0.1".parse().unwrap()],
-        asked: AtomicUsize::new(1),
-    };
-    let outbound = Outbound::with_lookup(OutboundPolicy::default(), Arc::new(fickle)).unwrap();
+    let lookup = Arc::new(Counting::default());
+    let shared: Arc<dyn Lookup> = Arc::clone(&lookup) as Arc<dyn Lookup>;
+    let outbound = Outbound::with_lookup(OutboundPolicy::default(), shared).unwrap();
     let url = format!("http://rebound.example:{port}/");
     assert!(outbound.check(&url).is_ok(), "the name itself is harmless");
+    assert_eq!(
+        lookup.asked.load(Ordering::SeqCst),
+        0,
+        "no answer is taken in advance"
+    );
     let refused = get(&outbound, &url).await;
     assert!(
         matches!(refused, Err(OutboundError::Blocked { .. })),
         "{refused:?}"
     );
+    // One question: the address that was judged is the address that would have been connected to.
+    assert_eq!(lookup.asked.load(Ordering::SeqCst), 1);
     assert!(peer.heard().is_empty());
+}
+
+#[tokio::test]
+async fn only_the_allowed_addresses_of_a_name_are_connected_to() {
+    struct Both;
+    impl Lookup for Both {
+        fn lookup(&self, _name: &str) -> Found {
+            let addresses = ["169.254.169.254", "127.0.0.1"].map(|a| a.parse().unwrap());
+            Box::pin(async move { Ok(addresses.to_vec()) })
+        }
+    }
+    let peer = Peer::start(|_| async { status(200) }).await;
+    let port = peer.url.rsplit(':').next().unwrap();
+    let policy = OutboundPolicy {
+        allow_private_networks: true,
+        ..OutboundPolicy::default()
+    };
+    let outbound = Outbound::with_lookup(policy, Arc::new(Both)).unwrap();
+    let url = format!("http://mixed.example:{port}/");
+    assert_eq!(get(&outbound, &url).await, Ok(200));
 }
 
 #[tokio::test]

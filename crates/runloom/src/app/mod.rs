@@ -4,6 +4,7 @@
 
 mod declare;
 mod models;
+mod purses;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,14 +13,16 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use runloom_core::driver::DriverSettings;
 use runloom_core::hub::Hub;
+use runloom_core::live_catalog::LiveCatalog;
 use runloom_core::planner::Planner;
 use runloom_core::ports::bus::{Bus, NoBus};
 use runloom_core::ports::queue::Queue;
 use runloom_core::ports::store::Store;
-use runloom_core::ports::tools::{NoTools, ToolHost};
+use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
+use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::TenancyService;
 use runloom_core::service::{Service, ServiceParts};
 use runloom_core::tasks::Tasks;
@@ -28,10 +31,13 @@ use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_fabric::EmbeddedQueue;
 use runloom_http::AdminToken;
 use runloom_store::OpenOptions;
+use runloom_tools::outbound::{Outbound, OutboundPolicy};
+use runloom_tools::{Host, ToolLimits};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::models::Models;
 use crate::config::Config;
 
 /// How long open requests may take to end after the runs have been handed over.
@@ -65,7 +71,7 @@ impl App {
             .with_context(|| format!("cannot open the store {url}"))?;
         let tasks = Tasks::default();
         let end_streams = CancellationToken::new();
-        let service = wire(config, master_key, store, &tasks, &end_streams)?;
+        let service = wire(config, master_key, store, &tasks, &end_streams).await?;
         declare::declare(&service, config).await?;
         let end_connections = CancellationToken::new();
         let connections = Tasks::default();
@@ -133,7 +139,7 @@ impl App {
     }
 }
 
-fn wire(
+async fn wire(
     config: &Config,
     master_key: &[u8],
     store: Arc<dyn Store>,
@@ -143,11 +149,26 @@ fn wire(
     let queue: Arc<dyn Queue> = Arc::new(EmbeddedQueue::default());
     let hub = Arc::new(Hub::default());
     let bus: Arc<dyn Bus> = Arc::new(NoBus);
-    let tools: Arc<dyn ToolHost> = Arc::new(NoTools);
+    let tools = tools(config, tasks)?;
+    let vault = vault(config, master_key);
+    let catalog = Arc::new(LiveCatalog::default());
+    let registry = Arc::new(RegistryService::new(
+        Arc::clone(&store),
+        vault.clone(),
+        Arc::clone(&catalog),
+        Arc::new(Models::declared(config)?),
+    ));
+    // Before the worker: it must find the models and the budgets of the runs that it takes up again.
+    registry
+        .refresh_catalog()
+        .await
+        .context("cannot read the stored providers")?;
+    let (auth, tenancy) = doors(config, master_key, &store, &vault).await?;
     let planner = Arc::new(Planner {
-        catalog: Arc::new(models::catalog(config)?),
+        catalog,
         schemas: Arc::new(SchemaCache::new()),
-        vault: Vault::new(master_key),
+        vault,
+        purses: Arc::new(purses::purses(config, &tenancy).await?),
         max_tool_turns: config.runs.max_tool_turns,
     });
     let parts = WorkerParts {
@@ -160,14 +181,6 @@ fn wire(
         tasks: tasks.clone(),
     };
     let worker = Worker::start(parts, worker_settings(config));
-    let keys = Arc::new(KeyRing::new(master_key));
-    let cache = Arc::new(KeyCache::default());
-    let auth = Authenticator::new(
-        Arc::clone(&store) as _,
-        Arc::clone(&keys),
-        Arc::clone(&cache),
-    );
-    let tenancy = TenancyService::new(Arc::clone(&store) as _, keys, cache);
     let rates = RateLimiter::new(RateLimits {
         run_starts_per_minute: config.limits.run_starts_per_minute,
         lifecycle_per_minute: config.limits.lifecycle_per_minute,
@@ -180,11 +193,56 @@ fn wire(
         bus,
         hub,
         planner,
+        registry,
         tools,
         worker: Some(worker),
         end_streams: end_streams.clone(),
     };
     Ok(Arc::new(Service::new(parts, auth, rates, tenancy)))
+}
+
+/// Who may come in, and who says so.
+async fn doors(
+    config: &Config,
+    master_key: &[u8],
+    store: &Arc<dyn Store>,
+    vault: &Vault,
+) -> Result<(Authenticator, TenancyService)> {
+    let first_key = config
+        .server
+        .previous_master_key
+        .as_ref()
+        .map_or(master_key, |key| key.expose().as_bytes());
+    let keys = KeyRing::kept(&**store as _, vault, first_key)
+        .await
+        .context("cannot open what the database keeps: is the master key the right one?")?;
+    let keys = Arc::new(keys);
+    let cache = Arc::new(KeyCache::default());
+    let auth = Authenticator::new(
+        Arc::clone(store) as _,
+        Arc::clone(&keys),
+        Arc::clone(&cache),
+    );
+    let tenancy = TenancyService::new(Arc::clone(store) as _, keys, cache);
+    Ok((auth, tenancy))
+}
+
+fn tools(config: &Config, tasks: &Tasks) -> Result<Arc<dyn ToolHost>> {
+    let policy = OutboundPolicy {
+        allow_private_networks: config.outbound.allow_private_networks,
+        allow_hosts: config.outbound.allow_hosts.clone(),
+        ..OutboundPolicy::default()
+    };
+    let outbound = Outbound::new(policy).context("[outbound] cannot be used")?;
+    Ok(Arc::new(Host::new(outbound, tasks, ToolLimits::default())))
+}
+
+fn vault(config: &Config, master_key: &[u8]) -> Vault {
+    let vault = Vault::new(master_key);
+    match &config.server.previous_master_key {
+        Some(previous) => vault.with_previous(previous.expose().as_bytes()),
+        None => vault,
+    }
 }
 
 fn worker_settings(config: &Config) -> WorkerSettings {

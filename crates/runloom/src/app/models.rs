@@ -1,25 +1,134 @@
-//! The catalog, from the configuration: each model opened once and shared by all runs.
+//! The catalog, from the configuration and the stored providers: each model opened once and shared by all runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use runloom_core::catalog::{Catalog, CatalogModel, Pricing, Source, WorkspaceModels};
+use runloom_core::error::Error;
+use runloom_core::ports::catalog::{CatalogBuilder, StoredProvider};
 use runloom_models::{ModelSettings, ProviderSettings, Secret, Timeouts};
 
-use crate::config::{Config, ModelConfig, ProviderConfig};
+use runloom_protocol::definition::ModelDefinition;
+
+use crate::config::{Config, ModelConfig, PricingConfig, ProviderConfig, ProviderKind};
 
 /// Name of the offering that needs no key.
 const DEMO: &str = "demo";
 
-/// Opens every model that the configuration names.
-pub(super) fn catalog(config: &Config) -> Result<Catalog> {
-    let timeouts = Timeouts {
-        first_byte_ms: config.runs.provider_first_byte_ms,
-        idle_ms: config.runs.provider_idle_ms,
-        total_ms: config.runs.provider_timeout_ms,
-        ..Timeouts::default()
+/// Opens the models of the configuration, and those of stored providers beside them.
+pub(super) struct Models {
+    declared: Catalog,
+    /// Workspace and id of the providers that the configuration declares.
+    ids: HashSet<(String, String)>,
+    timeouts: Timeouts,
+}
+
+impl Models {
+    /// Opens every model that the configuration names.
+    pub(super) fn declared(config: &Config) -> Result<Self> {
+        let timeouts = Timeouts {
+            first_byte_ms: config.runs.provider_first_byte_ms,
+            idle_ms: config.runs.provider_idle_ms,
+            total_ms: config.runs.provider_timeout_ms,
+            ..Timeouts::default()
+        };
+        let ids = config.workspaces.iter().flat_map(|workspace| {
+            let slug = &workspace.slug;
+            workspace
+                .providers
+                .iter()
+                .map(move |provider| (slug.clone(), provider.id.clone()))
+        });
+        Ok(Self {
+            declared: catalog(config, timeouts)?,
+            ids: ids.collect(),
+            timeouts,
+        })
+    }
+
+    fn is_declared(&self, provider: &StoredProvider) -> bool {
+        let id = (provider.workspace.clone(), provider.id.clone());
+        self.ids.contains(&id)
+    }
+
+    fn open(&self, provider: &StoredProvider) -> Result<Vec<Arc<CatalogModel>>> {
+        let config = config_of(provider)?;
+        models_of(&config, self.timeouts, Source::WorkspaceProvider)
+    }
+}
+
+impl CatalogBuilder for Models {
+    fn check(&self, provider: &StoredProvider) -> runloom_core::error::Result<()> {
+        if self.is_declared(provider) {
+            let message = format!(
+                "The provider `{}` is declared by the server's configuration file; change it there.",
+                provider.id
+            );
+            return Err(Error::Conflict { message });
+        }
+        self.open(provider)
+            .map(drop)
+            .map_err(|error| Error::invalid("", format!("{error:#}")))
+    }
+
+    fn build(&self, stored: &[StoredProvider]) -> Catalog {
+        let mut catalog = self.declared.clone();
+        for provider in stored.iter().filter(|stored| !self.is_declared(stored)) {
+            match self.open(provider) {
+                Ok(models) => catalog
+                    .workspaces
+                    .entry(provider.workspace.clone())
+                    .or_default()
+                    .models
+                    .extend(models),
+                Err(error) => tracing::warn!(
+                    workspace = provider.workspace,
+                    provider = provider.id,
+                    error = format!("{error:#}"),
+                    "a stored provider cannot be opened"
+                ),
+            }
+        }
+        catalog
+    }
+}
+
+/// A stored provider as the configuration would write it.
+fn config_of(provider: &StoredProvider) -> Result<ProviderConfig> {
+    let definition = &provider.definition;
+    let word = definition.kind.as_str();
+    let kind = ProviderKind::ALL.iter().find(|(known, _)| *known == word);
+    let (_, kind) = kind.with_context(|| format!("no adapter speaks {word}"))?;
+    let model = |model: &ModelDefinition| ModelConfig {
+        id: model.id.clone(),
+        label: model.label.clone(),
+        context_window: model.context_window,
+        max_output_tokens: model.max_output_tokens,
+        reasoning: model.reasoning,
+        pricing: model.pricing.map(|price| PricingConfig {
+            input: price.input,
+            output: price.output,
+            cache_read: price.cache_read,
+        }),
     };
+    Ok(ProviderConfig {
+        id: provider.id.clone(),
+        kind: *kind,
+        base_url: definition.base_url.clone(),
+        api_key_env: None,
+        api_key: definition
+            .api_key
+            .as_ref()
+            .map(|key| crate::config::Secret::new(key.as_str())),
+        headers: definition.headers.clone(),
+        proxy: definition.proxy.clone(),
+        models: definition.models.iter().map(model).collect(),
+        extra: definition.options.clone(),
+    })
+}
+
+fn catalog(config: &Config, timeouts: Timeouts) -> Result<Catalog> {
     let mut platform = Vec::new();
     if config.platform.demo == Some(true) {
         platform.push(demo(timeouts)?);

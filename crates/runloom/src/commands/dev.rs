@@ -76,6 +76,7 @@ fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentia
         usage: KeyUsage::DeveloperApi,
         agent_ids: Vec::new(),
         runs_per_minute: None,
+        monthly_budget_usd: None,
     };
     match config
         .workspaces
@@ -87,10 +88,14 @@ fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentia
             slug: credentials.workspace.clone(),
             name: "Demo".to_owned(),
             default_model: None,
+            monthly_budget_usd: None,
             api_keys: vec![key],
             providers: Vec::new(),
+            secrets: Vec::new(),
             agents: Vec::new(),
             tools: Vec::new(),
+            plugins: Vec::new(),
+            external_agents: Vec::new(),
             oauth_apps: Vec::new(),
         }),
     }

@@ -1,9 +1,10 @@
 //! The configuration: a TOML file, the environment over it, everything checked before anything starts.
 //!
-//! Reading order: [`types`] (what there is), `sections`, `workspaces` and `providers` (how it is read), `document` (values that know where they
+//! Reading order: [`types`] (what there is), `sections`, `workspaces`, `providers` and `documents` (how it is read), `document` (values that know where they
 //! stand), `table` (reading with every error collected), `environment` (variables and secrets). All problems are reported at once.
 
 mod document;
+mod documents;
 mod environment;
 mod problem;
 mod providers;
@@ -17,9 +18,9 @@ use std::path::{Path, PathBuf};
 pub use environment::Environment;
 pub use problem::{Invalid, Problem};
 pub use types::{
-    AgentConfig, ApiKeyConfig, Config, KeyUsage, LimitsConfig, LogConfig, LogFormat, ModelConfig,
-    OauthAppConfig, OutboundConfig, PlatformConfig, PricingConfig, ProviderConfig, ProviderKind,
-    RunsConfig, Secret, ServerConfig, StoreConfig, ToolConfig, WorkspaceConfig,
+    ApiKeyConfig, Config, DocumentConfig, KeyUsage, LimitsConfig, LogConfig, LogFormat,
+    ModelConfig, OauthAppConfig, OutboundConfig, PlatformConfig, PricingConfig, ProviderConfig,
+    ProviderKind, RunsConfig, Secret, SecretConfig, ServerConfig, StoreConfig, WorkspaceConfig,
 };
 
 /// The file that is read when none is named.

@@ -69,12 +69,16 @@ fn server(table: Table<'_>) -> ServerConfig {
             "the master key must have at least 16 characters",
         );
     }
+    let previous_master_key = master_key_env
+        .as_ref()
+        .and_then(|variable| table.variable(&format!("{variable}_PREVIOUS")));
     table.finish();
     ServerConfig {
         listen,
         public_url,
         master_key_env: master_key_env.unwrap_or_default(),
         master_key,
+        previous_master_key,
         admin_token_env: admin_token_env.unwrap_or_default(),
         admin_token,
     }

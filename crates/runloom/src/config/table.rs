@@ -322,6 +322,39 @@ impl<'a> Table<'a> {
         rest
     }
 
+    /// A secret variable that no key names.
+    pub(super) fn variable(&self, name: &str) -> Option<Secret> {
+        match self.context.environment.secret(name) {
+            Ok(secret) => secret,
+            Err(message) => {
+                self.context
+                    .problem(Origin::Variable(name.into()), "", message);
+                None
+            }
+        }
+    }
+
+    /// Every key, as it was written.
+    pub(super) fn whole(&self) -> serde_json::Map<String, serde_json::Value> {
+        let entry = |(key, node): (&String, &Node)| (key.clone(), node.value.to_json());
+        self.entries.iter().map(entry).collect()
+    }
+
+    /// A problem at a path inside the table, in `camelCase` as the API writes it; the file's line is that of the key it is under.
+    pub(super) fn invalid_inside(&self, path: &str, message: impl fmt::Display) {
+        let first = path.split(['.', '[']).next().unwrap_or_default();
+        let snake: String = first
+            .chars()
+            .flat_map(|letter| {
+                let boundary = letter.is_ascii_uppercase().then_some('_');
+                boundary.into_iter().chain([letter.to_ascii_lowercase()])
+            })
+            .collect();
+        let key = if self.has(first) { first } else { &snake };
+        let (origin, path) = (self.origin_of(key), path.replacen(first, key, 1));
+        self.context.problem(origin, &self.path_of(&path), message);
+    }
+
     /// Where a key stands; the table itself when the key is not there.
     pub(super) fn origin_of(&self, key: &str) -> Origin {
         self.entries

@@ -19,9 +19,11 @@ allow_hosts = ["127.0.0.1:9000", "*.internal.example"]
 slug = "acme"
 name = "Acme"
 default_model = "oa/gpt-5.5"
+monthly_budget_usd = 250
 [[workspaces.api_keys]]
 name = "ci"
 key_env = "ACME_KEY"
+monthly_budget_usd = 12.5
 usage = "developer_api"
 agent_ids = []
 [[workspaces.providers]]
@@ -45,6 +47,16 @@ tools = [ { kind = "mcp", name = "docs", url = "http://127.0.0.1:9100/mcp" } ]
 slug = "weather"
 type = "http"
 url = "https://weather.example"
+[[workspaces.plugins]]
+slug = "math"
+tools = [ { name = "add", type = "code", source = "return args.a + args.b", memory_mb = 32 } ]
+[[workspaces.external_agents]]
+slug = "peer"
+agent_card_url = "https://peer.example/card"
+headers = { Authorization = "Bearer {{secret:PEER}}" }
+[[workspaces.secrets]]
+name = "PEER"
+value_env = "PEER_TOKEN"
 [[workspaces.oauth_apps]]
 client_id = "mantyx_oa_kit"
 client_secret_env = "KIT_OAUTH_SECRET"
@@ -149,6 +161,14 @@ const MISTAKES: &[(&str, &str)] = &[
         "f.toml:4: workspaces[0].api_keys[0].key_env: the environment variable K (or K_FILE) is not set",
     ),
     (
+        "[[workspaces]]\nslug = \"a\"\nmonthly_budget_usd = -1",
+        "f.toml:3: workspaces[0].monthly_budget_usd: must be a number that is not negative",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\nmonthly_budget_usd = 1e12",
+        "f.toml:3: workspaces[0].monthly_budget_usd: must be a number of US dollars from 0 to 1,000,000,000",
+    ),
+    (
         "[[workspaces]]\nslug = \"a\"\ndefault_model = \"x/y\"",
         "f.toml:3: workspaces[0].default_model: there is no provider `x`; there are: none",
     ),
@@ -169,8 +189,16 @@ const MISTAKES: &[(&str, &str)] = &[
         "f.toml:4: workspaces[0].oauth_apps[0].client_id: must start with mantyx_oa_",
     ),
     (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.agents]]\nslug = \"x\"\nsystem_prompt = \"p\"\nreasoning_level = \"much\"",
+        "f.toml:6: workspaces[0].agents[0].reasoning_level: expected `off`, `low`, `medium`, `high` or an integer from 0 to 100, got `much`",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.secrets]]\nname = \"X\"\nvalue_env = \"NOT_SET\"",
+        "f.toml:5: workspaces[0].secrets[0].value_env: the environment variable NOT_SET (or NOT_SET_FILE) is not set",
+    ),
+    (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"soap\"",
-        "f.toml:5: workspaces[0].tools[0].type: `soap` is not one of http, code, plugin",
+        "f.toml:5: workspaces[0].tools[0].type: expected `http`, `code`, `mcp` or `plugin`, got `soap`",
     ),
 ];
 
@@ -193,6 +221,7 @@ fn the_design_example_is_read_whole() {
         ("OPENAI_API_KEY", "sk-1"),
         ("AWS_SECRET", "hush"),
         ("KIT_OAUTH_SECRET", "mantyx_oas_x"),
+        ("PEER_TOKEN", "hush-hush"),
     ];
     let config = check(EXAMPLE, &variables).unwrap();
     assert_eq!(
@@ -200,6 +229,8 @@ fn the_design_example_is_read_whole() {
         Some("http://127.0.0.1:8787")
     );
     let workspace = &config.workspaces[0];
+    assert_eq!(workspace.monthly_budget_usd, Some(250.0));
+    assert_eq!(workspace.api_keys[0].monthly_budget_usd, Some(12.5));
     assert_eq!(
         workspace.api_keys[0].key.expose(),
         "mantyx_0123456789abcdefghijkl"
@@ -214,20 +245,16 @@ fn the_design_example_is_read_whole() {
         ),
         (Some("eu-north-1"), Some("hush"))
     );
-    assert_eq!(workspace.tools[0].extra["url"], "https://weather.example");
+    assert_eq!(
+        workspace.tools[0].definition["url"],
+        "https://weather.example"
+    );
     let warnings: Vec<_> = config
         .warnings
         .iter()
         .map(|warning| warning.path.as_str())
         .collect();
-    assert_eq!(
-        warnings,
-        [
-            "workspaces[0].agents",
-            "workspaces[0].tools",
-            "workspaces[0].oauth_apps"
-        ]
-    );
+    assert_eq!(warnings, ["workspaces[0].oauth_apps"]);
     let shown = format!("{config:?}");
     assert!(
         !shown.contains("hush") && !shown.contains("sk-1") && !shown.contains("0123456789abc"),

@@ -66,6 +66,8 @@ pub struct ServerConfig {
     pub master_key_env: String,
     /// Seals secrets at rest; `None` = the server makes one and keeps it beside the data.
     pub master_key: Option<Secret>,
+    /// The master key from before, from the variable with `_PREVIOUS` behind its name: still opens what it sealed.
+    pub previous_master_key: Option<Secret>,
     /// The variable that holds the admin token.
     pub admin_token_env: String,
     /// `None` = no admin API.
@@ -170,14 +172,22 @@ pub struct WorkspaceConfig {
     pub name: String,
     /// `<provider id>/<model id>` or a catalog id.
     pub default_model: Option<String>,
+    /// What its runs may cost in a month (UTC), in US dollars.
+    pub monthly_budget_usd: Option<f64>,
     /// Its keys.
     pub api_keys: Vec<ApiKeyConfig>,
     /// Its providers.
     pub providers: Vec<ProviderConfig>,
-    /// Its agents; not served yet.
-    pub agents: Vec<AgentConfig>,
-    /// Its tools; not served yet.
-    pub tools: Vec<ToolConfig>,
+    /// Its secrets.
+    pub secrets: Vec<SecretConfig>,
+    /// Its agents.
+    pub agents: Vec<DocumentConfig>,
+    /// Its tools.
+    pub tools: Vec<DocumentConfig>,
+    /// Its plugins.
+    pub plugins: Vec<DocumentConfig>,
+    /// Its A2A peers.
+    pub external_agents: Vec<DocumentConfig>,
     /// Its OAuth apps; not served yet.
     pub oauth_apps: Vec<OauthAppConfig>,
 }
@@ -206,6 +216,8 @@ pub struct ApiKeyConfig {
     pub agent_ids: Vec<String>,
     /// Its own limit of run starts.
     pub runs_per_minute: Option<u32>,
+    /// What its runs may cost in a month (UTC), in US dollars.
+    pub monthly_budget_usd: Option<f64>,
 }
 
 /// Which API a provider speaks.
@@ -318,28 +330,29 @@ pub struct PricingConfig {
     pub cache_read: Option<f64>,
 }
 
-/// `[[workspaces.agents]]`.
-#[derive(Debug, Clone)]
-pub struct AgentConfig {
+/// `[[workspaces.agents]]`, `tools`, `plugins` or `external_agents`.
+#[derive(Clone)]
+pub struct DocumentConfig {
     /// Its name in URLs.
     pub slug: String,
-    /// What it is told.
-    pub system_prompt: String,
-    /// Its model; `None` = the workspace's default.
-    pub model: Option<String>,
-    /// Everything else, as written.
-    pub extra: Map<String, Value>,
+    /// What it says, as written.
+    pub definition: Value,
 }
 
-/// `[[workspaces.tools]]`.
+impl fmt::Debug for DocumentConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Headers may be credentials.
+        f.debug_tuple("DocumentConfig").field(&self.slug).finish()
+    }
+}
+
+/// `[[workspaces.secrets]]`.
 #[derive(Debug, Clone)]
-pub struct ToolConfig {
-    /// Its name.
-    pub slug: String,
-    /// `http`, `code` or `plugin`.
-    pub kind: String,
-    /// Everything else, as written.
-    pub extra: Map<String, Value>,
+pub struct SecretConfig {
+    /// What `{{secret:NAME}}` calls it.
+    pub name: String,
+    /// Its value.
+    pub value: Secret,
 }
 
 /// `[[workspaces.oauth_apps]]`.

@@ -1,12 +1,12 @@
-//! Workspaces and what they declare: keys, providers, agents, tools, OAuth apps.
+//! Workspaces and what they declare: keys, providers, OAuth apps; `documents` has the rest.
 
 use std::collections::BTreeSet;
 
+use super::documents;
 use super::providers::{self, check_model};
 use super::table::Table;
 use super::types::{
-    AgentConfig, ApiKeyConfig, KeyUsage, OauthAppConfig, PlatformConfig, ProviderConfig, Secret,
-    ToolConfig, WorkspaceConfig,
+    ApiKeyConfig, KeyUsage, OauthAppConfig, PlatformConfig, Secret, WorkspaceConfig,
 };
 
 /// Every scope of the protocol.
@@ -57,6 +57,7 @@ fn workspace(
         .or_else(|| slug.clone())
         .unwrap_or_default();
     let providers = providers::read(&table);
+    let monthly_budget_usd = budget(&table);
     let default_model = table.text("default_model");
     if let Some(model) = &default_model {
         check_model(&table, "default_model", model, &providers, platform);
@@ -74,47 +75,38 @@ fn workspace(
             );
         }
     }
-    let mut agent_slugs = BTreeSet::new();
-    let agents: Vec<_> = table
-        .tables("agents")
-        .into_iter()
-        .filter_map(|agent| self::agent(agent, &mut agent_slugs, &providers, platform))
-        .collect();
-    let mut tool_slugs = BTreeSet::new();
-    let tools: Vec<_> = table
-        .tables("tools")
-        .into_iter()
-        .filter_map(|tool| self::tool(tool, &mut tool_slugs))
-        .collect();
+    let agents = documents::agents(&table, &providers, platform);
+    let tools = documents::read(&table, "tools");
+    let plugins = documents::read(&table, "plugins");
+    let external_agents = documents::read(&table, "external_agents");
+    let secrets = documents::secrets(&table);
     let oauth_apps: Vec<_> = table
         .tables("oauth_apps")
         .into_iter()
         .filter_map(oauth_app)
         .collect();
-    for (key, count) in [
-        ("agents", agents.len()),
-        ("tools", tools.len()),
-        ("oauth_apps", oauth_apps.len()),
-    ] {
-        if count > 0 {
-            table.warn(key, "checked, but not served by this version yet");
-        }
+    if !oauth_apps.is_empty() {
+        table.warn("oauth_apps", "checked, but not served by this version yet");
     }
     table.finish();
     Some(WorkspaceConfig {
         slug: slug?,
         name,
         default_model,
+        monthly_budget_usd,
         api_keys,
         providers,
+        secrets,
         agents,
         tools,
+        plugins,
+        external_agents,
         oauth_apps,
     })
 }
 
 /// A slug that is well formed and new.
-fn slug(table: &Table<'_>, seen: &mut BTreeSet<String>) -> Option<String> {
+pub(super) fn slug(table: &Table<'_>, seen: &mut BTreeSet<String>) -> Option<String> {
     let slug = table.required("slug")?;
     if !is_slug(&slug) {
         table.invalid(
@@ -132,6 +124,20 @@ fn is_slug(text: &str) -> bool {
     text.len() <= 63
         && text.bytes().next().is_some_and(plain)
         && text.bytes().all(|byte| plain(byte) || byte == b'-')
+}
+
+/// A monthly budget. Zero is one: it refuses every model that has a price.
+fn budget(table: &Table<'_>) -> Option<f64> {
+    const KEY: &str = "monthly_budget_usd";
+    let usd = table.number(KEY)?;
+    if usd.is_finite() && (0.0..=1e9).contains(&usd) {
+        return Some(usd);
+    }
+    table.invalid(
+        KEY,
+        "must be a number of US dollars from 0 to 1,000,000,000",
+    );
+    None
 }
 
 fn api_key(table: Table<'_>) -> Option<ApiKeyConfig> {
@@ -158,6 +164,7 @@ fn api_key(table: Table<'_>) -> Option<ApiKeyConfig> {
     );
     let agent_ids = table.texts("agent_ids");
     let runs_per_minute = table.integer("runs_per_minute", 1..=u64::from(u32::MAX));
+    let monthly_budget_usd = budget(&table);
     table.finish();
     Some(ApiKeyConfig {
         name,
@@ -165,6 +172,7 @@ fn api_key(table: Table<'_>) -> Option<ApiKeyConfig> {
         usage: usage.unwrap_or(KeyUsage::DeveloperApi),
         agent_ids,
         runs_per_minute: runs_per_minute.and_then(|limit| u32::try_from(limit).ok()),
+        monthly_budget_usd,
     })
 }
 
@@ -182,52 +190,6 @@ fn check_key(table: &Table<'_>, key: &Secret) {
             "the key is short enough to be guessed; make one with `runloom admin key create`",
         );
     }
-}
-
-fn agent(
-    table: Table<'_>,
-    seen: &mut BTreeSet<String>,
-    providers: &[ProviderConfig],
-    platform: &PlatformConfig,
-) -> Option<AgentConfig> {
-    let slug = slug(&table, seen);
-    let system_prompt = table.required("system_prompt");
-    let model = table.text("model");
-    if let Some(model) = &model {
-        check_model(&table, "model", model, providers, platform);
-    }
-    for (index, tool) in table.tables("tools").into_iter().enumerate() {
-        if tool.required("kind").is_none() {
-            table.invalid("tools", format!("entry {index} needs a kind: mantyx, mantyx_plugin, local, a2a, a2a_local, mcp or mcp_local"));
-        }
-    }
-    let extra = table.rest();
-    Some(AgentConfig {
-        slug: slug?,
-        system_prompt: system_prompt?,
-        model,
-        extra,
-    })
-}
-
-fn tool(table: Table<'_>, seen: &mut BTreeSet<String>) -> Option<ToolConfig> {
-    let slug = slug(&table, seen);
-    table.required("type");
-    let kind = table
-        .has("type")
-        .then(|| {
-            table.one_of(
-                "type",
-                &[("http", "http"), ("code", "code"), ("plugin", "plugin")],
-            )
-        })
-        .flatten();
-    let extra = table.rest();
-    Some(ToolConfig {
-        slug: slug?,
-        kind: kind?.to_owned(),
-        extra,
-    })
 }
 
 fn oauth_app(table: Table<'_>) -> Option<OauthAppConfig> {

@@ -84,7 +84,7 @@ fn a_streamed_answer_survives() {
         "before_commit.append",
         "before_commit.append:3",
         "after_commit.append",
-        "after_commit.append:4",
+        "after_commit.append:3",
         "before_commit.finish",
         "after_commit.finish",
         "before_publish",
@@ -95,7 +95,7 @@ fn a_streamed_answer_survives() {
         "turn_done",
     ];
     at_each(&points, &quick(), |world| {
-        let mut body = agent("think I shall count\nslow 1ms\ntokens 12");
+        let mut body = agent("think I shall count\nslow 10ms\ntokens 20");
         body["reasoningLevel"] = json!("high");
         let run = world.create("/agent-runs", "k", &body);
         let evidence = world.judge(&run, followed(world, &run), &[]);
@@ -178,7 +178,7 @@ fn a_session_survives() {
         "after_commit.finish",
         "before_commit.finish:3",
         "after_commit.finish:3",
-        "after_commit.append:4",
+        "after_commit.append:3",
         "before_commit.end_session",
         "after_commit.end_session",
     ];

@@ -20,6 +20,7 @@ fn read_all(api: &Api, run: &str, after: u64) -> Vec<u8> {
 }
 
 /// Resident memory in KiB.
+#[cfg(target_os = "linux")]
 fn memory(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status
@@ -70,6 +71,7 @@ fn three_hundred_subscribers_get_the_same_bytes() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn subscribers_that_never_read_cost_nobody_anything() {
     let folder = tempfile::tempdir().unwrap();

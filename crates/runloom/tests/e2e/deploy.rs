@@ -167,6 +167,71 @@ fn a_crash_while_handing_over_loses_nothing() {
 }
 
 #[test]
+fn clients_that_do_not_let_go_do_not_hold_a_deploy_up() {
+    use std::io::Write;
+    let world = World::new(hasty());
+    let mut server = world.start(&[]);
+    let run = world.create(
+        "/agent-runs",
+        "k",
+        &agent(&format!("say {}", "word ".repeat(20_000))),
+    );
+    let head = |path: &str| {
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n",
+            server.api().key
+        )
+    };
+    let stream = head(&server.api().path(&format!("/agent-runs/{run}/stream")));
+    let body = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf";
+    // One never reads its stream, one never ends its request, one never ends its head, one keeps an idle connection.
+    let open: Vec<_> = [stream.as_str(), body, "GET /hea", &head("/health")]
+        .iter()
+        .map(|bytes| {
+            let mut stream = crate::http::connect(&server.address).unwrap();
+            stream.write_all(bytes.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    world.follow(&run, Tools::Watch);
+    assert_eq!(server.stop().code(), Some(0), "{}", server.said());
+    drop(open);
+}
+
+#[test]
+fn what_is_accepted_while_a_server_stops_is_done_by_the_next() {
+    let world = World::new(settings([
+        ("RUNLOOM_RUNS__DRAIN_MS", "300"),
+        ("RUNLOOM_LIMITS__RUN_STARTS_PER_MINUTE", "100000"),
+    ]));
+    let mut server = world.start(&[]);
+    let api = server.api();
+    let held = api.run(&agent("hang"));
+    server.signal("TERM");
+    let body = agent("say kept").to_string();
+    let mut accepted = Vec::new();
+    // Until it no longer answers.
+    while let Ok(answer) = api.send("POST", "/agent-runs", &[], body.as_bytes()) {
+        match answer.status {
+            202 => accepted.push(answer.json()["runId"].as_str().unwrap().to_owned()),
+            status => assert_eq!(status, 503, "{answer:?}"),
+        }
+    }
+    assert_eq!(server.ended().code(), Some(0), "{}", server.said());
+    assert!(!accepted.is_empty(), "nothing was accepted in the drain");
+    let server = world.start(&[]);
+    for run in &accepted {
+        let evidence = world.judge(run, vec![world.follow(run, Tools::Watch)], &[]);
+        assert_eq!(evidence.snapshot["finalText"], "kept");
+    }
+    let cancel = server
+        .api()
+        .send("POST", &format!("/agent-runs/{held}/cancel"), &[], b"");
+    assert_eq!(cancel.unwrap().status, 200);
+    world.judge(&held, vec![world.follow(&held, Tools::Watch)], &[]);
+}
+
+#[test]
 fn a_second_signal_stops_at_once() {
     let world = World::new(settings([("RUNLOOM_RUNS__DRAIN_MS", "600000")]));
     let mut server = world.start(&[]);

@@ -4,9 +4,13 @@
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     reason = "a test that cannot go on should stop where it is"
+)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what a failing test printed says where it was"
 )]
 
 mod checker;
@@ -18,11 +22,13 @@ mod world;
 
 mod bodies;
 mod cli;
+mod cli_admin;
 mod cli_alone;
 mod crash;
 mod credentials;
 mod crowds;
 mod deploy;
+mod desk;
 mod kills;
 mod parked;
 mod repeats;

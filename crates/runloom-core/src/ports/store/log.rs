@@ -7,7 +7,7 @@ use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, ToolAnswer};
 
-use super::{Millis, RunNo, SessionNo, StoreError, StoreResult, WorkspaceNo};
+use super::{Millis, RunNo, SessionNo, StoreError, StoreResult, UsageDelta, WorkspaceNo};
 
 /// Claiming runs and writing their logs.
 #[async_trait]
@@ -132,6 +132,8 @@ pub struct Batch {
     pub unless_mail: bool,
     /// New status of the run, when it changes.
     pub status: Option<RunStatus>,
+    /// What is added to the account of the run's workspace, key and model, on the day of `at`.
+    pub usage: Option<UsageDelta>,
     /// What happens to the run afterwards.
     pub next: Next,
 }
@@ -148,8 +150,8 @@ pub enum Next {
     },
     /// The lease is given back and the run wants another worker at once (shutdown).
     Release,
-    /// The run is over; the chunk's last event is terminal. Its mail, pending calls and lease go; its session's
-    /// messages are appended.
+    /// The run is over; the chunk's last event is terminal. Its mail, pending calls and lease go, a
+    /// reservation that is not settled counts as spent in full, and its session's messages are appended.
     Finish(Box<Ending>),
 }
 

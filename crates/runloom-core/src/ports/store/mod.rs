@@ -8,12 +8,17 @@
 //! - Rows are reached through a [`WorkspaceNo`] on every path that a client's id can take, so another tenant's id is
 //!   simply not found.
 
+mod ledger;
 mod log;
 mod registry;
 mod runs;
 mod sessions;
 mod tenancy;
 
+pub use ledger::{
+    Ask, Day, Ledger, MicroUsd, Month, PurseLimit, PurseScope, PurseState, Reservation, UsageDelta,
+    UsageGroup, UsageRow,
+};
 pub use log::{
     Batch, Chunk, Claim, ClaimOutcome, CommitError, Committed, Ending, Lease, LogEntry, Mail,
     MailBody, MailNo, Next, OpenCall, RunLog,
@@ -30,9 +35,9 @@ pub use sessions::{Ended, NewSession, SessionFilter, SessionRow, Sessions};
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 
 /// Everything a server keeps.
-pub trait Store: RunLog + Runs + Sessions + Tenancy + Registry {}
+pub trait Store: RunLog + Runs + Sessions + Tenancy + Registry + Ledger {}
 
-impl<T: RunLog + Runs + Sessions + Tenancy + Registry> Store for T {}
+impl<T: RunLog + Runs + Sessions + Tenancy + Registry + Ledger> Store for T {}
 
 /// Row number of a run: narrow, rising, internal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

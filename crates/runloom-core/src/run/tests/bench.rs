@@ -54,6 +54,8 @@ pub(super) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
         },
         capabilities: Capabilities::default(),
         price: None,
+        max_output_tokens: None,
+        has_purses: false,
         max_tool_turns: 32,
         loop_detection: LoopDetection::default(),
         tool_budgets: default_tool_budgets(None),
@@ -223,6 +225,7 @@ impl Bench {
                     }
                     self.flush();
                 }
+                Step::Economise(reason) => self.note(Note::Economise { reason }),
                 outside => return outside,
             }
         }
@@ -389,6 +392,9 @@ pub(super) fn facts(state: &RunState) -> String {
         tokens,
         shown,
         restarts,
+        economising,
+        lost,
+        reserved,
         structured,
         answer,
         forced,
@@ -400,6 +406,7 @@ pub(super) fn facts(state: &RunState) -> String {
     let flags = (started, ended, shown, forced, resolved);
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
-        "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?}"
+        "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
+         {economising:?} {lost:?} {reserved:?}"
     )
 }

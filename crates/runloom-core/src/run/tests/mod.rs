@@ -5,6 +5,7 @@ mod budgets;
 mod calls;
 mod endings;
 mod loops;
+mod money;
 mod output;
 mod random;
 mod restarts;

@@ -45,8 +45,8 @@ pub(crate) async fn a_silent_workers_run_can_be_claimed(fixture: Fixture) {
     let lease = fixture.started("a").await;
     let store = fixture.store();
     store.heartbeat(WORKER, later(50_000)).await.unwrap();
-    let hour = later(3_600_000);
     assert!(fixture.claimable(later(100_000)).await.is_empty());
+    let hour = fixture.after_long_silence().await;
     assert_eq!(fixture.claimable(hour).await, [lease.run]);
     let ClaimOutcome::Claimed(claim) = store.claim(lease.run, "other", hour).await.unwrap() else {
         panic!("a dead worker holds nothing");
@@ -77,13 +77,13 @@ pub(crate) async fn a_committed_batch_resets_the_attempts(mut fixture: Fixture) 
     assert_eq!(fixture.claim(run).await.attempts, 1);
 }
 
-pub(crate) async fn a_new_process_voids_the_leases_of_the_old_one(mut fixture: Fixture) {
+pub(crate) async fn a_new_process_takes_over_from_a_dead_one(mut fixture: Fixture) {
     let lease = fixture.started("a").await;
     fixture.reopen().await;
     assert_eq!(fixture.claimable(NOW).await, [lease.run]);
+    let claim = fixture.claim(lease.run).await;
     let stale = fixture.try_commit(lease, batch(2, 2, Next::Keep)).await;
     assert!(stale.is_err(), "the lease of the old process is void");
-    let claim = fixture.claim(lease.run).await;
     assert_eq!(claim.lease.epoch, lease.epoch + 1);
     assert_eq!(claim.log.len(), 1);
     assert_eq!(claim.started_at, NOW);

@@ -3,7 +3,7 @@
 use runloom_core::ports::store::{Created, Millis, RunFilter};
 use runloom_protocol::resource::RunStatus;
 
-use crate::fixture::{Fixture, NOW, chunk, key, page, run_id, start};
+use crate::fixture::{Fixture, NOW, chunk, ending, finishing, key, page, run_id, start};
 
 fn later(ms: i64) -> Millis {
     Millis(NOW.0 + ms)
@@ -53,6 +53,35 @@ pub(crate) async fn another_workspaces_run_is_not_found(fixture: Fixture) {
     fixture.queued("a").await;
     let found = fixture.store().run(fixture.rival, &run_id("a")).await;
     assert!(found.unwrap().is_none());
+}
+
+pub(crate) async fn text_with_a_nul_comes_back_whole(fixture: Fixture) {
+    let odd = "a\0b\u{1a}c";
+    let mut new = fixture.new_run("a");
+    new.input_preview = odd.to_owned();
+    new.agent_id = Some(odd.to_owned());
+    new.metadata.insert("team".to_owned(), odd.to_owned());
+    let filter = RunFilter {
+        agent_id: new.agent_id.clone(),
+        metadata: new.metadata.clone(),
+        ..RunFilter::default()
+    };
+    let run = fixture.create(new).await;
+    let lease = fixture.claim(run).await.lease;
+    let mut end = ending(RunStatus::Failed);
+    end.final_text = Some(odd.to_owned());
+    end.error = Some(odd.to_owned());
+    fixture.commit(lease, finishing(1, end)).await;
+    let found = fixture
+        .store()
+        .list_runs(fixture.acme, &filter, page(9))
+        .await
+        .unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].input_preview, odd);
+    assert_eq!(found[0].metadata, filter.metadata);
+    assert_eq!(found[0].final_text.as_deref(), Some(odd));
+    assert_eq!(found[0].error.as_deref(), Some(odd));
 }
 
 pub(crate) async fn an_idempotency_key_replays_the_first_run(mut fixture: Fixture) {

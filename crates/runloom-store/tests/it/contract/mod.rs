@@ -3,6 +3,7 @@
 pub(crate) mod claiming;
 pub(crate) mod commits;
 pub(crate) mod creating;
+pub(crate) mod ledger;
 pub(crate) mod lists;
 pub(crate) mod mail;
 pub(crate) mod registry;
@@ -30,7 +31,7 @@ macro_rules! suite {
                 a_silent_workers_run_can_be_claimed,
                 every_claim_raises_the_epoch_and_counts_an_attempt,
                 a_committed_batch_resets_the_attempts,
-                a_new_process_voids_the_leases_of_the_old_one,
+                a_new_process_takes_over_from_a_dead_one,
                 a_parked_run_is_claimed_only_when_its_timer_is_due,
                 a_released_run_is_claimable_at_once,
                 the_next_timer_is_the_earliest,
@@ -57,6 +58,7 @@ macro_rules! suite {
                 a_new_run_is_queued_and_claimable,
                 a_started_run_has_its_lease_and_first_event,
                 another_workspaces_run_is_not_found,
+                text_with_a_nul_comes_back_whole,
                 an_idempotency_key_replays_the_first_run,
                 an_idempotency_key_with_another_body_is_refused,
                 idempotency_keys_of_workspaces_do_not_meet,
@@ -101,6 +103,18 @@ macro_rules! suite {
                 lists_show_one_workspace_only,
                 sessions_come_newest_first_in_pages,
                 sessions_are_filtered_by_status_and_labels,
+            }
+            ledger {
+                a_reservation_is_taken_out_of_every_purse_or_none,
+                a_grant_is_what_the_emptiest_purse_has,
+                what_a_call_did_not_need_goes_back_with_its_batch,
+                a_reservation_that_is_forgotten_counts_in_full,
+                a_worker_that_lost_its_run_cannot_reserve,
+                a_purse_refills_at_the_turn_of_the_month,
+                many_runs_cannot_overspend_one_purse,
+                the_account_adds_up_by_day_model_and_key,
+                a_fenced_batch_adds_nothing_to_the_account,
+                absurd_amounts_do_not_keep_a_run_from_ending,
             }
             registry {
                 a_document_is_found_by_id_and_by_slug,

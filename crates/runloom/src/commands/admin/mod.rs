@@ -1,12 +1,15 @@
-//! `runloom admin …`: workspaces and keys of a running server.
+//! `runloom admin …`: workspaces of a running server, their keys and what they keep.
+
+mod documents;
 
 use clap::{Args, Subcommand, ValueEnum};
-use runloom_client::{AdminClient, CreateKey, CreateWorkspace};
+use runloom_client::{AdminClient, CreateKey, CreateWorkspace, DocumentKind};
 use serde_json::json;
 
 use crate::config::Environment;
 use crate::exit::{Exit, Failure};
 use crate::{connect, output};
+use documents::{Documents, Secrets};
 
 /// `runloom admin …`.
 #[derive(Debug, Args)]
@@ -15,6 +18,8 @@ Examples:
   runloom admin workspace create acme --name Acme
   runloom admin key create --workspace acme --json       {\"id\",\"key\"}; the key is shown only now
   runloom admin key revoke --workspace acme key_…
+  runloom admin agent put --workspace acme --file agent.json --json      {\"id\",\"slug\"}
+  runloom admin secret put --workspace acme GITHUB_TOKEN < token.txt
 
 The token is read from RUNLOOM_ADMIN_TOKEN (or the file that RUNLOOM_ADMIN_TOKEN_FILE names).")]
 pub(crate) struct Admin {
@@ -36,6 +41,24 @@ enum What {
     /// API keys
     #[command(subcommand)]
     Key(Key),
+    /// Persisted agents
+    #[command(subcommand)]
+    Agent(Documents),
+    /// Workspace tools: HTTP, code, MCP, plugin
+    #[command(subcommand)]
+    Tool(Documents),
+    /// Installed plugins
+    #[command(subcommand)]
+    Plugin(Documents),
+    /// Named A2A peers
+    #[command(subcommand)]
+    ExternalAgent(Documents),
+    /// Providers and their models
+    #[command(subcommand)]
+    Provider(Documents),
+    /// Secrets that tools, plugins, external agents and providers name
+    #[command(subcommand)]
+    Secret(Secrets),
 }
 
 #[derive(Debug, Subcommand)]
@@ -119,9 +142,22 @@ fn word(value: impl ValueEnum) -> String {
 
 pub(crate) async fn run(admin: Admin, environment: &Environment) -> Result<Exit, Failure> {
     let client = connect::admin(admin.url.as_deref(), environment)?;
+    let (client, json) = (&client, admin.json);
     match admin.what {
-        What::Workspace(workspace) => self::workspace(&client, workspace, admin.json).await?,
-        What::Key(key) => self::key(&client, key, admin.json).await?,
+        What::Workspace(workspace) => self::workspace(client, workspace, json).await?,
+        What::Key(key) => self::key(client, key, json).await?,
+        What::Agent(command) => documents::run(client, DocumentKind::Agent, command, json).await?,
+        What::Tool(command) => documents::run(client, DocumentKind::Tool, command, json).await?,
+        What::Plugin(command) => {
+            documents::run(client, DocumentKind::Plugin, command, json).await?;
+        }
+        What::ExternalAgent(command) => {
+            documents::run(client, DocumentKind::ExternalAgent, command, json).await?;
+        }
+        What::Provider(command) => {
+            documents::run(client, DocumentKind::Provider, command, json).await?;
+        }
+        What::Secret(command) => documents::secret(client, command, environment, json).await?,
     }
     Ok(Exit::Ok)
 }

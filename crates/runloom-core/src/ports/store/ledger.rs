@@ -1,0 +1,334 @@
+//! Money: purses that runs share, and the account of what was used.
+//!
+//! A purse is a budget for one month (UTC). A model call takes its worst case out of its purses before it is sent
+//! ([`Ledger::reserve`]) and gives back what it did not need with the batch that records its end ([`UsageDelta::settle`]). So
+//! however many calls are under way, what was spent and what is reserved never exceed a purse together.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use runloom_protocol::outcome::Tokens;
+
+use super::{Lease, Millis, StoreResult, WorkspaceNo};
+
+/// Purses and the account.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// Takes money out of all these purses at once, or out of none. A run has one reservation at most: one that exists already
+    /// belongs to a call whose end nobody saw, and counts as spent in full.
+    async fn reserve(
+        &self,
+        lease: Lease,
+        purses: &[PurseLimit],
+        ask: Ask,
+    ) -> StoreResult<Reservation>;
+
+    /// How a purse stands.
+    async fn purse(&self, scope: &PurseScope, month: Month) -> StoreResult<PurseState>;
+
+    /// What a workspace used from one day to another, both included, by group, in the order of the group.
+    async fn usage(
+        &self,
+        workspace: WorkspaceNo,
+        days: (Day, Day),
+        group: UsageGroup,
+    ) -> StoreResult<Vec<UsageRow>>;
+}
+
+/// Millionths of a US dollar.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MicroUsd(pub u64);
+
+impl MicroUsd {
+    /// From dollars, rounded down: a cap is never larger than what was asked for.
+    #[must_use]
+    pub fn from_usd(usd: f64) -> Self {
+        // Floats are not exact: 0.29 × 1e6 is a hair below 290,000.
+        let micro = usd * 1e6;
+        let near = micro.round();
+        let exact = (micro - near).abs() < 1e-3;
+        Self(if exact { near } else { micro.floor() } as u64)
+    }
+
+    /// In dollars.
+    #[must_use]
+    pub fn usd(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The sum, without ever wrapping.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// What is left, zero at least.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl fmt::Display for MicroUsd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, micro) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let decimals = format!("{micro:06}");
+        let shown = decimals.trim_end_matches('0').len().max(2);
+        write!(f, "${whole}.{}", &decimals[..shown])
+    }
+}
+
+/// A month in UTC, counted from January of the year 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Month(pub i32);
+
+impl Month {
+    /// The month of a moment.
+    #[must_use]
+    pub fn of(at: Millis) -> Self {
+        let date = Day::of(at).date();
+        Self(i32::from(date.year()) * 12 + i32::from(date.month()) - 1)
+    }
+
+    /// When the next month begins, RFC 3339.
+    #[must_use]
+    pub fn ends_at(self) -> String {
+        let next = Self(self.0.saturating_add(1));
+        format!("{next}-01T00:00:00Z")
+    }
+}
+
+impl fmt::Display for Month {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month) = (self.0.div_euclid(12), self.0.rem_euclid(12) + 1);
+        write!(f, "{year:04}-{month:02}")
+    }
+}
+
+/// A day in UTC, counted from 1970-01-01.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(pub i32);
+
+impl Day {
+    const MILLIS: i64 = 24 * 60 * 60 * 1000;
+
+    /// The day of a moment.
+    #[must_use]
+    pub fn of(at: Millis) -> Self {
+        let days = at.0.div_euclid(Self::MILLIS);
+        Self(i32::try_from(days).unwrap_or(i32::MAX))
+    }
+
+    /// Reads `2026-10-31`, or a moment of that day, RFC 3339.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.contains('T') {
+            let at: jiff::Timestamp = text.parse().ok()?;
+            return Some(Self::of(Millis(at.as_millisecond())));
+        }
+        let date: jiff::civil::Date = text.parse().ok()?;
+        let at = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+        Some(Self::of(Millis(at.timestamp().as_millisecond())))
+    }
+
+    /// The first day of its month.
+    #[must_use]
+    pub fn first_of_month(self) -> Self {
+        Self(self.0 - i32::from(self.date().day()) + 1)
+    }
+
+    fn date(self) -> jiff::civil::Date {
+        let millis = i64::from(self.0).saturating_mul(Self::MILLIS);
+        let at = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
+        at.to_zoned(jiff::tz::TimeZone::UTC).date()
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.date())
+    }
+}
+
+/// Whose purse.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PurseScope {
+    /// A workspace, by slug.
+    Workspace(String),
+    /// An API key, by id.
+    Key(String),
+}
+
+impl PurseScope {
+    /// The word under which it is stored.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Workspace(slug) => format!("workspace:{slug}"),
+            Self::Key(id) => format!("key:{id}"),
+        }
+    }
+}
+
+impl fmt::Display for PurseScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workspace(slug) => write!(f, "the workspace {slug}"),
+            Self::Key(id) => write!(f, "the API key {id}"),
+        }
+    }
+}
+
+/// A purse and what may go through it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurseLimit {
+    /// Whose.
+    pub scope: PurseScope,
+    /// How much in the month.
+    pub cap: MicroUsd,
+    /// Which month.
+    pub month: Month,
+}
+
+/// How much money is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// With less than this the call is not made.
+    pub least: MicroUsd,
+    /// More than this it cannot cost.
+    pub most: MicroUsd,
+}
+
+/// Answer to [`Ledger::reserve`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reservation {
+    /// So much, between `least` and `most`: as much of it as the emptiest purse has.
+    Granted(MicroUsd),
+    /// A purse has not enough.
+    Refused {
+        /// Its place in the list.
+        purse: usize,
+        /// How it stands.
+        state: PurseState,
+    },
+    /// Another worker holds the run now: stop at once.
+    Fenced,
+}
+
+/// How a purse stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PurseState {
+    /// Settled.
+    pub spent: MicroUsd,
+    /// Held by calls under way.
+    pub reserved: MicroUsd,
+}
+
+/// What a batch adds to the account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UsageDelta {
+    /// Runs that ended.
+    pub runs: u32,
+    /// Model invocations.
+    pub turns: u32,
+    /// Their tokens, as far as the provider told.
+    pub tokens: Tokens,
+    /// What these cost, in millionths of a [`MicroUsd`]: sums of many small amounts stay exact.
+    pub cost_pico: u64,
+    /// Ends the run's reservation: so much of it is spent, the rest goes back.
+    pub settle: Option<MicroUsd>,
+}
+
+impl UsageDelta {
+    /// True when it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How the account is added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageGroup {
+    /// By day.
+    Day,
+    /// By catalog id of the model.
+    Model,
+    /// By credential.
+    Key,
+}
+
+/// One line of the account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRow {
+    /// Which group: a day as [`Day`] writes it, a model's or a key's id.
+    pub group: String,
+    /// Runs that ended.
+    pub runs: u64,
+    /// Model invocations.
+    pub turns: u64,
+    /// Their tokens.
+    pub tokens: Tokens,
+    /// What they cost, in millionths of a [`MicroUsd`].
+    pub cost_pico: u128,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_are_exact_where_they_can_be_and_never_more() {
+        for (usd, micro) in [
+            (0.29, 290_000),
+            (1.1, 1_100_000),
+            (0.000_001_9, 1),
+            (0.0, 0),
+            (-1.0, 0),
+            (12_345.678_901, 12_345_678_901),
+        ] {
+            assert_eq!(MicroUsd::from_usd(usd), MicroUsd(micro), "{usd}");
+        }
+    }
+
+    #[test]
+    fn money_is_written_with_two_decimals_at_least() {
+        for (micro, text) in [
+            (0, "$0.00"),
+            (10, "$0.00001"),
+            (500_000, "$0.50"),
+            (12_345_678, "$12.345678"),
+        ] {
+            assert_eq!(MicroUsd(micro).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn months_turn_in_utc() {
+        let at = |text: &str| {
+            let stamp: jiff::Timestamp = text.parse().unwrap();
+            Millis(stamp.as_millisecond())
+        };
+        let last = Month::of(at("2026-12-31T23:59:59.999Z"));
+        assert_eq!(last.to_string(), "2026-12");
+        assert_eq!(last.ends_at(), "2027-01-01T00:00:00Z");
+        let first = Month::of(at("2027-01-01T00:00:00Z"));
+        assert_eq!(first, Month(last.0 + 1));
+        assert_eq!(Month::of(at("2027-01-01T01:00:00+02:00")), last);
+        assert_eq!(Month::of(at("1969-12-31T00:00:00Z")).to_string(), "1969-12");
+    }
+
+    #[test]
+    fn days_read_what_they_write() {
+        for text in ["1970-01-01", "2024-02-29", "2026-10-31", "1969-12-31"] {
+            assert_eq!(Day::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Day::parse("1970-01-02"), Some(Day(1)));
+        assert_eq!(Day::parse("1970-01-03T00:30:00+01:00"), Some(Day(1)));
+        let leap = Day::parse("2024-02-29").unwrap().first_of_month();
+        assert_eq!(leap.to_string(), "2024-02-01");
+        for bad in ["", "2026-13-01", "2026-02-30", "yesterday"] {
+            assert_eq!(Day::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Dry runs: what would be sent, and what it could cost, without a run and without a model call.
+
+use std::sync::Arc;
+
+use runloom_protocol::event::{Event, Started};
+use runloom_protocol::id::RunId;
+use runloom_protocol::resource::{AppliedBudget, DryRun};
+use runloom_protocol::spec::CreateRun;
+
+use super::Service;
+use super::auth::Caller;
+use crate::error::Result;
+use crate::planner::Planned;
+use crate::ports::model::StructuredSupport;
+use crate::ports::store::{MicroUsd, PurseScope};
+use crate::ports::tools::ToolContext;
+use crate::run::{self, Note, Record, RunState, Step};
+
+impl Service {
+    /// Resolves everything that a run would, and stops before the model is called.
+    ///
+    /// # Errors
+    /// When the request cannot be run, as [`Self::create_run`].
+    pub async fn dry_run(&self, caller: &Caller, request: CreateRun) -> Result<DryRun> {
+        let CreateRun { spec, messages } = request;
+        let stored = self.resolve(caller, spec, messages).await?;
+        let window = self
+            .parts
+            .planner
+            .catalog
+            .now()
+            .resolve(&stored.workspace, Some(&stored.model))?
+            .context_window;
+        let id = RunId::from_suffix(self.clock.new_id());
+        let planned = self
+            .parts
+            .planner
+            .plan(id.clone(), stored, Vec::new())
+            .await?;
+        let state = self.first_state(id, &planned).await;
+        let mut budgets = self.applied(&planned).await?;
+        let mut warnings = warnings(&state, window);
+        let (turn, run) = worst_case(&state, &budgets, &mut warnings);
+        let plan = &state.plan;
+        if plan.price.is_none() {
+            let model = &plan.model.id;
+            warnings.push(format!(
+                "the model {model} has no price in the catalog: no budget of money can hold its runs"
+            ));
+            budgets.clear();
+        }
+        let bound = state.bid().map(|bid| bid.most);
+        Ok(DryRun {
+            dry_run: true,
+            model: plan.model.clone(),
+            tools: state.toolbox.names().map(str::to_owned).collect(),
+            schema_requested: plan.output.is_some(),
+            estimated_prompt_tokens: state.estimated_input(),
+            max_output_tokens: bound
+                .or_else(|| state.output_bound())
+                .or(plan.max_output_tokens),
+            max_tool_turns: plan.max_tool_turns,
+            worst_case_turn_usd: turn.map(MicroUsd::usd),
+            worst_case_run_usd: run.map(MicroUsd::usd),
+            budgets,
+            warnings,
+        })
+    }
+
+    /// The state of the run just before its first call.
+    async fn first_state(&self, id: RunId, planned: &Planned) -> RunState {
+        let mut state = RunState::new(Arc::clone(&planned.plan));
+        state.apply(Record::Event(Event::Started(Started {})));
+        if !state.resolved {
+            let context = ToolContext {
+                workspace: Arc::clone(&planned.workspace),
+                run: id,
+                refs: Arc::clone(&planned.refs),
+            };
+            let tools = self.parts.tools.resolve(&context, &planned.refs).await;
+            state.apply(Record::Note(Note::Toolset { tools }));
+        }
+        state
+    }
+
+    async fn applied(&self, planned: &Planned) -> Result<Vec<AppliedBudget>> {
+        let mut budgets = Vec::new();
+        if let Some(usd) = planned.plan.budgets.max_cost_usd {
+            budgets.push(AppliedBudget {
+                scope: "run".to_owned(),
+                limit_usd: usd,
+                remaining_usd: usd,
+                refills_at: None,
+            });
+        }
+        let now = self.clock.now();
+        for purse in &planned.purses {
+            let limit = purse.at(now);
+            let state = self.parts.store.purse(&limit.scope, limit.month).await?;
+            let scope = match limit.scope {
+                PurseScope::Workspace(_) => "workspace",
+                PurseScope::Key(_) => "key",
+            };
+            budgets.push(AppliedBudget {
+                scope: scope.to_owned(),
+                limit_usd: limit.cap.usd(),
+                remaining_usd: limit.cap.minus(state.spent).usd(),
+                refills_at: Some(limit.month.ends_at()),
+            });
+        }
+        Ok(budgets)
+    }
+}
+
+/// What one turn and the whole run can cost at worst.
+fn worst_case(
+    state: &RunState,
+    budgets: &[AppliedBudget],
+    warnings: &mut Vec<String>,
+) -> (Option<MicroUsd>, Option<MicroUsd>) {
+    let left = budgets
+        .iter()
+        .map(|budget| MicroUsd::from_usd(budget.remaining_usd))
+        .min();
+    let Some(bid) = state.worst_bid() else {
+        return (None, None);
+    };
+    let turn = bid.worst(bid.most);
+    let has_tools = !state.toolbox.is_empty();
+    if let Some(left) = left {
+        if bid.affordable(left).is_none() {
+            let needed = bid.worst(bid.least);
+            warnings.push(format!(
+                "the smallest budget has {left} left, and a call may cost {needed}: the run would be brought to its end at once"
+            ));
+        }
+        let turn = turn.min(left);
+        return (Some(turn), Some(if has_tools { left } else { turn }));
+    }
+    if !has_tools {
+        return (Some(turn), Some(turn));
+    }
+    warnings.push(
+        "no budget of money applies: the worst case of the run does not count what its tools return"
+            .to_owned(),
+    );
+    let turns = state.plan.max_tool_turns.saturating_add(1);
+    (Some(turn), state.worst_of_turns(turns))
+}
+
+fn warnings(state: &RunState, window: Option<u64>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let estimate = state.estimated_input();
+    if let Some(window) = window.filter(|&window| estimate > window) {
+        warnings.push(format!(
+            "the prompt has about {estimate} tokens, and the model reads {window}"
+        ));
+    }
+    let plan = &state.plan;
+    if plan.output.is_some() && plan.capabilities.structured == StructuredSupport::None {
+        warnings.push("the model cannot enforce an output schema".to_owned());
+    }
+    if plan.reasoning_level.is_some_and(|level| level > 0) && !plan.capabilities.reasoning {
+        warnings.push("the model does not reason: reasoningLevel has no effect".to_owned());
+    }
+    if let Step::Finish(Event::Error(error)) = run::next(state) {
+        warnings.push(format!("the run would fail at once: {}", error.error));
+    }
+    warnings
+}

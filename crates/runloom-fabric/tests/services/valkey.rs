@@ -1,0 +1,203 @@
+//! The bus through Valkey or Redis.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use runloom_core::ports::bus::{Bus, Signal};
+use runloom_core::ports::store::RunNo;
+use runloom_core::tasks::Tasks;
+use runloom_fabric::{ValkeyBus, ValkeyOptions};
+
+use crate::gate::Gate;
+use crate::{authority, in_time, setting, unique};
+
+fn url() -> String {
+    setting("RUNLOOM_TEST_REDIS_URL", "redis://127.0.0.1:6379")
+}
+
+/// Processes that share a prefix. Nothing is stored, so there is nothing to clean up.
+struct World {
+    prefix: String,
+    tasks: Tasks,
+}
+
+impl World {
+    async fn new() -> Self {
+        let client = redis::Client::open(url()).unwrap();
+        if let Err(error) = client.get_multiplexed_async_connection().await {
+            panic!(
+                "Valkey or Redis is not reachable at {} ({error}): start it, or set RUNLOOM_TEST_REDIS_URL",
+                authority(&url())
+            );
+        }
+        Self {
+            prefix: unique("bus"),
+            tasks: Tasks::default(),
+        }
+    }
+
+    fn start(&self, url: &str) -> Arc<ValkeyBus> {
+        let options = ValkeyOptions {
+            prefix: self.prefix.clone(),
+        };
+        ValkeyBus::start(url, &options, &self.tasks).unwrap()
+    }
+
+    /// A process that listens.
+    async fn bus(&self) -> Arc<ValkeyBus> {
+        let bus = self.start(&url());
+        assert_eq!(next(&bus).await, Signal::Lost, "said after subscribing");
+        bus
+    }
+
+    /// The same, through a gate.
+    async fn gated(&self) -> (Arc<ValkeyBus>, Gate) {
+        let gate = Gate::to(authority(&url())).await;
+        let bus = self.start(&gate.url(&url()));
+        assert_eq!(next(&bus).await, Signal::Lost, "said after subscribing");
+        (bus, gate)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.tasks.kill.cancel();
+    }
+}
+
+async fn next(bus: &Arc<ValkeyBus>) -> Signal {
+    in_time("something is announced", bus.next()).await
+}
+
+fn events(run: i64, last_seq: u64) -> Signal {
+    Signal::Events {
+        run: RunNo(run),
+        last_seq,
+    }
+}
+
+#[tokio::test]
+async fn announcements_reach_the_others_and_not_oneself() {
+    let world = World::new().await;
+    let (a, b, c) = (world.bus().await, world.bus().await, world.bus().await);
+    for signal in [Signal::Mail(RunNo(1)), events(2, 3)] {
+        a.announce(signal);
+        assert_eq!(next(&b).await, signal);
+        assert_eq!(next(&c).await, signal);
+    }
+    b.announce(Signal::Jobs);
+    assert_eq!(next(&a).await, Signal::Jobs, "the first that a hears");
+    assert_eq!(next(&c).await, Signal::Jobs);
+    assert!(a.is_shared());
+}
+
+#[tokio::test]
+async fn of_many_events_of_a_run_the_last_is_heard() {
+    let world = World::new().await;
+    let (a, b) = (world.bus().await, world.bus().await);
+    for last_seq in 1..=10_000 {
+        a.announce(events(1, last_seq));
+    }
+    let mut heard = 0;
+    while heard != 10_000 {
+        let Signal::Events { run, last_seq } = next(&b).await else {
+            panic!("nothing else was announced");
+        };
+        assert_eq!(run, RunNo(1));
+        assert!(last_seq > heard, "{last_seq} after {heard}");
+        heard = last_seq;
+    }
+}
+
+#[tokio::test]
+async fn every_one_of_many_runs_is_heard_of() {
+    let world = World::new().await;
+    let (a, b) = (world.bus().await, world.bus().await);
+    let mut missing: BTreeSet<i64> = (0..5_000).collect();
+    for run in &missing {
+        a.announce(Signal::Mail(RunNo(*run)));
+    }
+    while !missing.is_empty() {
+        let Signal::Mail(run) = next(&b).await else {
+            panic!("nothing else was announced");
+        };
+        assert!(missing.remove(&run.0), "{run:?} came twice");
+    }
+}
+
+#[tokio::test]
+async fn other_prefixes_and_strange_messages_are_not_heard() {
+    let (world, other) = (World::new().await, World::new().await);
+    let (a, b, stranger) = (world.bus().await, world.bus().await, other.bus().await);
+    stranger.announce(Signal::Mail(RunNo(1)));
+    let mut connection = redis::Client::open(url())
+        .unwrap()
+        .get_multiplexed_async_connection()
+        .await
+        .unwrap();
+    let listeners: u32 = redis::cmd("PUBLISH")
+        .arg(format!("{}announcements", world.prefix))
+        .arg("hello")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(listeners, 2);
+    a.announce(Signal::Mail(RunNo(2)));
+    assert_eq!(next(&b).await, Signal::Mail(RunNo(2)));
+}
+
+#[tokio::test]
+async fn after_a_cut_everything_is_looked_at_and_heard_again() {
+    let world = World::new().await;
+    let (a, (b, gate)) = (world.bus().await, world.gated().await);
+    for run in 0..3 {
+        gate.cut();
+        assert_eq!(next(&b).await, Signal::Lost);
+        a.announce(Signal::Mail(RunNo(run)));
+        assert_eq!(next(&b).await, Signal::Mail(RunNo(run)));
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_announced_makes_the_others_look() {
+    let world = World::new().await;
+    let ((a, gate), b) = (world.gated().await, world.bus().await);
+    // Connected for announcing as well.
+    a.announce(Signal::Jobs);
+    assert_eq!(next(&b).await, Signal::Jobs);
+    gate.close().await;
+    a.announce(Signal::Mail(RunNo(7)));
+    gate.turned_away().await;
+    gate.open();
+    assert_eq!(next(&b).await, Signal::Lost);
+    a.announce(Signal::Mail(RunNo(8)));
+    assert_eq!(next(&b).await, Signal::Mail(RunNo(8)));
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_at_the_start_may_come_later() {
+    let world = World::new().await;
+    let b = world.bus().await;
+    let gate = Gate::to(authority(&url())).await;
+    gate.close().await;
+    let a = world.start(&gate.url(&url()));
+    a.announce(Signal::Mail(RunNo(1)));
+    gate.turned_away().await;
+    gate.open();
+    assert_eq!(next(&a).await, Signal::Lost);
+    assert_eq!(next(&b).await, Signal::Mail(RunNo(1)));
+    b.announce(Signal::Jobs);
+    assert_eq!(next(&a).await, Signal::Jobs);
+}
+
+#[tokio::test]
+async fn a_dropped_wait_loses_nothing() {
+    let world = World::new().await;
+    let (a, b) = (world.bus().await, world.bus().await);
+    for run in 0..50 {
+        let abandoned = b.next();
+        a.announce(Signal::Mail(RunNo(run)));
+        drop(abandoned);
+        assert_eq!(next(&b).await, Signal::Mail(RunNo(run)));
+    }
+}

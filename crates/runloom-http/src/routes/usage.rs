@@ -1,0 +1,49 @@
+//! What a workspace used.
+
+use axum::Json;
+use axum::extract::State;
+use runloom_core::error::Error;
+use runloom_core::ports::store::Day;
+use runloom_core::service::UsageRequest;
+use runloom_core::service::rate::Bucket::Reads;
+use runloom_protocol::resource::{UsageGroupBy, UsageReport};
+
+use super::workspace;
+use crate::app::App;
+use crate::error::Answer;
+use crate::extract::QueryPairs;
+use crate::guard::Signed;
+use crate::router::Access::Workspace;
+use crate::router::Route;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::get(workspace("/usage"), Workspace(Reads), get_usage)]
+}
+
+async fn get_usage(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    query: QueryPairs,
+) -> Answer<Json<UsageReport>> {
+    let group_by = query.word("groupBy", UsageGroupBy::parse, "day, model, key")?;
+    let request = UsageRequest {
+        from: day(&query, "from")?,
+        to: day(&query, "to")?,
+        group_by: group_by.unwrap_or(UsageGroupBy::Day),
+    };
+    Ok(Json(app.service.usage(&caller, request).await?))
+}
+
+/// A day; of a moment the day that it belongs to in UTC.
+fn day(query: &QueryPairs, name: &str) -> Answer<Option<Day>> {
+    let Some(text) = query.text(name)? else {
+        return Ok(None);
+    };
+    match Day::parse(&text) {
+        Some(day) => Ok(Some(day)),
+        None => {
+            let message = "must be a day like `2026-10-31`, or a moment like `2026-10-31T12:00:00Z`; days are UTC's";
+            Err(Error::invalid(name, message).into())
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Taking the lease of a run, and finding runs that want to be taken.
+
+use bytes::Bytes;
+use runloom_core::ports::store::{
+    Chunk, Claim, Lease, LogEntry, MailNo, Millis, RunNo, SessionNo, WorkspaceNo,
+};
+use runloom_protocol::id::RunId;
+use runloom_protocol::spec::PromptMessage;
+use tokio_postgres::Row;
+
+use super::columns::{Json, get_count, get_time, get_word};
+use super::error::Failure;
+use super::leases::alive;
+use super::pool::Session;
+use super::{int, mail, uint};
+
+/// SQL: true for a run behind an earlier live run of its session. `runs` is the outer table.
+macro_rules! blocked {
+    () => {
+        "EXISTS (SELECT 1 FROM runs AS earlier
+            WHERE earlier.session = runs.session AND earlier.completed_at IS NULL AND earlier.no < runs.no)"
+    };
+}
+
+/// A lease just taken, and what the row says.
+#[derive(Debug, Clone)]
+pub(super) struct Taken {
+    pub(super) lease: Lease,
+    id: RunId,
+    workspace: WorkspaceNo,
+    session: Option<SessionNo>,
+    attempts: u32,
+    created_at: Millis,
+    started_at: Millis,
+}
+
+/// The row is locked and judged as it is then, so of two workers one gets it. A row that somebody else has locked is passed
+/// over: a batch or a claim of another worker means that it is held, and mail announces itself when it is written.
+const TAKE: &str = concat!(
+    "UPDATE runs SET worker = $2, epoch = epoch + 1, attempts = attempts + 1, started_at = coalesce(started_at, $3),
+         parked = FALSE, wake_at = NULL, status = CASE status WHEN 'queued' THEN 'running' ELSE status END
+     WHERE no = (
+         SELECT no FROM runs
+         WHERE no = $1 AND completed_at IS NULL AND (NOT parked OR wake_at <= $3) AND (cancel OR NOT ",
+    blocked!(),
+    ") AND (worker IS NULL OR NOT ",
+    alive!("runs.worker", "$4"),
+    ") FOR NO KEY UPDATE SKIP LOCKED)
+     RETURNING epoch, attempts, id, workspace, session, created_at, started_at"
+);
+
+/// Takes the lease, or returns `None` when the run is not to be had.
+pub(super) async fn take(
+    session: &Session,
+    run: RunNo,
+    worker: &str,
+    now: Millis,
+    silence: f64,
+) -> Result<Option<Taken>, Failure> {
+    let taken = session
+        .first(TAKE, &[&run.0, &worker, &now.0, &silence])
+        .await?;
+    let Some(row) = taken else {
+        return Ok(None);
+    };
+    Ok(Some(Taken {
+        lease: Lease {
+            run,
+            epoch: uint(row.try_get("epoch")?),
+        },
+        id: get_word(&row, "id")?,
+        workspace: WorkspaceNo(row.try_get("workspace")?),
+        session: row.try_get::<_, Option<i64>>("session")?.map(SessionNo),
+        attempts: get_count(&row, "attempts")?,
+        created_at: get_time(&row, "created_at")?,
+        started_at: get_time(&row, "started_at")?,
+    }))
+}
+
+/// Reads what the holder of a lease needs. Apart from mail nothing of it can change under the lease.
+pub(super) async fn load(session: &Session, taken: &Taken) -> Result<Claim, Failure> {
+    let run = taken.lease.run;
+    let spec = session
+        .query("SELECT spec FROM run_specs WHERE run = $1", &[&run.0])
+        .await?;
+    let spec: String = match spec.first() {
+        Some(row) => row.try_get(0)?,
+        None => String::new(),
+    };
+    let history = match taken.session {
+        Some(of) => history(session, of).await?,
+        None => Vec::new(),
+    };
+    Ok(Claim {
+        log: entries(session, run).await?,
+        mail: mail::read(session, run, MailNo::default()).await?,
+        spec,
+        history,
+        lease: taken.lease,
+        id: taken.id.clone(),
+        workspace: taken.workspace,
+        session: taken.session,
+        attempts: taken.attempts,
+        created_at: taken.created_at,
+        started_at: taken.started_at,
+    })
+}
+
+const CLAIMABLE: &str = concat!(
+    "SELECT no FROM runs WHERE no IN (
+         SELECT no FROM runs WHERE completed_at IS NULL AND worker IS NULL AND NOT parked
+         UNION ALL
+         SELECT no FROM runs WHERE wake_at IS NOT NULL AND wake_at <= $1
+         UNION ALL
+         SELECT no FROM runs WHERE worker IS NOT NULL AND worker NOT IN (
+             SELECT id FROM workers
+             WHERE heartbeat_at >= statement_timestamp() - $3::DOUBLE PRECISION * INTERVAL '1 millisecond')
+     ) AND (cancel OR NOT ",
+    blocked!(),
+    ") ORDER BY no LIMIT $2"
+);
+
+/// Runs that nobody alive holds and that have something to do, oldest first.
+pub(super) async fn claimable(
+    session: &Session,
+    now: Millis,
+    limit: usize,
+    silence: f64,
+) -> Result<Vec<RunNo>, Failure> {
+    let limit = int(limit as u64);
+    let rows = session
+        .query(CLAIMABLE, &[&now.0, &limit, &silence])
+        .await?;
+    rows.iter().map(|row| Ok(RunNo(row.try_get(0)?))).collect()
+}
+
+async fn history(session: &Session, of: SessionNo) -> Result<Vec<PromptMessage>, Failure> {
+    let rows = session
+        .query(
+            "SELECT body FROM messages WHERE session = $1 ORDER BY n",
+            &[&of.0],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| Ok(row.try_get::<_, Json<PromptMessage>>(0)?.0))
+        .collect()
+}
+
+async fn entries(session: &Session, run: RunNo) -> Result<Vec<LogEntry>, Failure> {
+    let rows = session
+        .query(
+            "SELECT first_seq, last_seq, terminal, frames, notes, at FROM log WHERE run = $1 ORDER BY last_seq, no",
+            &[&run.0],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(LogEntry {
+                chunk: chunk(row)?,
+                notes: row.try_get(4)?,
+                at: Millis(row.try_get(5)?),
+            })
+        })
+        .collect()
+}
+
+/// Reads `first_seq, last_seq, terminal, frames` from the first columns.
+pub(super) fn chunk(row: &Row) -> Result<Chunk, Failure> {
+    Ok(Chunk {
+        first_seq: uint(row.try_get(0)?),
+        last_seq: uint(row.try_get(1)?),
+        terminal: row.try_get(2)?,
+        frames: Bytes::from(row.try_get::<_, Vec<u8>>(3)?),
+    })
+}

@@ -1,0 +1,318 @@
+//! [`Runs`]: the API's side of runs.
+
+use async_trait::async_trait;
+use runloom_core::ports::store::{
+    Cancelled, Created, Idempotency, MailBody, Millis, NewRun, Page, RunFilter, RunNo, RunRow,
+    Runs, StoreResult, ToolDelivery, WorkspaceNo,
+};
+use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::resource::RunStatus;
+use runloom_protocol::spec::SubmitToolResult;
+use tokio_postgres::Row;
+
+use super::columns::{
+    Word, get_count, get_json, get_maybe_json, get_maybe_text, get_maybe_time, get_text, get_time,
+    get_word, text,
+};
+use super::create::Earlier;
+use super::error::Failure;
+use super::filter::Conditions;
+use super::notify::Notice;
+use super::pool::Session;
+use super::{PostgresStore, create, int, mail, uint};
+
+/// Runs that one transaction deletes at most, with all that hangs on them.
+const PURGED_AT_ONCE: usize = 50;
+
+#[async_trait]
+impl Runs for PostgresStore {
+    async fn create_run(&self, run: NewRun) -> StoreResult<Created> {
+        if let Some(start) = &run.start
+            && !self.workers.is_fresh(&start.worker)
+        {
+            self.workers.tell(&self.pool, &start.worker).await?;
+        }
+        let new = &run;
+        let created = self
+            .pool
+            .transact("create_run", |session| async move {
+                create::insert(&session, new).await
+            })
+            .await?;
+        if let Created::New {
+            lease: None,
+            blocked: false,
+            ..
+        } = created
+        {
+            self.writer.notify(Notice::Queue);
+        }
+        Ok(created)
+    }
+
+    async fn run(&self, workspace: WorkspaceNo, id: &RunId) -> StoreResult<Option<RunRow>> {
+        let sql = &format!("{SELECT} WHERE runs.id = $1 AND runs.workspace = $2");
+        self.pool
+            .read(|session| async move {
+                let row = session.first(sql, &[&id.as_str(), &workspace.0]).await?;
+                row.as_ref().map(run_row).transpose()
+            })
+            .await
+    }
+
+    async fn list_runs(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &RunFilter,
+        page: Page,
+    ) -> StoreResult<Vec<RunRow>> {
+        let conditions = &Conditions::of_runs(workspace, filter).listing("runs", page);
+        let sql = &format!("{SELECT}{}", conditions.sql());
+        self.pool
+            .read(|session| async move {
+                let rows = session.query_once(sql, &conditions.values()).await?;
+                rows.iter().map(run_row).collect()
+            })
+            .await
+    }
+
+    async fn count_runs(&self, workspace: WorkspaceNo, filter: &RunFilter) -> StoreResult<u64> {
+        let conditions = Conditions::of_runs(workspace, filter);
+        self.count("runs", &conditions).await
+    }
+
+    async fn deliver_tool_result(
+        &self,
+        workspace: WorkspaceNo,
+        id: &RunId,
+        answer: &SubmitToolResult,
+        idempotency: Option<&Idempotency>,
+        now: Millis,
+    ) -> StoreResult<ToolDelivery> {
+        let silence = self.workers.silence();
+        let answering = &Answering {
+            workspace,
+            id,
+            answer,
+            key: idempotency,
+            now,
+        };
+        let delivered = self
+            .pool
+            .transact("tool_result", |session| async move {
+                deliver(&session, answering, silence).await
+            })
+            .await?;
+        if let ToolDelivery::Accepted(delivery) = &delivered {
+            self.writer.notify(mail::notice(*delivery));
+        }
+        Ok(delivered)
+    }
+
+    async fn cancel_run(
+        &self,
+        workspace: WorkspaceNo,
+        id: &RunId,
+        reason: &str,
+        now: Millis,
+    ) -> StoreResult<Cancelled> {
+        let silence = self.workers.silence();
+        let body = &MailBody::Cancel {
+            reason: reason.to_owned(),
+        };
+        let cancelled = self
+            .pool
+            .transact("cancel", |session| async move {
+                let Some(run) = mail::find(&session, workspace, id, silence).await? else {
+                    return Ok(Cancelled::UnknownRun);
+                };
+                if run.cancel || run.status.is_terminal() {
+                    return Ok(Cancelled::Nothing);
+                }
+                let sent = mail::send(&session, &run, body, now).await?;
+                Ok(Cancelled::Accepted(sent))
+            })
+            .await?;
+        if let Cancelled::Accepted(delivery) = &cancelled {
+            self.writer.notify(mail::notice(*delivery));
+        }
+        Ok(cancelled)
+    }
+
+    async fn purge(&self, before: Millis, keys_before: Millis, limit: usize) -> StoreResult<usize> {
+        self.pool
+            .transact("purge", |session| async move {
+                forget_keys(&session, keys_before, limit).await
+            })
+            .await?;
+        let mut gone = 0;
+        while gone < limit {
+            let most = (limit - gone).min(PURGED_AT_ONCE);
+            let deleted = self
+                .pool
+                .transact("purge", |session| async move {
+                    purge(&session, before, most).await
+                })
+                .await?;
+            gone += deleted;
+            if deleted < most {
+                break;
+            }
+        }
+        Ok(gone)
+    }
+}
+
+impl PostgresStore {
+    /// How many rows of the table match.
+    pub(super) async fn count(&self, table: &str, conditions: &Conditions) -> StoreResult<u64> {
+        let sql = &format!("SELECT count(*) FROM {table}{}", conditions.sql());
+        self.pool
+            .read(|session| async move {
+                let rows = session.query_once(sql, &conditions.values()).await?;
+                match rows.first() {
+                    Some(row) => Ok(uint(row.try_get(0)?)),
+                    None => Ok(0),
+                }
+            })
+            .await
+    }
+}
+
+const SELECT: &str = "SELECT runs.*, sessions.id AS session_id, run_specs.public_spec FROM runs
+    JOIN run_specs ON run_specs.run = runs.no
+    LEFT JOIN sessions ON sessions.no = runs.session";
+
+fn run_row(row: &Row) -> Result<RunRow, Failure> {
+    let turns = row.try_get::<_, Option<i64>>("turns")?;
+    Ok(RunRow {
+        no: RunNo(row.try_get("no")?),
+        id: get_word(row, "id")?,
+        status: get_word(row, "status")?,
+        session: row
+            .try_get::<_, Option<Word<SessionId>>>("session_id")?
+            .map(|word| word.0),
+        public_spec: get_text(row, "public_spec")?,
+        metadata: get_json(row, "metadata")?,
+        spec_name: get_maybe_text(row, "spec_name")?,
+        agent_id: get_maybe_text(row, "agent_id")?,
+        model_id: get_text(row, "model_id")?,
+        input_preview: get_text(row, "input_preview")?,
+        final_text: get_maybe_text(row, "final_text")?,
+        error: get_maybe_text(row, "error")?,
+        failure: get_maybe_json(row, "failure")?,
+        cancel: get_maybe_json(row, "cancelled")?,
+        tokens: get_maybe_json(row, "tokens")?,
+        turns: turns.map(|turns| u32::try_from(turns).unwrap_or(0)),
+        model: get_maybe_json(row, "model")?,
+        cost_usd: row.try_get("cost_usd")?,
+        tool_calls: get_count(row, "tool_calls")?,
+        created_at: get_time(row, "created_at")?,
+        started_at: get_maybe_time(row, "started_at")?,
+        completed_at: get_maybe_time(row, "completed_at")?,
+    })
+}
+
+/// A client's answer to a call.
+struct Answering<'a> {
+    workspace: WorkspaceNo,
+    id: &'a RunId,
+    answer: &'a SubmitToolResult,
+    key: Option<&'a Idempotency>,
+    now: Millis,
+}
+
+async fn deliver(
+    session: &Session,
+    answering: &Answering<'_>,
+    silence: f64,
+) -> Result<ToolDelivery, Failure> {
+    let Answering {
+        workspace,
+        id,
+        answer,
+        key,
+        now,
+    } = answering;
+    let Some(run) = mail::find(session, *workspace, id, silence).await? else {
+        return Ok(ToolDelivery::UnknownRun);
+    };
+    if let Some(key) = key {
+        match create::earlier_use(session, *workspace, key).await? {
+            Earlier::None => {}
+            Earlier::OtherBody => return Ok(ToolDelivery::KeyReused),
+            Earlier::Same { .. } => return Ok(ToolDelivery::Replayed),
+        }
+    }
+    match run.status {
+        RunStatus::Cancelled => return Ok(ToolDelivery::Ignored),
+        status if status.is_terminal() => return Ok(ToolDelivery::Terminal),
+        _ if run.cancel => return Ok(ToolDelivery::Ignored),
+        _ => {}
+    }
+    // The refusal of a call that is not open writes nothing: no row matches.
+    let open = session
+        .execute(
+            "UPDATE calls SET answered_at = $3 WHERE run = $1 AND tool_use_id = $2 AND answered_at IS NULL",
+            &[&run.run.0, &text(&answer.tool_use_id), &now.0],
+        )
+        .await?;
+    if open == 0 {
+        return Ok(ToolDelivery::UnknownCall);
+    }
+    if let Some(key) = key {
+        create::remember_use(session, *workspace, key, "", *now).await?;
+    }
+    let body = MailBody::ToolResult {
+        tool_use_id: answer.tool_use_id.clone(),
+        answer: answer.answer.clone(),
+    };
+    let sent = mail::send(session, &run, &body, *now).await?;
+    Ok(ToolDelivery::Accepted(sent))
+}
+
+async fn forget_keys(session: &Session, before: Millis, limit: usize) -> Result<(), Failure> {
+    session
+        .execute(
+            "DELETE FROM idempotency WHERE (workspace, key) IN (SELECT workspace, key FROM idempotency
+                 WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+            &[&before.0, &int(limit as u64)],
+        )
+        .await?;
+    // Workers of long ago hold nothing any more.
+    session
+        .execute(
+            "DELETE FROM workers WHERE heartbeat_at < statement_timestamp() - INTERVAL '1 day'
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.worker = workers.id)",
+            &[],
+        )
+        .await?;
+    Ok(())
+}
+
+async fn purge(session: &Session, before: Millis, most: usize) -> Result<usize, Failure> {
+    // Several processes purge at once: each takes what the others have not.
+    let rows = session
+        .query(
+            "SELECT no FROM runs WHERE completed_at IS NOT NULL AND completed_at < $1
+             ORDER BY completed_at LIMIT $2 FOR UPDATE SKIP LOCKED",
+            &[&before.0, &int(most as u64)],
+        )
+        .await?;
+    let runs: Vec<i64> = rows
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+    if runs.is_empty() {
+        return Ok(0);
+    }
+    for sql in [
+        "DELETE FROM labels WHERE owner = ANY($1) AND kind = 'run'",
+        "DELETE FROM log WHERE run = ANY($1)",
+        "DELETE FROM run_specs WHERE run = ANY($1)",
+        "DELETE FROM runs WHERE no = ANY($1)",
+    ] {
+        session.execute(sql, &[&runs]).await?;
+    }
+    Ok(runs.len())
+}

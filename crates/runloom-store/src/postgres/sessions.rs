@@ -1,0 +1,215 @@
+//! [`Sessions`]: conversations kept between runs.
+
+use async_trait::async_trait;
+use runloom_core::ports::store::{
+    Ended, MailBody, Millis, NewSession, Page, SessionFilter, SessionNo, SessionRow, Sessions,
+    StoreResult, WorkspaceNo,
+};
+use runloom_protocol::id::SessionId;
+use runloom_protocol::resource::SessionStatus;
+use runloom_protocol::spec::PromptMessage;
+use tokio_postgres::Row;
+
+use super::columns::{
+    Json, get_json, get_maybe_text, get_maybe_time, get_text, get_time, get_word, maybe_text, text,
+    to_json,
+};
+use super::error::Failure;
+use super::filter::{self, Conditions};
+use super::pool::Session;
+use super::{PostgresStore, create, int, mail, uint};
+
+#[async_trait]
+impl Sessions for PostgresStore {
+    async fn create_session(&self, session: NewSession) -> StoreResult<()> {
+        let new = &session;
+        self.pool
+            .transact("create_session", |session| async move {
+                insert(&session, new).await
+            })
+            .await?;
+        Ok(())
+    }
+
+    async fn session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+    ) -> StoreResult<Option<SessionRow>> {
+        let sql = &format!("{SELECT} WHERE sessions.id = $1 AND sessions.workspace = $2");
+        self.pool
+            .read(|session| async move {
+                let row = session.first(sql, &[&id.as_str(), &workspace.0]).await?;
+                row.as_ref().map(session_row).transpose()
+            })
+            .await
+    }
+
+    async fn session_messages(
+        &self,
+        session: SessionNo,
+        before: Option<u64>,
+        limit: usize,
+    ) -> StoreResult<Vec<(u64, PromptMessage)>> {
+        let of = session.0;
+        let before = before.map_or(i64::MAX, int);
+        let limit = int(limit as u64);
+        self.pool
+            .read(|session| async move {
+                let rows = session
+                    .query(
+                        "SELECT n, body FROM messages WHERE session = $1 AND n < $2 ORDER BY n DESC LIMIT $3",
+                        &[&of, &before, &limit],
+                    )
+                    .await?;
+                rows.iter()
+                    .rev()
+                    .map(|row| {
+                        let body = row.try_get::<_, Json<PromptMessage>>(1)?.0;
+                        Ok((uint(row.try_get(0)?), body))
+                    })
+                    .collect()
+            })
+            .await
+    }
+
+    async fn count_messages(&self, session: SessionNo) -> StoreResult<u64> {
+        let of = session.0;
+        self.pool
+            .read(|session| async move {
+                let row = session
+                    .first("SELECT messages FROM sessions WHERE no = $1", &[&of])
+                    .await?;
+                match row {
+                    Some(row) => Ok(uint(row.try_get(0)?)),
+                    None => Ok(0),
+                }
+            })
+            .await
+    }
+
+    async fn end_session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+        now: Millis,
+    ) -> StoreResult<Ended> {
+        let silence = self.workers.silence();
+        let ended = self
+            .pool
+            .transact("end_session", |session| async move {
+                end(&session, (workspace, id), now, silence).await
+            })
+            .await?;
+        if let Ended::Ended(told) = &ended {
+            told.iter()
+                .for_each(|delivery| self.writer.notify(mail::notice(*delivery)));
+        }
+        Ok(ended)
+    }
+
+    async fn list_sessions(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &SessionFilter,
+        page: Page,
+    ) -> StoreResult<Vec<SessionRow>> {
+        let conditions = &Conditions::of_sessions(workspace, filter).listing("sessions", page);
+        let sql = &format!("{SELECT}{}", conditions.sql());
+        self.pool
+            .read(|session| async move {
+                let rows = session.query_once(sql, &conditions.values()).await?;
+                rows.iter().map(session_row).collect()
+            })
+            .await
+    }
+
+    async fn count_sessions(
+        &self,
+        workspace: WorkspaceNo,
+        filter: &SessionFilter,
+    ) -> StoreResult<u64> {
+        let conditions = Conditions::of_sessions(workspace, filter);
+        self.count("sessions", &conditions).await
+    }
+}
+
+const SELECT: &str =
+    "SELECT sessions.*, session_specs.spec, session_specs.public_spec FROM sessions
+    JOIN session_specs ON session_specs.session = sessions.no";
+
+fn session_row(row: &Row) -> Result<SessionRow, Failure> {
+    Ok(SessionRow {
+        no: SessionNo(row.try_get("no")?),
+        id: get_word(row, "id")?,
+        name: get_maybe_text(row, "name")?,
+        status: get_word(row, "status")?,
+        spec: get_text(row, "spec")?,
+        public_spec: get_text(row, "public_spec")?,
+        metadata: get_json(row, "metadata")?,
+        created_at: get_time(row, "created_at")?,
+        last_used_at: get_time(row, "last_used_at")?,
+        ended_at: get_maybe_time(row, "ended_at")?,
+    })
+}
+
+async fn insert(session: &Session, new: &NewSession) -> Result<(), Failure> {
+    let row = session
+        .first(
+            "WITH session AS (
+                 INSERT INTO sessions (id, workspace, status, name, metadata, created_at, last_used_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, $6) RETURNING no)
+             INSERT INTO session_specs (session, spec, public_spec) SELECT no, $7, $8 FROM session RETURNING session",
+            &[
+                &new.id.as_str(),
+                &new.workspace.0,
+                &SessionStatus::Active.as_str(),
+                &maybe_text(new.name.as_ref()),
+                &to_json(&new.metadata)?,
+                &new.created_at.0,
+                &text(&new.spec),
+                &text(&new.public_spec),
+            ],
+        )
+        .await?;
+    let Some(row) = row else {
+        return Ok(());
+    };
+    filter::label(
+        session,
+        filter::Kind::Session,
+        new.workspace,
+        row.try_get(0)?,
+        &new.metadata,
+    )
+    .await
+}
+
+async fn end(
+    session: &Session,
+    (workspace, id): (WorkspaceNo, &SessionId),
+    now: Millis,
+    silence: f64,
+) -> Result<Ended, Failure> {
+    let Some((of, status)) = create::lock_session(session, workspace, id.as_str()).await? else {
+        return Ok(Ended::UnknownSession);
+    };
+    if status == SessionStatus::Active {
+        session
+            .execute(
+                "UPDATE sessions SET status = $2, ended_at = $3 WHERE no = $1",
+                &[&of, &SessionStatus::Ended.as_str(), &now.0],
+            )
+            .await?;
+    }
+    let body = MailBody::Cancel {
+        reason: "session_ended".to_owned(),
+    };
+    let mut told = Vec::new();
+    for run in mail::live_in_session(session, of, silence).await? {
+        if !run.cancel {
+            told.push(mail::send(session, &run, &body, now).await?);
+        }
+    }
+    Ok(Ended::Ended(told))
+}

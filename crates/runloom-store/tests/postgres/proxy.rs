@@ -1,0 +1,185 @@
+//! A way to the server that swallows the answer to COMMIT: the server has written, and nobody hears of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use runloom_core::ports::store::{
+    ClaimOutcome, CommitError, Created, Next, StoreErrorKind, ToolDelivery,
+};
+use runloom_protocol::resource::RunStatus;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::database::Database;
+use crate::fixture::{Fixture, NOW, batch, ending, finishing};
+
+/// What the way does with those who use it.
+#[derive(Default)]
+struct Way {
+    /// The next COMMIT is passed on, its answer is not, and the connection ends.
+    swallow: AtomicBool,
+    /// Nobody is let in after that.
+    shut_then: AtomicBool,
+    shut: AtomicBool,
+}
+
+impl Way {
+    fn swallow_next_commit(&self) {
+        self.swallow.store(true, Ordering::SeqCst);
+    }
+
+    fn open(&self) {
+        self.shut_then.store(false, Ordering::SeqCst);
+        self.shut.store(false, Ordering::SeqCst);
+    }
+
+    async fn serve(self: Arc<Self>, listener: TcpListener, server: String) {
+        let mut ways = tokio::task::JoinSet::new();
+        while let Ok((client, _)) = listener.accept().await {
+            if !self.shut.load(Ordering::SeqCst) {
+                let server = TcpStream::connect(&server).await.unwrap();
+                ways.spawn(Arc::clone(&self).pass(client, server));
+            }
+        }
+    }
+
+    async fn pass(self: Arc<Self>, mut client: TcpStream, mut server: TcpStream) {
+        let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        loop {
+            tokio::select! {
+                read = client.read(&mut up) => {
+                    let Ok(length @ 1..) = read else { return };
+                    let is_commit = contains(&up[..length], b"COMMIT\0");
+                    let swallow = is_commit && self.swallow.swap(false, Ordering::SeqCst);
+                    if server.write_all(&up[..length]).await.is_err() {
+                        return;
+                    }
+                    if swallow {
+                        self.shut.store(self.shut_then.load(Ordering::SeqCst), Ordering::SeqCst);
+                        hear_commit(&mut server).await;
+                        return;
+                    }
+                }
+                read = server.read(&mut down) => {
+                    let Ok(length @ 1..) = read else { return };
+                    if client.write_all(&down[..length]).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Waits until the server says that it has committed.
+async fn hear_commit(server: &mut TcpStream) {
+    let mut heard = Vec::new();
+    while !contains(&heard, b"COMMIT\0") {
+        let read = server.read_buf(&mut heard).await;
+        assert!(
+            read.is_ok_and(|length| length > 0),
+            "the server did not commit"
+        );
+    }
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// A store at the end of such a way.
+async fn far() -> (Fixture, Arc<Way>) {
+    let database = Database::create().await;
+    let url = database.url();
+    let (_, after_scheme) = url.split_once("://").unwrap();
+    let (authority, name) = after_scheme.split_once('/').unwrap();
+    let (user, server) = authority.rsplit_once('@').unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let way = Arc::new(Way::default());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the way ends with the test's runtime"
+    )]
+    tokio::spawn(Arc::clone(&way).serve(listener, server.to_owned()));
+    let near = format!("postgres://{user}@127.0.0.1:{port}/{name}");
+    (Fixture::at(near, database).await, way)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_whose_commit_was_not_answered_is_written_once_and_told() {
+    let (fixture, way) = far().await;
+    let lease = fixture.started("a").await;
+    for seq in 2..6 {
+        way.swallow_next_commit();
+        fixture.commit(lease, batch(seq, seq, Next::Keep)).await;
+        assert!(
+            !way.swallow.load(Ordering::SeqCst),
+            "no COMMIT was swallowed"
+        );
+    }
+    way.swallow_next_commit();
+    fixture.finish(lease, 6, RunStatus::Succeeded).await;
+    let expected: Vec<(u64, u64)> = (1..=6).map(|seq| (seq, seq)).collect();
+    assert_eq!(fixture.seqs(lease.run).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_whose_commit_was_not_answered_still_names_the_next_run() {
+    let (fixture, way) = far().await;
+    fixture.session("s").await;
+    let first = fixture.message("s", "a").await;
+    let second = fixture.message("s", "b").await;
+    let lease = fixture.claim(first).await.lease;
+    way.swallow_next_commit();
+    let done = fixture
+        .commit(lease, finishing(1, ending(RunStatus::Succeeded)))
+        .await;
+    assert_eq!(done.next_in_session, Some(second));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_in_doubt_during_a_long_outage_is_not_written_again() {
+    let (fixture, way) = far().await;
+    let lease = fixture.started("a").await;
+    way.shut_then.store(true, Ordering::SeqCst);
+    way.swallow_next_commit();
+    let refused = fixture.try_commit(lease, batch(2, 2, Next::Keep)).await;
+    let Err(CommitError::Store(error)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(error.kind, StoreErrorKind::Unavailable);
+    way.open();
+    // As the driver does: the same batch again.
+    fixture.commit(lease, batch(2, 2, Next::Keep)).await;
+    fixture.commit(lease, batch(3, 3, Next::Keep)).await;
+    assert_eq!(fixture.seqs(lease.run).await, [(1, 1), (2, 2), (3, 3)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_claims_and_answers_whose_commit_was_not_answered_are_told_as_they_are() {
+    let (fixture, way) = far().await;
+    way.swallow_next_commit();
+    let created = fixture.store().create_run(fixture.new_run("a")).await;
+    let Created::New { run, .. } = created.unwrap() else {
+        panic!("the run is new");
+    };
+    way.swallow_next_commit();
+    let claimed = fixture.store().claim(run, "w", NOW).await.unwrap();
+    let ClaimOutcome::Claimed(claim) = claimed else {
+        panic!("the run is to be had");
+    };
+    assert_eq!(claim.lease.epoch, 1, "claimed once");
+    fixture.park_with_call(claim.lease, 1, "call").await;
+    way.swallow_next_commit();
+    let answered = fixture.answer("a", "call").await;
+    assert!(
+        matches!(answered, ToolDelivery::Accepted(_)),
+        "{answered:?}"
+    );
+    assert!(
+        !way.swallow.load(Ordering::SeqCst),
+        "no COMMIT was swallowed"
+    );
+    assert_eq!(fixture.claim(run).await.mail.len(), 1);
+}

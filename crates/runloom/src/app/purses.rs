@@ -1,0 +1,46 @@
+//! The monthly budgets, from the configuration.
+//!
+//! They must be known before the first run is claimed, and those of keys go by the keys' ids: so workspaces and keys that have
+//! one are made here, before everything else that the configuration declares.
+
+use anyhow::{Context, Result};
+use runloom_core::clock::Clock;
+use runloom_core::ports::store::MicroUsd;
+use runloom_core::purses::Purses;
+use runloom_core::service::tenancy::{PutWorkspace, TenancyService};
+
+use super::declare::create_key;
+use crate::config::Config;
+
+/// Every monthly budget.
+pub(super) async fn purses(config: &Config, tenancy: &TenancyService) -> Result<Purses> {
+    let now = Clock.now();
+    let mut purses = Purses::default();
+    for workspace in &config.workspaces {
+        let slug = &workspace.slug;
+        if let Some(usd) = workspace.monthly_budget_usd {
+            let cap = MicroUsd::from_usd(usd);
+            purses.workspaces.insert(slug.clone(), cap);
+        }
+        for key in &workspace.api_keys {
+            let Some(usd) = key.monthly_budget_usd else {
+                continue;
+            };
+            let put = PutWorkspace {
+                name: Some(workspace.name.clone()),
+                without: None,
+            };
+            let made = async {
+                tenancy.put_workspace(slug, put, now).await?;
+                let secret = key.key.expose();
+                tenancy.ensure_key(slug, secret, create_key(key), now).await
+            };
+            let id = made.await.with_context(|| {
+                let name = &key.name;
+                format!("cannot make the key {name} of workspace {slug}")
+            })?;
+            purses.keys.insert(id.to_string(), MicroUsd::from_usd(usd));
+        }
+    }
+    Ok(purses)
+}

@@ -1,0 +1,96 @@
+//! What a workspace declares beside keys and providers: agents, tools, plugins, external agents, secrets.
+//!
+//! Written as the admin API takes them, in `snake_case` or `camelCase`, and checked by the same rules.
+
+use std::collections::BTreeSet;
+
+use runloom_protocol::definition::template;
+use runloom_protocol::error::Issue;
+use runloom_protocol::validate;
+use serde_json::Value;
+
+use super::providers::check_model;
+use super::table::Table;
+use super::types::{DocumentConfig, PlatformConfig, ProviderConfig, SecretConfig};
+use super::workspaces::slug;
+
+/// Checks a definition; `&str` is its slug.
+type Check = fn(&Value, &str) -> Result<(), Vec<Issue>>;
+
+pub(super) fn agents(
+    table: &Table<'_>,
+    providers: &[ProviderConfig],
+    platform: &PlatformConfig,
+) -> Vec<DocumentConfig> {
+    let mut seen = BTreeSet::new();
+    let mut agents = Vec::new();
+    for agent in table.tables("agents") {
+        if let Some(model) = agent.text("model").or_else(|| agent.text("model_id")) {
+            check_model(&agent, "model", &model, providers, platform);
+        }
+        agents.extend(document(agent, &mut seen, |body, _| {
+            validate::agent_definition(body).map(drop)
+        }));
+    }
+    agents
+}
+
+/// `tools`, `plugins` or `external_agents`.
+pub(super) fn read(table: &Table<'_>, key: &'static str) -> Vec<DocumentConfig> {
+    let check: Check = match key {
+        "tools" => |body, slug| validate::tool_definition(body, slug).map(drop),
+        "plugins" => |body, slug| validate::plugin_manifest(body, slug).map(drop),
+        _ => |body, slug| validate::external_agent(body, slug).map(drop),
+    };
+    let mut seen = BTreeSet::new();
+    table
+        .tables(key)
+        .into_iter()
+        .filter_map(|entry| document(entry, &mut seen, check))
+        .collect()
+}
+
+pub(super) fn secrets(table: &Table<'_>) -> Vec<SecretConfig> {
+    let mut seen = BTreeSet::new();
+    let mut secrets = Vec::new();
+    for secret in table.tables("secrets") {
+        let name = secret.required("name");
+        if let Some(name) = &name {
+            if !template::is_secret_name(name) {
+                secret.invalid(
+                    "name",
+                    format!("`{name}` must be 1 to 128 letters, digits, _, . or -"),
+                );
+            } else if !seen.insert(name.clone()) {
+                secret.invalid("name", format!("`{name}` is used twice"));
+            }
+        }
+        let variable = secret.required("value_env");
+        let (_, value) = secret.secret("value_env", None);
+        if let (Some(variable), None) = (&variable, &value) {
+            secret.invalid(
+                "value_env",
+                format!("the environment variable {variable} (or {variable}_FILE) is not set"),
+            );
+        }
+        secret.finish();
+        secrets.extend(
+            name.zip(value)
+                .map(|(name, value)| SecretConfig { name, value }),
+        );
+    }
+    secrets
+}
+
+fn document(
+    table: Table<'_>,
+    seen: &mut BTreeSet<String>,
+    check: impl Fn(&Value, &str) -> Result<(), Vec<Issue>>,
+) -> Option<DocumentConfig> {
+    let slug = slug(&table, seen)?;
+    let definition = Value::Object(table.whole());
+    for issue in check(&definition, &slug).err().into_iter().flatten() {
+        table.invalid_inside(&issue.path, issue.message);
+    }
+    Some(DocumentConfig { slug, definition })
+}
