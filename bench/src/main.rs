@@ -13,6 +13,7 @@ mod fan;
 mod floor;
 mod meter;
 mod options;
+mod outcome;
 mod provider;
 mod report;
 mod script;

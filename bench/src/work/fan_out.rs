@@ -8,8 +8,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::child::Running;
-use crate::drive::{Outcome, Target, Watch, start};
+use crate::drive::{Target, Watch, start};
 use crate::meter::{Meter, open_files_limit};
+use crate::outcome::Outcome;
 use crate::report::{Goal, Row};
 use crate::wire::{Connection, Frames};
 

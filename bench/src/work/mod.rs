@@ -16,9 +16,10 @@ use std::time::Instant;
 use anyhow::Context;
 
 use crate::child::Running;
-use crate::drive::{Job, Outcome, Target, load};
+use crate::drive::{Job, Target, load};
 use crate::meter::{Meter, open_files_limit};
 use crate::options::{Effort, Options};
+use crate::outcome::Outcome;
 use crate::provider::Stats;
 use crate::report::{self, Goal, Row};
 use crate::say;

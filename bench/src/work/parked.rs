@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::drive::{Job, Outcome, Target, Watch, start};
+use crate::drive::{Job, Target, Watch, start};
+use crate::outcome::Outcome;
 use crate::report::{Goal, Row};
 use crate::script::TOOL;
 use crate::wire::{Connection, Frames};
@@ -261,7 +262,7 @@ async fn whole(
     target: &Target,
     run: &Waiting,
     connection: &mut Connection,
-) -> anyhow::Result<crate::drive::Shot> {
+) -> anyhow::Result<crate::outcome::Shot> {
     let head = connection.ask(&target.stream_of(&run.run)).await?;
     let mut frames = Frames::default();
     let mut watch = Watch::new(Instant::now());

@@ -3,8 +3,9 @@
 use anyhow::Context;
 use serde::Deserialize;
 
-use crate::drive::{Job, Outcome, Target, load, shoot};
+use crate::drive::{Job, Target, load, shoot};
 use crate::meter::Meter;
+use crate::outcome::Outcome;
 use crate::report::{Goal, Row};
 use crate::wire::Connection;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::drive::{Outcome, Target, burst, load};
+use crate::drive::{Target, burst, load};
 use crate::meter::{Meter, open_files_limit};
+use crate::outcome::Outcome;
 use crate::report::{Goal, Row};
 
 use super::{Bench, errors};
