@@ -400,7 +400,7 @@ impl Drop for LeaveOnPanic<'_> {
             unless_mail: false,
             status: None,
             usage: None,
-            next: Next::Release,
+            next: Next::Return,
         };
         let queue = Arc::clone(&self.worker.parts.queue);
         self.worker.leave(lease.run, &self.doorbell);

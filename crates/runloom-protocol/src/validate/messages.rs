@@ -7,6 +7,9 @@ use super::issues::{Issues, Path, Short};
 use crate::limits;
 use crate::spec::{PromptMessage, Role};
 
+/// Files cannot be given to a model yet.
+const NO_ATTACHMENTS: &str = "attachments are not supported by this server; only text is";
+
 pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<PromptMessage> {
     match (fields.get("prompt"), fields.get("messages")) {
         (None, None) => {
@@ -85,6 +88,11 @@ fn message(value: &Value, path: &Path<'_>, issues: &mut Issues) -> Option<Prompt
     let fields = Fields::of(value, path, issues)?;
     let role = role(&fields, issues);
     let content = content(&fields, issues);
+    // An answer that never saw the file would be worse than none.
+    let attached = fields.get("attachments").and_then(Value::as_array);
+    if attached.is_some_and(|files| !files.is_empty()) {
+        fields.refuse("attachments", NO_ATTACHMENTS, issues);
+    }
     Some(PromptMessage {
         role: role?,
         content: content?,
@@ -146,7 +154,7 @@ fn part<'v>(value: &'v Value, path: &Path<'_>, issues: &mut Issues) -> Option<&'
             string(text, &path.key("text"), issues)
         }
         other => {
-            let message = "attachments are not supported; only parts of type `text` are";
+            let message = NO_ATTACHMENTS;
             fields.refuse(
                 "type",
                 format_args!("{message}, got `{}`", Short(other)),

@@ -358,3 +358,19 @@ fn a_message_is_checked_like_a_spec() {
         ]
     );
 }
+
+#[test]
+fn files_beside_a_message_are_refused_rather_than_forgotten() {
+    let body = json!({
+        "systemPrompt": "s",
+        "messages": [{"role": "user", "content": "Read this", "attachments": [{"type": "input_file_url", "url": "https://h/a.pdf"}]}],
+    });
+    let issues = validate::create_run(&body).unwrap_err();
+    assert_eq!(issues.len(), 1);
+    assert_eq!(issues[0].path, "messages[0].attachments");
+    let none = json!({
+        "systemPrompt": "s",
+        "messages": [{"role": "user", "content": "Hello", "attachments": []}],
+    });
+    assert!(validate::create_run(&none).is_ok());
+}

@@ -61,7 +61,7 @@ fn fields_of_the_newest_sdk_that_we_do_not_know_are_ignored() {
         "plan": {"planOnly": true, "steps": ["a"]}, "budgets": {"maxToolTurns": 3, "maxMoons": 1},
         "messages": [
             {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Read this", "attachments": [{"type": "input_file_url", "url": "https://h/a.pdf"}]},
+            {"role": "user", "content": "Read this"},
         ],
     });
     let run = validate::create_run(&body).unwrap();

@@ -64,7 +64,7 @@ fn kind(batch: &Batch) -> &'static str {
     match batch.next {
         Next::Keep => "append",
         Next::Park { .. } => "park",
-        Next::Release => "release",
+        Next::Release | Next::Return => "release",
         Next::Finish(_) => "finish",
     }
 }
@@ -239,7 +239,7 @@ fn announce(outgoing: &mut Outgoing, run: RunNo, batch: &Batch, standing: Standi
     }
     let wants_worker = match batch.next {
         Next::Keep => false,
-        Next::Release => true,
+        Next::Release | Next::Return => true,
         Next::Park { .. } => standing.mail_waits,
         Next::Finish(_) => standing.session.is_some(),
     };

@@ -111,7 +111,8 @@ impl<'a> Work<'a> {
                     self.kept.add(run, batch, reset, None);
                 }
             }
-            Next::Release => self.kept.add(run, batch, records, Some((false, None))),
+            Next::Release => self.kept.add(run, batch, true, Some((false, None))),
+            Next::Return => self.kept.add(run, batch, records, Some((false, None))),
             // Mail that came meanwhile would wake a parked run: it does so at once.
             Next::Park { .. } if standing.mail_waits => {
                 self.kept.add(run, batch, records, Some((false, None)));

@@ -31,7 +31,7 @@ pub(super) fn kind(batch: &Batch) -> &'static str {
     match batch.next {
         Next::Keep => "append",
         Next::Park { .. } => "park",
-        Next::Release => "release",
+        Next::Release | Next::Return => "release",
         Next::Finish(_) => "finish",
     }
 }
@@ -77,7 +77,8 @@ pub(super) fn write(
                 .set(lease, holding.attempts_counted && !reset, through);
         }
         Next::Park { wake_at } => leave(tx, batch, run, Leaving::Parked(*wake_at))?,
-        Next::Release => leave(tx, batch, run, Leaving::Ready)?,
+        Next::Release => leave(tx, batch, run, Leaving::Released)?,
+        Next::Return => leave(tx, batch, run, Leaving::Returned)?,
         Next::Finish(ending) => next_in_session = finish(tx, run, ending, batch.at)?,
     }
     Ok(Ok(Committed { next_in_session }))
@@ -157,19 +158,21 @@ fn update_calls(tx: &Tx<'_>, run: RunNo, batch: &Batch) -> rusqlite::Result<()> 
 
 /// How a run is left that is not over.
 enum Leaving {
-    Ready,
+    Released,
+    Returned,
     Parked(Option<Millis>),
 }
 
 fn leave(tx: &mut Tx<'_>, batch: &Batch, run: RunNo, leaving: Leaving) -> rusqlite::Result<()> {
+    let in_order = matches!(leaving, Leaving::Released);
     // Mail that came meanwhile would wake a parked run: it does so at once.
     let (parked, wake_at) = match leaving {
         Leaving::Parked(wake_at) if !mail::is_waiting(tx.connection, run, batch.mail_through)? => {
             (true, wake_at)
         }
-        Leaving::Parked(_) | Leaving::Ready => (false, None),
+        Leaving::Parked(_) | Leaving::Released | Leaving::Returned => (false, None),
     };
-    let reset = parked || has_records(batch);
+    let reset = parked || in_order || has_records(batch);
     tx.execute(
         "UPDATE runs SET worker = NULL, attempts = iif(?5, 0, attempts), parked = ?2, wake_at = ?3,
              status = coalesce(?4, status)

@@ -93,8 +93,8 @@ const MISTAKES: &[(&str, &str)] = &[
         "f.toml:1: store: must be a table, is an integer",
     ),
     (
-        "[store]\nurl = \"postgres://u:p@h/d\"",
-        "f.toml:2: store.url: Postgres is not available in this version; use sqlite:PATH",
+        "[store]\nurl = \"mysql://u:p@h/d\"",
+        "f.toml:2: store.url: must be sqlite:PATH, like sqlite:.runloom/runloom.db, or postgres://USER:PASSWORD@HOST/DATABASE",
     ),
     (
         "[store]\nurl = \"sqlite::memory:\"",
@@ -102,7 +102,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[fabric]\nbus = \"redis://h\"",
-        "f.toml:2: fabric.bus: redis:// is not available in this version; use \"embedded\"",
+        "f.toml:2: fabric.bus: needs a database that processes can share: set store.url to postgres://…, or use \"embedded\"",
     ),
     (
         "[fabric]\nqueue = \"nats\"",
@@ -324,18 +324,18 @@ fn variables_win_over_the_file_and_their_mistakes_name_them() {
         ),
         (
             "DATABASE_URL",
-            "postgres://h/d",
-            "environment variable DATABASE_URL: store.url: Postgres is not available in this version; use sqlite:PATH",
+            "mysql://h/d",
+            "environment variable DATABASE_URL: store.url: must be sqlite:PATH, like sqlite:.runloom/runloom.db, or postgres://USER:PASSWORD@HOST/DATABASE",
         ),
         (
             "REDIS_URL",
             "redis://h",
-            "environment variable REDIS_URL: fabric.bus: redis:// is not available in this version; use \"embedded\"",
+            "environment variable REDIS_URL: fabric.bus: needs a database that processes can share: set store.url to postgres://…, or use \"embedded\"",
         ),
         (
             "AMQP_URL",
             "amqp://h",
-            "environment variable AMQP_URL: fabric.queue: amqp:// is not available in this version; use \"embedded\"",
+            "environment variable AMQP_URL: fabric.queue: needs a database that processes can share: set store.url to postgres://…, or use \"embedded\"",
         ),
     ] {
         assert_eq!(
@@ -459,4 +459,25 @@ fn a_file_that_is_not_there_is_named() {
         error.to_string().contains("no/such.toml: cannot be read"),
         "{error}"
     );
+}
+
+#[test]
+fn a_shared_database_is_queue_and_bus_unless_others_are_named() {
+    let read = |text: &str| {
+        parse(text, "f.toml", &Environment::default())
+            .unwrap()
+            .fabric
+    };
+    let postgres = "[store]\nurl = \"postgres://u:p@h/d\"\n";
+    let alone = read(postgres);
+    assert_eq!(
+        (alone.queue, alone.bus),
+        (QueueConfig::Store, BusConfig::Store)
+    );
+    let brokers = read(&format!(
+        "{postgres}[fabric]\nqueue = \"amqp://q\"\nbus = \"redis://b\""
+    ));
+    assert_eq!(brokers.queue, QueueConfig::Amqp(Secret::new("amqp://q")));
+    assert_eq!(brokers.bus, BusConfig::Redis(Secret::new("redis://b")));
+    assert!(read("").is_embedded());
 }

@@ -148,8 +148,11 @@ pub enum Next {
         /// When to wake it although no mail came.
         wake_at: Option<Millis>,
     },
-    /// The lease is given back and the run wants another worker at once (shutdown).
+    /// The lease is given back in order, and the run wants another worker at once (shutdown). That is no failed attempt: claims
+    /// are counted anew.
     Release,
+    /// The lease is given back because its driver broke; the claim stays counted.
+    Return,
     /// The run is over; the chunk's last event is terminal. Its mail, pending calls and lease go, a
     /// reservation that is not settled counts as spent in full, and its session's messages are appended.
     Finish(Box<Ending>),

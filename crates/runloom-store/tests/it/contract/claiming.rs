@@ -110,6 +110,18 @@ pub(crate) async fn a_released_run_is_claimable_at_once(fixture: Fixture) {
     assert_eq!(fixture.claim(lease.run).await.lease.epoch, 2);
 }
 
+pub(crate) async fn only_a_lease_given_back_in_order_is_no_attempt(fixture: Fixture) {
+    let mut lease = fixture.started("a").await;
+    for (next, attempts) in [(Next::Return, 2), (Next::Return, 3), (Next::Release, 1)] {
+        let mut nothing = batch(2, 1, next);
+        nothing.chunk.frames = bytes::Bytes::new();
+        fixture.commit(lease, nothing).await;
+        let claim = fixture.claim(lease.run).await;
+        assert_eq!(claim.attempts, attempts);
+        lease = claim.lease;
+    }
+}
+
 pub(crate) async fn the_next_timer_is_the_earliest(fixture: Fixture) {
     let store = fixture.store();
     assert_eq!(store.next_timer().await.unwrap(), None);

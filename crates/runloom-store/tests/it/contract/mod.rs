@@ -34,6 +34,7 @@ macro_rules! suite {
                 a_new_process_takes_over_from_a_dead_one,
                 a_parked_run_is_claimed_only_when_its_timer_is_due,
                 a_released_run_is_claimable_at_once,
+                only_a_lease_given_back_in_order_is_no_attempt,
                 the_next_timer_is_the_earliest,
                 claimable_lists_oldest_first_and_no_more_than_asked,
                 an_unknown_run_is_not_to_be_had,
