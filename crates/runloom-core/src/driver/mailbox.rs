@@ -155,13 +155,13 @@ impl Driver {
 }
 
 /// Folds one stored batch: its events in order, each followed by the notes placed after it.
-pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) {
+///
+/// # Errors
+/// When a private record cannot be read: without it the run would go on from a state that it never had.
+pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) -> Result<(), serde_json::Error> {
     let notes: Vec<PlacedNote> = match entry.notes.as_str() {
         "" => Vec::new(),
-        text => serde_json::from_str(text).unwrap_or_else(|error| {
-            warn!(%error, "a private record of the log cannot be read");
-            Vec::new()
-        }),
+        text => serde_json::from_str(text)?,
     };
     let mut notes = notes.into_iter().peekable();
     let first = entry.chunk.first_seq;
@@ -178,4 +178,5 @@ pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) {
             state.apply(Record::Note(placed.note));
         }
     }
+    Ok(())
 }

@@ -73,6 +73,8 @@ pub(crate) struct Driver {
     pub(crate) stop: CancellationToken,
     pub(crate) kill: CancellationToken,
     pub(crate) attempts: u32,
+    /// Why the log could not be folded.
+    pub(crate) unreadable: Option<String>,
     /// What pays for the calls, besides the run's own budget.
     pub(crate) purses: Vec<Purse>,
     /// What the call under way may cost, when a limit of money applies.
@@ -93,15 +95,9 @@ pub enum Left {
 impl Driver {
     /// Drives the run until it is over, parked or handed over.
     pub(crate) async fn drive(&mut self) -> Result<Left, Abandon> {
-        if self.attempts > MAX_ATTEMPTS {
-            let message =
-                format!("the run was interrupted {MAX_ATTEMPTS} times without getting any further");
-            return self
-                .fail(
-                    ModelError::new(ErrorClass::Server, message),
-                    Spent::default(),
-                )
-                .await;
+        if let Some(message) = self.hopeless() {
+            let error = ModelError::new(ErrorClass::Server, message);
+            return self.fail(error, Spent::default()).await;
         }
         loop {
             if let Some(left) = self.read_mail().await? {
@@ -152,6 +148,18 @@ impl Driver {
                 Step::Over => return Ok(Left::Finished(None)),
             }
         }
+    }
+
+    /// Why the run cannot go on, whatever is tried.
+    fn hopeless(&self) -> Option<String> {
+        if let Some(error) = &self.unreadable {
+            return Some(format!(
+                "the log of the run cannot be read by this version: {error}"
+            ));
+        }
+        (self.attempts > MAX_ATTEMPTS).then(|| {
+            format!("the run was interrupted {MAX_ATTEMPTS} times without getting any further")
+        })
     }
 
     /// Records an event in the state and in the draft.
@@ -413,8 +421,11 @@ impl Driver {
             .max()
             .unwrap_or(0);
         let mut state = RunState::new(plan);
+        let mut unreadable = None;
         for entry in &claim.log {
-            fold(&mut state, entry);
+            if let Err(error) = fold(&mut state, entry) {
+                unreadable.get_or_insert(error.to_string());
+            }
         }
         let mut journal = Journal::new(
             Arc::clone(&store),
@@ -439,6 +450,7 @@ impl Driver {
             stop,
             kill,
             attempts: claim.attempts,
+            unreadable,
             purses,
             reserved: None,
         }

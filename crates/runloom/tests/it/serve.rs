@@ -64,12 +64,12 @@ fn an_invalid_configuration_is_told_whole_and_has_its_own_code() {
 }
 
 #[test]
-fn a_worker_of_its_own_is_refused_for_now() {
+fn a_worker_of_its_own_wants_a_database_that_can_be_shared() {
     let folder = tempfile::tempdir().unwrap();
     let output = ended(folder.path(), &["worker"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(
-        stderr(&output).contains("embedded store"),
+        stderr(&output).contains("postgres://"),
         "{}",
         stderr(&output)
     );

@@ -192,7 +192,7 @@ impl Bench {
 
     fn fold<'a>(&self, entries: impl Iterator<Item = &'a LogEntry>) -> RunState {
         let mut state = RunState::new(Arc::clone(&self.state.plan));
-        entries.for_each(|entry| fold(&mut state, entry));
+        entries.for_each(|entry| fold(&mut state, entry).unwrap());
         state
     }
 
