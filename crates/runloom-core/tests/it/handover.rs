@@ -1,5 +1,6 @@
 //! A worker stops and another one goes on.
 
+use runloom_core::ports::store::{Batch, Chunk, ClaimOutcome, MailNo, Next};
 use runloom_protocol::event::Event;
 use runloom_protocol::resource::RunStatus;
 use serde_json::json;
@@ -122,4 +123,48 @@ async fn a_worker_that_lost_its_lease_writes_nothing_more() {
     world.stop().await;
     assert!(world.stored(&run, 0).await == before);
     assert_eq!(world.status(&run).await, RunStatus::Running);
+}
+
+#[tokio::test]
+async fn a_run_whose_log_cannot_be_read_ends_and_says_so() {
+    let world = World::new().await;
+    world
+        .model
+        .script([Piece::Text("hal"), Piece::Hold(Gate::new())]);
+    let run = world.run("tell").await;
+    let mut watcher = world.watch(&run, 0).await;
+    watcher.until("assistant_delta").await;
+    world.kill().await;
+    let waiting = world.store.claimable(world.now(), 1).await.unwrap();
+    let claimed = world.store.claim(waiting[0], "a newer version", world.now());
+    let ClaimOutcome::Claimed(claim) = claimed.await.unwrap() else {
+        panic!("nobody else wants it");
+    };
+    let seq = claim.log.last().unwrap().chunk.last_seq;
+    let batch = Batch {
+        chunk: Chunk {
+            first_seq: seq + 1,
+            last_seq: seq,
+            terminal: false,
+            frames: bytes::Bytes::new(),
+        },
+        notes: r#"[{"after":2,"note":"of_a_newer_version"}]"#.to_owned(),
+        at: world.now(),
+        opened: Vec::new(),
+        closed: Vec::new(),
+        mail_through: MailNo::default(),
+        unless_mail: false,
+        status: None,
+        usage: None,
+        next: Next::Release,
+    };
+    world.store.commit(claim.lease, batch).await.unwrap();
+    let next = world.peer();
+    let events = next.events(&run).await;
+    assert!(
+        matches!(events.last(), Some(Event::Error(error)) if error.error.contains("cannot be read")),
+        "{events:?}"
+    );
+    assert_eq!(next.status(&run).await, RunStatus::Failed);
+    next.stop().await;
 }
