@@ -90,16 +90,18 @@ pub(crate) fn tests() -> anyhow::Result<Tally> {
 
 /// The store on PostgreSQL. The tests name the server they want when there is none.
 pub(crate) fn postgres() -> anyhow::Result<Tally> {
-    one_target(["--package", "runloom-store", "--test", "postgres"])
+    one_target("postgres")
 }
 
 /// The tests that talk to other services, which the rest does without. They say where they looked when one is not there.
 pub(crate) fn services() -> anyhow::Result<Tally> {
-    one_target(["--package", "runloom-fabric", "--test", "services"])
+    one_target("services")
 }
 
-/// Runs a test target that `cargo test` alone passes over.
-fn one_target(target: [&str; 4]) -> anyhow::Result<Tally> {
+/// Runs a test target that `cargo test` alone passes over. Asked of the whole workspace and not of one package, because the features
+/// of dependencies go by what is built together: everything is built once.
+fn one_target(name: &str) -> anyhow::Result<Tally> {
+    let target = ["--workspace", "--test", name];
     let (closing, how) = if has_subcommand("nextest")? {
         let how = &["nextest", "run", "--no-fail-fast", "--retries=0"][..];
         (Closing::Nextest, how)
@@ -143,7 +145,7 @@ pub(crate) fn bench(arguments: &[String]) -> anyhow::Result<bool> {
 /// Builds the server and says where it lies.
 pub(crate) fn server_binary() -> anyhow::Result<std::path::PathBuf> {
     let built = process::run(
-        cargo()?.args(["build", "--package", "runloom", "--quiet"]),
+        cargo()?.args(["build", "--workspace", "--bin", "runloom", "--quiet"]),
         BUILD_AT_MOST,
     )?;
     anyhow::ensure!(built, "the server does not build");

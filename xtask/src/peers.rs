@@ -47,7 +47,7 @@ pub(crate) fn tools() -> anyhow::Result<Tally> {
     let folder = place::target()?.join("xtask");
     let finished = process::run_tests(
         cargo::cargo()?
-            .args(["test", "--package", "runloom-tools", "--test", "interop"])
+            .args(["test", "--workspace", "--test", "interop"])
             .args(["--", "--test-threads=2"])
             .env("RUNLOOM_INTEROP_TOOLS", folder),
         STAGE_AT_MOST,

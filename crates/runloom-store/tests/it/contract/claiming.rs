@@ -112,7 +112,7 @@ pub(crate) async fn a_released_run_is_claimable_at_once(fixture: Fixture) {
 
 pub(crate) async fn only_a_lease_given_back_in_order_is_no_attempt(fixture: Fixture) {
     let mut lease = fixture.started("a").await;
-    for (next, attempts) in [(Next::Return, 2), (Next::Return, 3), (Next::Release, 1)] {
+    for (next, attempts) in [(Next::Return, 1), (Next::Return, 2), (Next::Release, 1)] {
         let mut nothing = batch(2, 1, next);
         nothing.chunk.frames = bytes::Bytes::new();
         fixture.commit(lease, nothing).await;
