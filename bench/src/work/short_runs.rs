@@ -1,7 +1,9 @@
 //! W1 and W3: one turn of 50 tokens, as fast as it goes, and what the way through the server adds to the first token.
 
+use crate::child::Running;
 use crate::drive::{Target, load};
 use crate::report::{Goal, Row};
+use crate::server::Place;
 
 use super::{Bench, Sample, errors, sample};
 
@@ -40,6 +42,48 @@ pub(super) async fn throughput(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let peaks = (peak, floor_peak);
     rows.push(Row::beside("W1", "peak memory", "MiB", peaks, Goal::Told));
     bench.place.clear("w1");
+    drop(server);
+    rows.extend(without_disk(bench, &floor, &at_floor).await?);
+    Ok(rows)
+}
+
+/// The same with the store on a file system in memory, where that exists: what is left is the server's own work, and the
+/// difference is what durability costs.
+async fn without_disk(
+    bench: &Bench,
+    floor: &Running,
+    at_floor: &Target,
+) -> anyhow::Result<Vec<Row>> {
+    let memory = std::path::Path::new("/dev/shm");
+    if !memory.is_dir() {
+        return Ok(Vec::new());
+    }
+    let place = Place {
+        binary: bench.place.binary.clone(),
+        folder: memory.join(format!("runloom-bench-{}", std::process::id())),
+    };
+    let server = place.fresh("w1", &bench.provider.url(), &[MODEL])?;
+    let floor_job = at_floor.job(MODEL, PROMPT, TOKENS);
+    let our_job = server.target.job(MODEL, PROMPT, TOKENS);
+    load(&server.target, &our_job, WARM_UP, 8).await;
+    let mut rows = Vec::new();
+    for (at_once, full) in [(1, 1500), (16, 6000)] {
+        let runs = bench.effort.of(full) / ROUNDS;
+        let floors = sample(at_floor, floor.meter(), &floor_job, runs, at_once).await?;
+        let meter = server.running.meter();
+        let ours = sample(&server.target, meter, &our_job, runs, at_once).await?;
+        let row = |what: &str, unit, of: fn(&Sample) -> f64| {
+            let what = format!("{what} without a disk, {at_once} at once");
+            Row::beside("W1", what, unit, (of(&ours), of(&floors)), Goal::Told)
+        };
+        rows.push(row("CPU per 1,000 runs", "s", Sample::cpu_per_thousand));
+        rows.push(row("rate", "runs/s", |sample| sample.outcome.rate()));
+        rows.push(row("p99 to the terminal event", "ms", |sample| {
+            sample.outcome.to_end(0.99)
+        }));
+    }
+    drop(server);
+    std::fs::remove_dir_all(&place.folder).ok();
     Ok(rows)
 }
 
