@@ -24,7 +24,6 @@ mod open;
 mod outages;
 mod proxy;
 mod races;
-mod throughput;
 
 mod postgres {
     use crate::fixture::Fixture;
