@@ -82,6 +82,17 @@ impl Workers {
     }
 }
 
+/// Makes a worker known that nobody has heard of. Of one that is known nothing changes: its old leases must not come to life.
+pub(super) async fn introduce(session: &Session, worker: &str) -> Result<(), Failure> {
+    session
+        .execute(
+            "INSERT INTO workers (id, heartbeat_at) VALUES ($1, clock_timestamp()) ON CONFLICT DO NOTHING",
+            &[&worker],
+        )
+        .await?;
+    Ok(())
+}
+
 /// Writes a sign of life.
 pub(super) async fn hear(session: &Session, worker: &str) -> Result<(), Failure> {
     session

@@ -94,6 +94,13 @@ impl PostgresStore {
     async fn take(&self, run: RunNo, worker: &str, now: Millis) -> StoreResult<Option<Taken>> {
         let silence = self.workers.silence();
         let is_fresh = self.workers.is_fresh(worker);
+        if !is_fresh {
+            // Committed before the claim: whoever waits for the row's lock judges by an older picture of the other tables, in
+            // which a worker that was introduced together with its claim does not exist.
+            self.pool
+                .read(|session| async move { leases::introduce(&session, worker).await })
+                .await?;
+        }
         let seen = std::sync::Mutex::new(None);
         let last = &seen;
         let taken = self
