@@ -117,7 +117,7 @@ async fn call(model: &dyn Model) -> anyhow::Result<u64> {
     let request = ModelRequest {
         system: "Answer.".into(),
         messages: Arc::new(vec![Message::User {
-            text: "Say ten thousand words.".to_owned(),
+            text: "Say ten thousand words.".into(),
         }]),
         tools: Arc::default(),
         tools_enabled: true,

@@ -69,7 +69,7 @@ pub(crate) fn encode<'a>(
     let leading_system = leading
         .iter()
         .filter_map(|message| match message {
-            Message::System { text } => Some(text.as_str()),
+            Message::System { text } => Some(&**text),
             _ => None,
         })
         .collect();

@@ -59,7 +59,7 @@ pub(crate) fn encode<'a>(
     let leading_system = leading
         .iter()
         .filter_map(|message| match message {
-            Message::System { text } => Some(text.as_str()),
+            Message::System { text } => Some(&**text),
             _ => None,
         })
         .collect();
@@ -83,7 +83,7 @@ impl<'a> Writer<'a> {
             Message::System { text } => {
                 self.say(Role::User, format!("<system>\n{text}\n</system>").into())
             }
-            Message::User { text } => self.say(Role::User, text.into()),
+            Message::User { text } => self.say(Role::User, (&**text).into()),
             Message::Assistant { text, calls, state } => {
                 let stored = state.as_ref().and_then(|state| stored(state, model, calls));
                 let (parts, own_ids) =
