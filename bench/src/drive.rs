@@ -51,7 +51,9 @@ impl Target {
                 "/v1/responses".to_owned(),
                 serde_json::json!({"model": model, "stream": true, "input": prompt}),
             ),
-            Self::Runloom { .. } => return self.run_of(model, prompt, serde_json::json!({}), tokens),
+            Self::Runloom { .. } => {
+                return self.run_of(model, prompt, serde_json::json!({}), tokens);
+            }
         };
         self.posting(&path, body.to_string().as_bytes(), tokens)
     }
