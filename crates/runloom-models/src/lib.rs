@@ -5,11 +5,14 @@
 //! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `http` (deadlines,
 //! error bodies) on `clients`, `error` and `retry_after` (classification), `structured` (output schemas) and `tools`; then
 //! one folder per API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
-//! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder).
+//! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder). `probe` is
+//! the door through which fuzzing and measurements reach the pure parts.
 //!
 //! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that ends
 //! without the vendor's final frame is an error; keys never reach messages or logs.
 
+#[doc(hidden)]
+pub mod probe;
 pub mod settings;
 
 mod clients;
