@@ -10,6 +10,7 @@ use tracing::debug;
 
 use super::turn::TurnInterrupt;
 use super::{Abandon, Driver, Left};
+use crate::crash;
 use crate::ports::tools::{Invocation, Outcome};
 use crate::run::{Note, ServerCall, Spent};
 
@@ -58,6 +59,7 @@ impl Driver {
             }))?;
         }
         self.journal.flush().await?;
+        crash::point("before_tool");
         let cancel = self.kill.child_token();
         let mut running: FuturesUnordered<_> = calls
             .into_iter()
@@ -84,6 +86,7 @@ impl Driver {
                     if self.kill.is_cancelled() {
                         return self.release().await.map(Some);
                     }
+                    crash::point("tool_done");
                     self.record_outcome(id, &tool.name, outcome)?;
                     self.journal.flush().await?;
                 },
