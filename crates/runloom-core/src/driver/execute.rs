@@ -1,9 +1,10 @@
 //! Tools that the server executes: the intent is durable before a call begins, its outcome before anything follows from it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{Stream, StreamExt};
 use runloom_protocol::event::{Event, FileInfo, ToolCall, ToolFiles, ToolResult};
 use runloom_protocol::outcome::RunCancelled;
 use tracing::debug;
@@ -16,6 +17,8 @@ use crate::run::{Note, ServerCall, Spent};
 
 /// Bytes of a result that its event shows; the model gets the whole.
 const SHOWN_BYTES: usize = 4 * 1024;
+/// How long calls may take to end after they were cancelled.
+const WIND_DOWN: Duration = Duration::from_millis(500);
 /// Characters of a result's summary.
 const SUMMARY_CHARS: usize = 160;
 
@@ -95,10 +98,12 @@ impl Driver {
                     Some(TurnInterrupt::Stop) => return self.release().await.map(Some),
                     Some(TurnInterrupt::OutOfTime) => {
                         cancel.cancel();
+                        wind_down(running).await;
                         return self.fail(self.out_of_time(), Spent::default()).await.map(Some);
                     }
                     Some(TurnInterrupt::Cancel(receipt)) => {
                         cancel.cancel();
+                        wind_down(running).await;
                         return self.cancel(self.with_running(*receipt), Spent::default()).await.map(Some);
                     }
                 },
@@ -161,6 +166,14 @@ impl Driver {
             result,
             summary,
         }))
+    }
+}
+
+/// Lets cancelled calls end by themselves, so that each can tell its peer to stop; whoever does not is dropped.
+async fn wind_down(calls: impl Stream) {
+    let ending = calls.for_each(|_| std::future::ready(()));
+    if tokio::time::timeout(WIND_DOWN, ending).await.is_err() {
+        debug!("a tool did not end when it was told to");
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::checker::Evidence;
 use crate::peer::{Peer, Reply};
 use crate::server::{Settings, settings};
+use crate::tool_server::{is_call, mcp, text};
 use crate::world::{Tools, World};
 
 /// What the tool server does with the first call of a tool; every later one is answered.
@@ -16,41 +17,24 @@ enum First {
     Silent,
 }
 
-/// An MCP server with a tool of each effect.
+/// A tool server with a tool of each effect.
 fn tool_server(first: First) -> Peer {
+    let tool = |name: &str, annotations: Value| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": annotations});
+    let tools = json!([
+        tool("look", json!({"readOnlyHint": true})),
+        tool(
+            "store",
+            json!({"readOnlyHint": false, "idempotentHint": true})
+        ),
+        tool("pay", json!({"readOnlyHint": false})),
+    ]);
     let calls = AtomicUsize::new(0);
-    Peer::start(move |asked, _| {
-        let id = &asked.body["id"];
-        let answer = |result: Value| {
-            let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-            Reply::Plain(
-                200,
-                vec![("Content-Type", "application/json".to_owned())],
-                body,
-            )
-        };
-        let tool = |name: &str, annotations: Value| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": annotations});
-        match asked.body["method"].as_str() {
-            _ if asked.method != "POST" => Reply::Plain(405, vec![], String::new()),
-            Some("initialize") => answer(json!({
-                "protocolVersion": asked.body["params"]["protocolVersion"],
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "counting", "version": "1"}
-            })),
-            Some("tools/list") => answer(json!({"tools": [
-                tool("look", json!({"readOnlyHint": true})),
-                tool("store", json!({"readOnlyHint": false, "idempotentHint": true})),
-                tool("pay", json!({"readOnlyHint": false})),
-            ]})),
-            Some("tools/call") => {
-                if calls.fetch_add(1, Ordering::SeqCst) == 0 && first == First::Silent {
-                    return Reply::EventsThenSilence(vec![]);
-                }
-                let name = asked.body["params"]["name"].as_str().unwrap();
-                answer(json!({"content": [{"type": "text", "text": format!("{name} is done")}]}))
-            }
-            _ => Reply::Plain(202, vec![], String::new()),
+    mcp(tools, move |asked| {
+        if calls.fetch_add(1, Ordering::SeqCst) == 0 && first == First::Silent {
+            return Reply::EventsThenSilence(vec![]);
         }
+        let name = asked.body["params"]["name"].as_str().unwrap();
+        text(asked, &format!("{name} is done"))
     })
 }
 
@@ -70,7 +54,7 @@ fn body(peer: &Peer, tool: &str) -> Value {
 fn keys(peer: &Peer) -> Vec<String> {
     peer.asked()
         .iter()
-        .filter(|asked| asked.body["method"] == "tools/call")
+        .filter(|asked| is_call(asked))
         .map(|asked| {
             let meta = &asked.body["params"]["_meta"]["io.runloom/toolUseId"];
             meta.as_str().unwrap().to_owned()
@@ -84,7 +68,7 @@ fn judge(world: &World, peer: &Peer, run: &str, tool: &str, reached: usize) -> E
     let evidence = world.judge(run, vec![seen], &["srv_look"]);
     let end = evidence.log.last().unwrap();
     assert_eq!(end.kind(), "result", "{}", end.json());
-    let text = end.data()["text"].as_str().unwrap().to_owned();
+    let said = end.data()["text"].as_str().unwrap().to_owned();
     let keys = keys(peer);
     let events = |kind: &str| {
         evidence
@@ -100,12 +84,12 @@ fn judge(world: &World, peer: &Peer, run: &str, tool: &str, reached: usize) -> E
     );
     if tool == "pay" {
         assert_eq!(keys.len(), reached, "what must happen once was repeated");
-        assert!(text.contains("outcome_unknown"), "{text}");
-        assert!(!text.contains("pay is done"), "{text}");
+        assert!(said.contains("outcome_unknown"), "{said}");
+        assert!(!said.contains("pay is done"), "{said}");
     } else {
         assert_eq!(keys.len(), reached + 1, "{tool} was not repeated once");
         assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
-        assert!(text.contains(&format!("{tool} is done")), "{text}");
+        assert!(said.contains(&format!("{tool} is done")), "{said}");
     }
     for key in &keys {
         let call = evidence
@@ -125,7 +109,7 @@ fn after_a_kill_in_the_middle_of_a_call_its_effect_decides_whether_it_is_repeate
         let world = World::new(outbound());
         let mut server = world.start(&[]);
         let run = world.create("/agent-runs", "k", &body(&peer, tool));
-        peer.until(1, |asked| asked.body["method"] == "tools/call");
+        peer.until(1, is_call);
         server.kill();
         let _server = world.start(&[]);
         judge(&world, &peer, &run, tool, 1);

@@ -19,6 +19,7 @@ mod http;
 mod peer;
 mod server;
 mod sse;
+mod tool_server;
 mod world;
 
 mod bodies;

@@ -63,6 +63,10 @@ fn a_refusal_shows_what_was_sent_and_what_came_back_for_every_kind() {
         let output = tried(kind, extra, &peer.url, &[]);
         assert_eq!(output.status.code(), Some(5), "{kind}: {}", err(&output));
         let (shown, why) = (out(&output), err(&output));
+        let asked = peer.asked().pop().unwrap();
+        assert_eq!(asked.path, address, "what is shown is what was sent");
+        let sent = asked.headers.iter().any(|(_, value)| value.contains(KEY));
+        assert!(sent, "{kind}: the credential was not sent");
         for part in [
             format!("POST {}{address}\n", peer.url),
             "x-team: ***\n".to_owned(),

@@ -6,6 +6,7 @@ use crate::http::Api;
 use crate::peer::{Peer, Reply};
 use crate::server::{Server, settings};
 use crate::sse::{Stream, replay, until};
+use crate::tool_server::{is_call, mcp};
 
 const PRICED: &str = r#"{"id": "m", "pricing": {"input": 1.0, "output": 1.0}}"#;
 
@@ -74,38 +75,16 @@ fn a_running_tool_is_stopped_and_named() {
         folder.path(),
         &settings([("RUNLOOM_OUTBOUND__ALLOW_PRIVATE_NETWORKS", "true")]),
     );
-    let peer = Peer::start(|asked, _| {
-        let answer = |result: Value| {
-            let body =
-                json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": result}).to_string();
-            Reply::Plain(
-                200,
-                vec![("Content-Type", "application/json".to_owned())],
-                body,
-            )
-        };
-        match asked.body["method"].as_str() {
-            _ if asked.method != "POST" => Reply::Plain(405, vec![], String::new()),
-            Some("initialize") => answer(
-                json!({"protocolVersion": asked.body["params"]["protocolVersion"],
-                "capabilities": {"tools": {}}, "serverInfo": {"name": "slow", "version": "1"}}),
-            ),
-            Some("tools/list") => {
-                answer(json!({"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]}))
-            }
-            Some("tools/call") => Reply::EventsThenSilence(vec![]),
-            _ => Reply::Plain(202, vec![], String::new()),
-        }
-    });
+    let tools = json!([{"name": "wait", "inputSchema": {"type": "object"}}]);
+    let peer = mcp(tools, |_| Reply::EventsThenSilence(vec![]));
     let api = server.api();
     let mut body = spec("platform:demo", "call srv_wait {}");
     body["tools"] = json!([{"kind": "mcp", "name": "srv", "url": format!("{}/mcp", peer.url)}]);
     let run = api.run(&body);
-    peer.until(1, |asked| asked.body["method"] == "tools/call");
+    peer.until(1, is_call);
     let receipt = cancelled(&api, &run);
-    peer.until_left();
     assert_eq!(receipt["interrupted"], json!(["srv_wait"]), "{receipt}");
-    // The tool server is told as well, so that it can stop.
+    // A closed connection means nothing in MCP: the tool server is told, so that it can stop.
     peer.until(1, |asked| asked.body["method"] == "notifications/cancelled");
 }
 
