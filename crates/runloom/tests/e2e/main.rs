@@ -36,6 +36,7 @@ mod guards;
 mod kills;
 mod model_trial;
 mod parked;
+mod provider_faults;
 mod receipts;
 mod repeats;
 mod sockets;
