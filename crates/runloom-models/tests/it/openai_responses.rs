@@ -30,7 +30,8 @@ fn schema_refusal() -> Reply {
 async fn every_form_of_an_azure_address_matches_its_snapshot() {
     const DEPLOYMENT: (&str, &str) = ("deployment", "my-deployment");
     const VERSION: (&str, &str) = ("api_version", "2025-04-01-preview");
-    let forms: [(&str, &str, &'static [(&str, &str)]); 3] = [
+    type Extra = &'static [(&'static str, &'static str)];
+    let forms: [(&str, &str, Extra); 3] = [
         ("address_of_the_v1_path", "/openai/v1", &[DEPLOYMENT]),
         ("address_of_the_resource_alone", "", &[DEPLOYMENT]),
         (
