@@ -3,11 +3,14 @@
 //! A program of its own, so that nothing is counted where memory and CPU are compared with a floor. `runloom-bench` starts it.
 
 mod figures;
+#[allow(unreachable_pub, reason = "shared with a test")]
 #[path = "../../../crates/runloom-models/tests/decoders/streams.rs"]
 mod streams;
 #[allow(
     dead_code,
-    reason = "only the frames of the event stream are needed here"
+    unreachable_pub,
+    clippy::panic,
+    reason = "shared with the fuzz targets; only the frames of the event stream are needed here"
 )]
 #[path = "../../../fuzz/src/lib.rs"]
 mod targets;
