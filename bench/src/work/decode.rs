@@ -59,6 +59,7 @@ pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         ));
     }
     rows.extend(frames(bench.effort.of(FRAMES))?);
+    rows.extend(super::counted::measure()?);
     Ok(rows)
 }
 

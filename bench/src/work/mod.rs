@@ -1,5 +1,6 @@
 //! The workloads, one file each. A new one is its file and its row in [`WORKS`].
 
+mod counted;
 mod decode;
 mod fan_out;
 mod growth;

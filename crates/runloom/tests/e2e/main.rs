@@ -16,8 +16,10 @@
 mod checker;
 mod checker_tests;
 mod http;
+mod peer;
 mod server;
 mod sse;
+mod tool_server;
 mod world;
 
 mod bodies;
@@ -29,8 +31,15 @@ mod credentials;
 mod crowds;
 mod deploy;
 mod desk;
+mod effects;
+mod guards;
 mod kills;
+mod model_trial;
 mod parked;
+mod provider_faults;
+mod receipts;
 mod repeats;
 mod sockets;
+mod spending;
+mod structure;
 mod tenants;
