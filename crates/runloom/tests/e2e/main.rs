@@ -15,6 +15,7 @@
 
 mod checker;
 mod checker_tests;
+mod echo;
 mod http;
 mod server;
 mod sse;
@@ -34,3 +35,4 @@ mod parked;
 mod repeats;
 mod sockets;
 mod tenants;
+mod tools;

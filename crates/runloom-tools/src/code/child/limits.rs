@@ -37,7 +37,17 @@ pub(super) fn close_doors(memory_mb: u32, cpu_seconds: u64) -> Result<(), String
     limit(Resource::Cpu, cpu_seconds)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Fsize, 0)?;
-    limit(Resource::Nofile, 0)
+    limit(Resource::Nofile, 0)?;
+    #[cfg(all(
+        target_os = "linux",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        )
+    ))]
+    super::calls::close().map_err(|error| format!("seccomp: {error}"))?;
+    Ok(())
 }
 
 /// Elsewhere there are no such limits, and so there are no code tools.
