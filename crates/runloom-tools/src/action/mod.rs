@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
-use crate::code::{Sandbox, Script};
+use crate::code::{self, Sandbox, Script};
 use crate::content;
 use crate::http::{self, Http};
 use crate::mcp::Mcp;
@@ -109,7 +109,12 @@ impl Actions {
         let within = Duration::from_millis(definition.timeout_ms);
         let mut secrets = Secrets::default();
         let working = self.work(workspace, definition, call, (&mut secrets, &cancel));
-        let ended = tokio::time::timeout(within, cancel.run_until_cancelled(working)).await;
+        // Code has a clock of its own, which knows what the code wrote until then.
+        let grace = match &definition.action {
+            ToolAction::Code(_) => code::GRACE,
+            _ => Duration::ZERO,
+        };
+        let ended = tokio::time::timeout(within + grace, cancel.run_until_cancelled(working)).await;
         let done = match ended {
             Ok(Some(done)) => done,
             Ok(None) => Err("the call was cancelled".to_owned()),

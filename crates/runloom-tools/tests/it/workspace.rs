@@ -14,6 +14,7 @@ use runloom_tools::outbound::OutboundPolicy;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::a2a::{agent, said};
 use crate::mcp::server;
 use crate::peers::{
     Bed, Defined, Heard, Peer, broken, hanging, open_policy, redirect, reply, result, status, typed,
@@ -370,4 +371,27 @@ async fn a_tool_can_be_an_mcp_servers_with_its_schema() {
     assert_eq!(tools[0].effect, Effect::Read);
     let outcome = bed.call(&context, &tools[0], json!({"q": "x"})).await;
     assert_eq!(outcome.content, "\"look-up\" ***");
+}
+
+#[tokio::test]
+async fn an_external_agent_is_a_tool_with_one_argument() {
+    let peer = agent(|heard| {
+        let token = heard.header("x-token").unwrap_or("none");
+        result(heard, &said(&format!("sunny, {token}")))
+    })
+    .await;
+    let body = json!({"agentCardUrl": peer.url, "headers": {"X-Token": "{{secret:TOKEN}}"}});
+    let definition = validate::external_agent(&body, "t").unwrap();
+    let defined = Defined {
+        tools: vec![("t".to_owned(), definition)],
+        secrets: vec![("TOKEN".to_owned(), "tok-canary-9".to_owned())],
+    };
+    let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
+    let (context, tools) = bed.resolve(&json!([{"kind": "mantyx", "id": "t"}])).await;
+    assert_eq!(tools[0].parameters["required"], json!(["message"]));
+    assert_eq!(tools[0].effect, Effect::Once);
+    let outcome = bed
+        .call(&context, &tools[0], json!({"message": "Oslo?"}))
+        .await;
+    assert_eq!(outcome.content, "sunny, ***");
 }

@@ -204,6 +204,18 @@ async fn bombs_end_within_their_limits() {
 }
 
 #[tokio::test]
+async fn what_code_wrote_until_its_time_was_up_is_told() {
+    let outcome = run(
+        "console.log('so far'); for (;;);",
+        json!({"timeoutMs": 300}),
+    )
+    .await;
+    for word in ["did not end within 300ms", "so far"] {
+        assert!(outcome.content.contains(word), "{}", outcome.content);
+    }
+}
+
+#[tokio::test]
 async fn long_output_is_cut_with_a_note() {
     let outcome = run("return 'x'.repeat(1e6)", json!({"maxOutputBytes": 1000})).await;
     assert!(!outcome.is_error);
