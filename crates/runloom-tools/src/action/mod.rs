@@ -109,15 +109,22 @@ impl Actions {
         let within = Duration::from_millis(definition.timeout_ms);
         let mut secrets = Secrets::default();
         let working = self.work(workspace, definition, call, (&mut secrets, &cancel));
-        // Code has a clock of its own, which knows what the code wrote until then.
-        let grace = match &definition.action {
-            ToolAction::Code(_) => code::GRACE,
-            _ => Duration::ZERO,
+        let (grace, says_goodbye) = match &definition.action {
+            // Code has a clock of its own, which knows what the code wrote until then.
+            ToolAction::Code(_) => (code::GRACE, false),
+            // These tell their peer that nobody waits any more.
+            ToolAction::Mcp(_) | ToolAction::A2a(_) => (Duration::ZERO, true),
+            ToolAction::Http(_) | ToolAction::Plugin(_) => (Duration::ZERO, false),
         };
-        let ended = tokio::time::timeout(within + grace, cancel.run_until_cancelled(working)).await;
-        let done = match ended {
-            Ok(Some(done)) => done,
-            Ok(None) => Err("the call was cancelled".to_owned()),
+        let working = async {
+            if says_goodbye {
+                return working.await;
+            }
+            let ended = cancel.run_until_cancelled(working).await;
+            ended.unwrap_or_else(|| Err("the call was cancelled".to_owned()))
+        };
+        let done = match tokio::time::timeout(within + grace, working).await {
+            Ok(done) => done,
             Err(_) => Err(format!("it did not end within {within:?}")),
         };
         let mut outcome = done.unwrap_or_else(|why| {

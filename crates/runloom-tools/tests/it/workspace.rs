@@ -374,6 +374,29 @@ async fn a_tool_can_be_an_mcp_servers_with_its_schema() {
 }
 
 #[tokio::test]
+async fn an_mcp_server_is_told_that_a_call_was_cancelled() {
+    let peer = server(|heard| match heard.rpc_method() {
+        "tools/call" => Some(typed("text/event-stream", hanging(": waiting\n\n"))),
+        _ => None,
+    })
+    .await;
+    let bed = bed(
+        &json!({"type": "mcp", "url": format!("{}/mcp", peer.url), "tool": "echo", "parameters": {"type": "object"}}),
+    );
+    let (context, tools) = bed.resolve(&json!([{"kind": "mantyx", "id": "t"}])).await;
+    let cancel = CancellationToken::new();
+    let calling = bed.call_until(&context, &tools[0], json!({}), cancel.clone());
+    let cancelling = async {
+        peer.until(|heard| heard.rpc_method() == "tools/call").await;
+        cancel.cancel();
+    };
+    let (outcome, ()) = tokio::join!(calling, cancelling);
+    assert!(outcome.is_error, "{}", outcome.content);
+    peer.until(|heard| heard.rpc_method() == "notifications/cancelled")
+        .await;
+}
+
+#[tokio::test]
 async fn an_external_agent_is_a_tool_with_one_argument() {
     let peer = agent(|heard| {
         let token = heard.header("x-token").unwrap_or("none");
