@@ -208,6 +208,8 @@ impl Actions {
             let redacted = |text| secrets.redact(text);
             found.map_err(redacted).map(|mut found| {
                 found.description = secrets.redact(found.description);
+                found.parameters = secrets.redact_json(found.parameters);
+                found.output_schema = found.output_schema.map(|s| secrets.redact_json(s));
                 found
             })
         };
