@@ -21,5 +21,5 @@ pub mod outbound;
 mod plugin;
 mod workspace;
 
-pub use code::{SandboxProgram, sandbox};
+pub use code::{SandboxProgram, probe, sandbox};
 pub use host::{Host, HostParts, ToolLimits};

@@ -58,6 +58,28 @@ impl SandboxProgram {
     }
 }
 
+/// Runs a program of one number, to see whether sandboxes work on this system.
+///
+/// # Errors
+/// What does not work.
+pub async fn probe(program: &SandboxProgram) -> Result<(), String> {
+    let job = Job {
+        source: "return 1".to_owned(),
+        arguments: serde_json::json!({}),
+        tool_use_id: "probe".to_owned(),
+        secrets: std::collections::BTreeMap::new(),
+        timeout_ms: 5000,
+        memory_mb: 16,
+        max_output_bytes: 16,
+        allow_fetch: false,
+    };
+    match process::run(program, &job, None).await?.ended {
+        Ended::Result { text, .. } if text == "1" => Ok(()),
+        Ended::Broken { message } => Err(message),
+        other => Err(format!("it ended unexpectedly: {other:?}")),
+    }
+}
+
 /// How much longer than its tool's time a call may take: a child that was killed for it is still to be heard and buried.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
