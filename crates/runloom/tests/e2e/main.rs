@@ -15,6 +15,7 @@
 
 mod checker;
 mod checker_tests;
+mod echo;
 mod http;
 mod peer;
 mod server;
@@ -43,3 +44,4 @@ mod sockets;
 mod spending;
 mod structure;
 mod tenants;
+mod tools;

@@ -80,3 +80,20 @@ fn every_event_has_a_row_in_the_document_and_every_row_an_event() {
         .collect();
     assert_eq!(rows, kinds);
 }
+
+#[test]
+fn every_example_of_a_tool_is_valid() {
+    let document = repository_file("docs/tools.md");
+    let mut examples = 0;
+    for block in document.split("```json\n").skip(1) {
+        let text = block.split("```").next().unwrap();
+        let example: serde_json::Value = serde_json::from_str(text).unwrap();
+        let issues = match example["slug"].as_str() {
+            Some(slug) => runloom_protocol::validate::tool_definition(&example, slug).err(),
+            None => runloom_protocol::validate::create_run(&example).err(),
+        };
+        assert!(issues.is_none(), "{text}: {issues:?}");
+        examples += 1;
+    }
+    assert!(examples >= 6, "{examples}");
+}
