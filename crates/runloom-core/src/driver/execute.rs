@@ -1,6 +1,7 @@
 //! Tools that the server executes: the intent is durable before a call begins, its outcome before anything follows from it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -10,6 +11,7 @@ use tracing::debug;
 
 use super::turn::TurnInterrupt;
 use super::{Abandon, Driver, Left};
+use crate::metrics::METRICS;
 use crate::ports::tools::{Invocation, Outcome};
 use crate::run::{Note, ServerCall, Spent};
 
@@ -72,7 +74,9 @@ impl Driver {
                         tool_use_id: call.id.clone(),
                         input: call.input,
                     };
+                    let began = Instant::now();
                     let outcome = host.call(&context, &call.tool, invocation, cancel).await;
+                    count(&outcome, began);
                     (call.id, call.tool, outcome)
                 }
             })
@@ -158,6 +162,15 @@ impl Driver {
             result,
             summary,
         }))
+    }
+}
+
+fn count(outcome: &Outcome, began: Instant) {
+    METRICS.tool_time.took(began.elapsed());
+    if outcome.is_error {
+        METRICS.tools_failed.add(1);
+    } else {
+        METRICS.tools_ok.add(1);
     }
 }
 

@@ -12,6 +12,7 @@ use super::auth::Caller;
 use super::{EventStream, PageRequest, Service, ServiceParts, cut_page, view};
 use crate::error::{Error, Result};
 use crate::hub::subscribe;
+use crate::metrics::METRICS;
 use crate::planner::{Planned, StoredRun};
 use crate::ports::store::{
     Cancelled, Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, RunFilter,
@@ -36,6 +37,7 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<RunAccepted> {
         let CreateRun { spec, messages } = request;
+        self.admit_run(caller.workspace.no).await?;
         let stored = self.resolve(caller, spec, messages).await?;
         let id = RunId::from_suffix(self.clock.new_id());
         let planned = self
@@ -47,7 +49,7 @@ impl Service {
             .parts
             .worker
             .as_ref()
-            .and_then(|worker| worker.reserve());
+            .and_then(|worker| worker.reserve(caller.workspace.no));
         let chunk = started_chunk()?;
         let start = place
             .as_ref()
@@ -58,6 +60,7 @@ impl Service {
             });
         let new = self.new_run(caller, &id, &stored, idempotency, start)?;
         let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
+        let admission = Arc::clone(&self.admission);
         // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
         let id = self
             .see_through(async move {
@@ -75,8 +78,11 @@ impl Service {
                         run,
                         blocked: false,
                         ..
-                    } => parts.offer(run),
-                    Created::New { .. } => {}
+                    } => {
+                        admission.added(workspace);
+                        parts.offer(run, workspace);
+                    }
+                    Created::New { .. } => admission.added(workspace),
                     Created::Replayed(first) => return Ok(first),
                     Created::KeyReused => return Err(Error::IdempotencyKeyReused),
                     Created::NoSession => return Err(Error::NotFound { what: "session" }),
@@ -85,6 +91,7 @@ impl Service {
                 Ok(id)
             })
             .await?;
+        METRICS.runs_accepted.add(1);
         Ok(accepted(caller, &id))
     }
 
@@ -211,7 +218,7 @@ impl Service {
                 .await?;
             match delivered {
                 ToolDelivery::Accepted(delivery) => {
-                    parts.notify(delivery);
+                    parts.notify(delivery, workspace);
                     Ok(())
                 }
                 ToolDelivery::Replayed | ToolDelivery::Ignored => Ok(()),
@@ -234,7 +241,7 @@ impl Service {
         self.see_through(async move {
             match parts.store.cancel_run(workspace, &run, "user", now).await? {
                 Cancelled::Accepted(delivery) => {
-                    parts.notify(delivery);
+                    parts.notify(delivery, workspace);
                     Ok(())
                 }
                 Cancelled::Nothing => Ok(()),
@@ -242,6 +249,15 @@ impl Service {
             }
         })
         .await
+    }
+
+    /// Refuses a run that would only make a long queue longer. One that finds a place in this process does not.
+    pub(super) async fn admit_run(&self, workspace: WorkspaceNo) -> Result<()> {
+        let worker = self.parts.worker.as_ref();
+        if worker.is_some_and(|worker| worker.has_room(workspace)) {
+            return Ok(());
+        }
+        self.admission.check(workspace).await
     }
 
     pub(super) async fn run_row(&self, caller: &Caller, id: &str) -> Result<RunRow> {
@@ -270,8 +286,8 @@ impl Service {
             .parts
             .planner
             .catalog
-            .now()
-            .resolve(&workspace, spec.model_id.as_deref())?
+            .find(&workspace, spec.model_id.as_deref())
+            .await?
             .id
             .clone();
         Ok(StoredRun {
@@ -379,6 +395,7 @@ fn first_claim(
         }],
         mail: Vec::new(),
         attempts: 1,
+        taken_over: false,
         created_at: now,
         started_at: now,
     }

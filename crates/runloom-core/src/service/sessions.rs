@@ -11,6 +11,7 @@ use super::auth::Caller;
 use super::runs::accepted;
 use super::{PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
+use crate::metrics::METRICS;
 use crate::planner::StoredRun;
 use crate::ports::store::{Created, Ended, Idempotency, NewSession, SessionFilter, SessionRow};
 
@@ -102,6 +103,7 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<RunAccepted> {
         let session = self.session_row(caller, id).await?;
+        self.admit_run(caller.workspace.no).await?;
         let base: StoredRun = serde_json::from_str(&session.spec).map_err(Error::internal)?;
         let base = base.opened(&self.parts.planner.vault)?;
         let stored = self.merge(caller, base.spec, request).await?;
@@ -114,8 +116,10 @@ impl Service {
         new.session = Some(session.id);
         match self.parts.store.create_run(new).await? {
             Created::New { run, blocked, .. } => {
+                self.admission.added(caller.workspace.no);
+                METRICS.runs_accepted.add(1);
                 if !blocked {
-                    self.parts.offer(run);
+                    self.parts.offer(run, caller.workspace.no);
                 }
                 Ok(accepted(caller, &run_id))
             }
@@ -137,7 +141,7 @@ impl Service {
             match parts.store.end_session(workspace, &session, now).await? {
                 Ended::Ended(deliveries) => {
                     let told = deliveries.into_iter();
-                    told.for_each(|delivery| parts.notify(delivery));
+                    told.for_each(|delivery| parts.notify(delivery, workspace));
                     Ok(())
                 }
                 Ended::UnknownSession => Err(Error::NotFound { what: "session" }),

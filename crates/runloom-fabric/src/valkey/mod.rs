@@ -7,8 +7,10 @@ mod announcement;
 mod pending;
 mod publish;
 mod subscribe;
+mod windows;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, IntoConnectionInfo};
@@ -19,6 +21,8 @@ use tokio_util::sync::DropGuard;
 
 use crate::Error;
 use pending::Pending;
+
+pub use windows::ValkeyWindows;
 
 /// How the bus is used.
 #[derive(Debug, Clone)]
@@ -40,6 +44,7 @@ impl Default for ValkeyOptions {
 pub struct ValkeyBus {
     outgoing: Arc<Pending>,
     incoming: Arc<Pending>,
+    hears: Arc<AtomicBool>,
     _end: DropGuard,
 }
 
@@ -54,7 +59,9 @@ impl ValkeyBus {
             client: client(url)?,
             channel: format!("{}announcements", options.prefix),
             process: Clock.new_id().to_string(),
+            hears: Arc::default(),
         };
+        let hears = Arc::clone(&line.hears);
         let outgoing = Arc::new(Pending::default());
         let incoming = Arc::new(Pending::default());
         let end = tasks.kill.child_token();
@@ -72,6 +79,7 @@ impl ValkeyBus {
         Ok(Arc::new(Self {
             outgoing,
             incoming,
+            hears,
             _end: end.drop_guard(),
         }))
     }
@@ -89,6 +97,10 @@ impl Bus for ValkeyBus {
         self.incoming.next().await
     }
 
+    fn is_up(&self) -> bool {
+        self.hears.load(Ordering::Relaxed)
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -101,6 +113,8 @@ struct Line {
     channel: String,
     /// Everyone hears everything, also their own words.
     process: String,
+    /// There is a subscription.
+    hears: Arc<AtomicBool>,
 }
 
 fn client(url: &str) -> Result<Client, Error> {

@@ -49,6 +49,16 @@ fn server(table: Table<'_>) -> ServerConfig {
             format!("`{listen}` is not HOST:PORT like 127.0.0.1:8787 or [::]:8787"),
         );
     }
+    let metrics_listen = table.text("metrics_listen");
+    if let Some(listen) = metrics_listen
+        .as_deref()
+        .filter(|listen| !is_address(listen))
+    {
+        table.invalid(
+            "metrics_listen",
+            format!("`{listen}` is not HOST:PORT like 127.0.0.1:9464 or [::]:9464"),
+        );
+    }
     let public_url = table
         .text("public_url")
         .map(|url| url.trim_end_matches('/').to_owned());
@@ -76,6 +86,7 @@ fn server(table: Table<'_>) -> ServerConfig {
     table.finish();
     ServerConfig {
         listen,
+        metrics_listen,
         public_url,
         master_key_env: master_key_env.unwrap_or_default(),
         master_key,
@@ -192,6 +203,10 @@ fn limits(table: Table<'_>) -> LimitsConfig {
         lifecycle_per_minute: rate("lifecycle_per_minute", 600),
         writes_per_minute: rate("writes_per_minute", 120),
         reads_per_minute: rate("reads_per_minute", 6000),
+        max_backlog: table.integer("max_backlog", 0..=NO_MAX).unwrap_or(100_000),
+        max_backlog_per_workspace: table
+            .integer("max_backlog_per_workspace", 0..=NO_MAX)
+            .unwrap_or(25_000),
         max_body_bytes: table
             .integer("max_body_bytes", 1024..=1024 * 1024 * 1024)
             .and_then(|bytes| usize::try_from(bytes).ok())
