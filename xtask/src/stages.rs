@@ -65,6 +65,12 @@ const STAGES: &[Stage] = &[
         run: cargo::services,
     },
     Stage {
+        name: "cluster",
+        what: "several processes of the real server on one PostgreSQL, with and without RabbitMQ and Valkey",
+        suites: &[Suite::Test],
+        run: cargo::cluster,
+    },
+    Stage {
         name: "interop-0.11",
         what: "mantyx-sdk 0.11.0 from PyPI against the real server",
         suites: &[Suite::Test],

@@ -8,8 +8,12 @@ use crate::error::{Error, Result};
 use crate::metrics::METRICS;
 use crate::ports::store::{Store, WorkspaceNo};
 
-/// How long a count is believed. What this process lets in meanwhile is added; what others let in is seen at the next count.
+/// How long a count is believed. What this process lets in meanwhile is added; what others let in, and what has begun, is seen at
+/// the next count.
 const FRESH: Duration = Duration::from_millis(500);
+/// Nobody is refused by a count that is older than this, or than ten times as long as counting takes: counting must not become
+/// the load.
+const FRESH_TO_REFUSE: (Duration, u32) = (Duration::from_millis(20), 10);
 /// When a refused client may try again: about as long as a backlog takes to get visibly shorter.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -33,6 +37,8 @@ pub(super) struct Admission {
 #[derive(Debug, Default)]
 struct Backlog {
     counted: Option<Instant>,
+    /// How long counting took.
+    took: Duration,
     all: u64,
     by: HashMap<WorkspaceNo, u64>,
 }
@@ -55,20 +61,36 @@ impl Admission {
         if self.limits == AdmissionLimits::default() {
             return Ok(());
         }
-        self.count().await?;
-        let backlog = self.lock();
+        self.count(FRESH).await?;
+        if self.judge(workspace).is_none() {
+            return Ok(());
+        }
+        let (least, times) = FRESH_TO_REFUSE;
+        let fresh = least.max(self.lock().took * times);
+        self.count(fresh).await?;
+        match self.judge(workspace) {
+            None => Ok(()),
+            Some(Full::Server) => {
+                METRICS.refused_by_server.add(1);
+                Err(refused("This server has"))
+            }
+            Some(Full::Workspace) => {
+                METRICS.refused_by_workspace.add(1);
+                Err(refused("This workspace has"))
+            }
+        }
+    }
+
+    /// What is full, as far as is known.
+    fn judge(&self, workspace: WorkspaceNo) -> Option<Full> {
+        let (backlog, limits) = (self.lock(), self.limits);
         let own = backlog.by.get(&workspace).copied().unwrap_or_default();
-        let (all, limits) = (backlog.all, self.limits);
-        drop(backlog);
-        if limits.max_backlog > 0 && all >= limits.max_backlog {
-            METRICS.refused_by_server.add(1);
-            return Err(refused("This server has"));
+        let reached = |count: u64, limit: u64| limit > 0 && count >= limit;
+        if reached(backlog.all, limits.max_backlog) {
+            Some(Full::Server)
+        } else {
+            reached(own, limits.max_backlog_per_workspace).then_some(Full::Workspace)
         }
-        if limits.max_backlog_per_workspace > 0 && own >= limits.max_backlog_per_workspace {
-            METRICS.refused_by_workspace.add(1);
-            return Err(refused("This workspace has"));
-        }
-        Ok(())
     }
 
     /// A run that waits was made.
@@ -79,12 +101,12 @@ impl Admission {
     }
 
     /// Counts anew when the last count is old. One counts; the others go on with what is known, unless nothing is.
-    async fn count(&self) -> Result<()> {
+    async fn count(&self, fresh: Duration) -> Result<()> {
         let Some(counted) = self.lock().counted else {
             let _turn = self.counting.lock().await;
             return self.count_now().await;
         };
-        if counted.elapsed() >= FRESH
+        if counted.elapsed() >= fresh
             && let Ok(_turn) = self.counting.try_lock()
         {
             return self.count_now().await;
@@ -93,8 +115,10 @@ impl Admission {
     }
 
     async fn count_now(&self) -> Result<()> {
+        let began = Instant::now();
         let counted = self.store.backlog().await?;
         let mut backlog = self.lock();
+        backlog.took = began.elapsed();
         backlog.counted = Some(Instant::now());
         backlog.all = counted.iter().map(|(_, runs)| runs).sum();
         backlog.by = counted.into_iter().collect();
@@ -104,6 +128,12 @@ impl Admission {
     fn lock(&self) -> MutexGuard<'_, Backlog> {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What cannot take more.
+enum Full {
+    Server,
+    Workspace,
 }
 
 fn refused(whose: &str) -> Error {
