@@ -121,19 +121,19 @@ fn client(url: &str) -> Result<Client, Error> {
     let wrong = |reason: &str| Error::Address {
         service: "Valkey or Redis",
         reason: reason.to_owned(),
-        form: "redis://user:password@host:6379/0",
+        form: "redis://user:password@host:6379/0, or rediss://… with TLS",
     };
     // The parser's own message may repeat the address.
     let address = url
         .into_connection_info()
         .map_err(|_| wrong("it cannot be parsed"))?;
     match address.addr() {
-        ConnectionAddr::Tcp(..) | ConnectionAddr::Unix(_) => {}
-        _ => {
-            return Err(wrong(
-                "TLS is not built in (put a TLS proxy in front of it)",
-            ));
-        }
+        ConnectionAddr::Tcp(..)
+        | ConnectionAddr::Unix(_)
+        | ConnectionAddr::TcpTls {
+            insecure: false, ..
+        } => {}
+        _ => return Err(wrong("a certificate that is not verified protects nothing")),
     }
     Client::open(address).map_err(|_| wrong("it cannot be used"))
 }
@@ -144,7 +144,12 @@ mod tests {
 
     #[test]
     fn addresses_of_both_names_are_understood() {
-        for url in ["redis://h", "valkey://:p@h:6379/2", "redis://u:p@[::1]:1"] {
+        for url in [
+            "redis://h",
+            "valkey://:p@h:6379/2",
+            "redis://u:p@[::1]:1",
+            "rediss://:p@h",
+        ] {
             client(url).unwrap();
         }
     }
@@ -152,7 +157,7 @@ mod tests {
     #[test]
     fn a_wrong_address_is_refused_without_repeating_its_password() {
         for url in [
-            "rediss://:secret@h",
+            "rediss://:secret@h/#insecure",
             "http://:secret@h",
             "redis://:secret@h:port",
             "secret",

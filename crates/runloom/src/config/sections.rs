@@ -129,14 +129,15 @@ fn store(table: Table<'_>) -> StoreConfig {
 /// With a database that processes share the default is the database itself; a file in one process needs nothing else.
 fn fabric(table: Table<'_>, store: &StoreConfig) -> FabricConfig {
     let is_shared = store.postgres.is_some();
-    let read = |key: &'static str, scheme: &str| {
+    let read = |key: &'static str, schemes: &[&str]| {
         let value = table.text(key);
         let word = match value.as_deref() {
             None if is_shared => "store",
             None => "embedded",
             Some(word) => word,
         };
-        let is_address = word.starts_with(&format!("{scheme}://"));
+        let named = word.split_once("://").map(|(scheme, _)| scheme);
+        let is_address = named.is_some_and(|scheme| schemes.contains(&scheme));
         if word != "embedded" && !is_shared && (word == "store" || is_address) {
             table.invalid(
                 key,
@@ -145,17 +146,17 @@ fn fabric(table: Table<'_>, store: &StoreConfig) -> FabricConfig {
         } else if !(word == "embedded" || word == "store" || is_address) {
             table.invalid(
                 key,
-                format!("must be \"embedded\", \"store\" or {scheme}://…"),
+                format!("must be \"embedded\", \"store\" or {}://…", schemes[0]),
             );
         }
         word.to_owned()
     };
-    let queue = match read("queue", "amqp").as_str() {
+    let queue = match read("queue", &["amqp"]).as_str() {
         "embedded" => QueueConfig::Embedded,
         "store" => QueueConfig::Store,
         url => QueueConfig::Amqp(Secret::new(url)),
     };
-    let bus = match read("bus", "redis").as_str() {
+    let bus = match read("bus", &["redis", "rediss"]).as_str() {
         "embedded" => BusConfig::Embedded,
         "store" => BusConfig::Store,
         url => BusConfig::Redis(Secret::new(url)),
