@@ -83,6 +83,12 @@ const STAGES: &[Stage] = &[
         run: interop::newest_sdk,
     },
     Stage {
+        name: "interop-cluster",
+        what: "the newest mantyx-sdk from PyPI against an API and two workers on PostgreSQL",
+        suites: &[Suite::Test],
+        run: interop::newest_sdk_on_cluster,
+    },
+    Stage {
         name: "interop-tools",
         what: "our MCP and A2A clients against the official packages",
         suites: &[Suite::Test],

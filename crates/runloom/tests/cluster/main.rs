@@ -2,7 +2,7 @@
 //! Simple and readable; what happens under load and faults is the fault suite's.
 //!
 //! `RUNLOOM_TEST_POSTGRES`, `RUNLOOM_TEST_AMQP_URL` and `RUNLOOM_TEST_REDIS_URL` say where the services are; without them, on this
-//! machine with their usual ports. `psql` makes the databases. Nothing here sleeps to wait.
+//! machine with their usual ports. `psql` makes the databases, `pg_dump` and `pg_restore` are tried. Nothing here sleeps to wait.
 
 #![cfg(unix)]
 #![allow(
@@ -30,4 +30,5 @@ mod backlog;
 mod plant;
 mod registry;
 mod restarts;
+mod restores;
 mod watching;

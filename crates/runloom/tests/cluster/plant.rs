@@ -26,9 +26,8 @@ impl Plant {
         psql(&format!(
             "CREATE DATABASE {database} TEMPLATE template0 ENCODING 'UTF8'"
         ));
-        let (address, _) = server_url().rsplit_once('/').map(own).unwrap();
         let mut shared = settings([
-            ("RUNLOOM_STORE__URL", &format!("{address}/{database}")),
+            ("RUNLOOM_STORE__URL", &url(&database)),
             ("RUNLOOM_MASTER_KEY", "a key that all processes share"),
             ("RUNLOOM_ADMIN_TOKEN", "the administrator's token"),
             ("RUNLOOM_PLATFORM__DEMO", "true"),
@@ -41,6 +40,16 @@ impl Plant {
             database,
             settings: shared,
         }
+    }
+
+    /// The database's address.
+    pub(crate) fn url(&self) -> String {
+        url(&self.database)
+    }
+
+    /// A folder that goes with it.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.folder.path()
     }
 
     /// A process that answers requests.
@@ -126,18 +135,25 @@ fn server_url() -> String {
     service("RUNLOOM_TEST_POSTGRES", usual)
 }
 
-fn own((first, second): (&str, &str)) -> (String, String) {
-    (first.to_owned(), second.to_owned())
+fn url(database: &str) -> String {
+    let server = server_url();
+    let (address, _) = server.rsplit_once('/').unwrap();
+    format!("{address}/{database}")
 }
 
 fn psql(sql: &str) {
     let url = server_url();
-    let said = Command::new("psql")
-        .args(["--no-psqlrc", "--quiet", "--command", sql, &url])
+    postgres("psql", &["--no-psqlrc", "--quiet", "--command", sql, &url]);
+}
+
+/// One of PostgreSQL's own programs, which must succeed.
+pub(crate) fn postgres(program: &str, arguments: &[&str]) {
+    let said = Command::new(program)
+        .args(arguments)
         .output()
-        .unwrap_or_else(|error| panic!("psql is needed: {error}"));
+        .unwrap_or_else(|error| panic!("{program} is needed: {error}"));
     let stderr = String::from_utf8_lossy(&said.stderr);
     if !said.status.success() && !std::thread::panicking() {
-        panic!("PostgreSQL is not to be had: {stderr} (RUNLOOM_TEST_POSTGRES says where it is)");
+        panic!("{program}: {stderr} (RUNLOOM_TEST_POSTGRES says where PostgreSQL is)");
     }
 }
