@@ -32,6 +32,12 @@ impl Cluster {
     pub(crate) fn start() -> anyhow::Result<Self> {
         let binary = cargo::server_binary()?;
         let folder = place::corner("server-cluster")?;
+        let declared = format!(
+            "[[workspaces]]\nslug = \"{}\"\n[[workspaces.api_keys]]\nname = \"interop\"\nkey_env = \"INTEROP_KEY\"\n",
+            Self::WORKSPACE
+        );
+        std::fs::write(folder.join("runloom.toml"), declared)
+            .with_context(|| format!("cannot write into {}", folder.display()))?;
         psql(&format!("DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)"))?;
         psql(&format!(
             "CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8'"
@@ -63,15 +69,13 @@ impl Cluster {
             File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = Command::new(binary)
             .args(["serve", "--role", role, "--listen", "127.0.0.1:0"])
+            .args(["--config", "runloom.toml"])
             .current_dir(folder)
             .envs(GENEROUS)
             .envs([
                 ("RUNLOOM_STORE__URL", database_url()?.as_str()),
                 ("RUNLOOM_MASTER_KEY", "a key that all processes share"),
                 ("RUNLOOM_PLATFORM__DEMO", "true"),
-                ("RUNLOOM_WORKSPACES__0__SLUG", Self::WORKSPACE),
-                ("RUNLOOM_WORKSPACES__0__API_KEYS__0__NAME", "interop"),
-                ("RUNLOOM_WORKSPACES__0__API_KEYS__0__KEY_ENV", "INTEROP_KEY"),
                 ("INTEROP_KEY", Self::API_KEY),
             ])
             .stdin(Stdio::null())
