@@ -138,16 +138,18 @@ impl Worker {
         self.doorbells.len()
     }
 
-    /// Whether there is a place for a run of this workspace now.
+    /// Whether a run of this workspace could begin now. Not while others wait: it must not overtake them.
     #[must_use]
     pub fn has_room(&self, workspace: WorkspaceNo) -> bool {
-        !self.parts.tasks.stop.is_cancelled() && self.places.admits(Some(workspace))
+        !self.parts.tasks.stop.is_cancelled()
+            && self.parts.queue.depth() == 0
+            && self.places.admits(Some(workspace))
     }
 
     /// A place for a run that is about to be created, when there is one for this workspace and the worker is not stopping.
     #[must_use]
     pub fn reserve(&self, workspace: WorkspaceNo) -> Option<Place> {
-        if self.parts.tasks.stop.is_cancelled() {
+        if !self.has_room(workspace) {
             return None;
         }
         self.places.take(Some(workspace)).map(|place| Place {
