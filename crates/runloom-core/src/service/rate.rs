@@ -285,6 +285,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::windows::Counted;
     use crate::service::auth::test_caller;
 
     fn limiter(run_starts_per_minute: u32) -> RateLimiter {
@@ -406,5 +407,50 @@ mod tests {
             )
             .unwrap();
         assert_eq!(limiter.lock().by_key.len(), 1);
+    }
+
+    /// Answers as it is told, and counts how often it was asked.
+    #[derive(Default)]
+    struct Elsewhere {
+        answer: Mutex<Option<Counted>>,
+        asked: Mutex<Vec<String>>,
+    }
+
+    #[async_trait::async_trait]
+    impl SharedWindows for Elsewhere {
+        async fn admit(&self, window: &str, _limit: u32) -> Option<Counted> {
+            self.asked.lock().unwrap().push(window.to_owned());
+            *self.answer.lock().unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn windows_are_shared_where_that_says_more_and_fall_back_where_it_fails() {
+        let elsewhere = Arc::new(Elsewhere::default());
+        let limiter = limiter(2).sharing(Arc::clone(&elsewhere) as _);
+        let caller = test_caller("a", None);
+        let at = async |bucket| limiter.let_in(&caller, bucket, Millis(0)).await;
+        let counted = |admitted, sum| Counted {
+            admitted,
+            sum,
+            reset_seconds: 7,
+        };
+        // Others have filled the window: what was counted here is taken back.
+        *elsewhere.answer.lock().unwrap() = Some(counted(false, 2));
+        for _ in 0..3 {
+            let state = refusal(at(Bucket::RunStarts).await);
+            assert_eq!((state.remaining, state.reset_seconds), (0, 7));
+        }
+        *elsewhere.answer.lock().unwrap() = Some(counted(true, 1));
+        assert_eq!(at(Bucket::RunStarts).await.unwrap().remaining, 1);
+        // Nobody answers: this process counts what it let in.
+        *elsewhere.answer.lock().unwrap() = None;
+        assert_eq!(at(Bucket::RunStarts).await.unwrap().remaining, 0);
+        let asked = elsewhere.asked.lock().unwrap().len();
+        refusal(at(Bucket::RunStarts).await);
+        at(Bucket::Reads).await.unwrap();
+        let windows = elsewhere.asked.lock().unwrap();
+        assert_eq!(windows.len(), asked, "what is known here is not asked");
+        assert!(windows[0].ends_with(":run_starts"), "{windows:?}");
     }
 }

@@ -30,6 +30,7 @@ mod crowds;
 mod deploy;
 mod desk;
 mod kills;
+mod overload;
 mod parked;
 mod repeats;
 mod sockets;
