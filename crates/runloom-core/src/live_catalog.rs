@@ -17,8 +17,8 @@ pub struct LiveCatalog {
 /// Where the catalog comes from.
 #[async_trait]
 pub trait CatalogSource: Send + Sync {
-    /// Replaces the catalog if another process has changed what it is made of; whether it did.
-    async fn catch_up(&self) -> Result<bool>;
+    /// Replaces the catalog if another process has changed what it is made of.
+    async fn catch_up(&self) -> Result<()>;
 }
 
 impl std::fmt::Debug for LiveCatalog {
@@ -57,11 +57,9 @@ impl LiveCatalog {
         let Some(source) = self.source.get().and_then(Weak::upgrade) else {
             return found;
         };
-        if source.catch_up().await? {
-            self.now().resolve(slug, model_id)
-        } else {
-            found
-        }
+        source.catch_up().await?;
+        // Anew in any case: somebody else may have caught up while this one asked.
+        self.now().resolve(slug, model_id)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::ports::tools::ToolDefinitions;
 
 #[async_trait]
 impl CatalogSource for RegistryService {
-    async fn catch_up(&self) -> Result<bool> {
+    async fn catch_up(&self) -> Result<()> {
         Self::catch_up(self).await
     }
 }
@@ -55,17 +55,16 @@ impl RegistryService {
         Ok(())
     }
 
-    /// Builds the catalog anew if providers or secrets have changed since; whether it did.
+    /// Builds the catalog anew if providers or secrets have changed since.
     ///
     /// # Errors
     /// When the store fails; the catalog stays as it was.
-    pub async fn catch_up(&self) -> Result<bool> {
+    pub async fn catch_up(&self) -> Result<()> {
         let stamp = self.store.providers_stamp().await?;
         if *self.building.lock().await == stamp {
-            return Ok(false);
+            return Ok(());
         }
-        self.refresh_catalog().await?;
-        Ok(true)
+        self.refresh_catalog().await
     }
 
     pub(super) async fn check_provider(
