@@ -98,6 +98,11 @@ pub(crate) fn services() -> anyhow::Result<Tally> {
     one_target("services")
 }
 
+/// Several processes of the server on the same services.
+pub(crate) fn cluster() -> anyhow::Result<Tally> {
+    one_target("cluster")
+}
+
 /// Runs a test target that `cargo test` alone passes over. Asked of the whole workspace and not of one package, because the features
 /// of dependencies go by what is built together: everything is built once.
 fn one_target(name: &str) -> anyhow::Result<Tally> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::cluster::Cluster;
 use crate::python::Environment;
 use crate::report::{self, Closing, Tally};
 use crate::server::Server;
@@ -38,6 +39,20 @@ pub(crate) fn baseline_sdk() -> anyhow::Result<Tally> {
 /// The SDK that people install today.
 pub(crate) fn newest_sdk() -> anyhow::Result<Tally> {
     against_server(&NEWEST_SDK)
+}
+
+/// The same against an API and two workers on PostgreSQL.
+pub(crate) fn newest_sdk_on_cluster() -> anyhow::Result<Tally> {
+    let interpreter = NEWEST_SDK.interpreter()?;
+    let cluster = Cluster::start()?;
+    let finished = cases(
+        &interpreter,
+        [&cluster.url, Cluster::API_KEY, Cluster::WORKSPACE],
+    )?;
+    if !finished.success {
+        report::say(&format!("--- the servers' logs\n{}", cluster.end_of_logs()));
+    }
+    Ok(finished.as_tests())
 }
 
 /// Every `check_*.py` of the models crate.
@@ -73,20 +88,31 @@ pub(crate) fn vendors() -> anyhow::Result<Tally> {
 fn against_server(environment: &Environment) -> anyhow::Result<Tally> {
     let interpreter = environment.interpreter()?;
     let server = Server::start(environment.name)?;
-    let program = place::repository()?.join("interop/python/run.py");
-    let finished = process::run_tests(
-        python(&interpreter)?
-            .arg(&program)
-            .env("MANTYX_BASE_URL", &server.url)
-            .env("MANTYX_API_KEY", &server.api_key)
-            .env("MANTYX_WORKSPACE_SLUG", &server.workspace),
-        PROGRAM_AT_MOST,
-        Closing::Program,
+    let finished = cases(
+        &interpreter,
+        [&server.url, &server.api_key, &server.workspace],
     )?;
     if !finished.success {
         report::say(&format!("--- the server's log\n{}", server.end_of_log()));
     }
     Ok(finished.as_tests())
+}
+
+/// The program of cases against a server: its address, a key, the key's workspace.
+fn cases(
+    interpreter: &PathBuf,
+    [url, key, workspace]: [&str; 3],
+) -> anyhow::Result<process::Finished> {
+    let program = place::repository()?.join("interop/python/run.py");
+    process::run_tests(
+        python(interpreter)?
+            .arg(&program)
+            .env("MANTYX_BASE_URL", url)
+            .env("MANTYX_API_KEY", key)
+            .env("MANTYX_WORKSPACE_SLUG", workspace),
+        PROGRAM_AT_MOST,
+        Closing::Program,
+    )
 }
 
 /// The interpreter, told to speak at once, to leave no bytecode among the sources, and to keep

@@ -6,6 +6,7 @@
 //! (running one program), then the rooms of the stages: `cargo`, `python`, `server`, `interop`.
 
 mod cargo;
+mod cluster;
 mod interop;
 mod peers;
 mod place;

@@ -12,10 +12,10 @@ use anyhow::Context;
 use crate::{cargo, place, process};
 
 /// From the start to the line that says it is ready.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A program of cases starts more runs in a minute than one client usually may.
-const GENEROUS: [(&str, &str); 2] = [
+pub(crate) const GENEROUS: [(&str, &str); 2] = [
     ("RUNLOOM_LIMITS__RUN_STARTS_PER_MINUTE", "100000"),
     ("RUNLOOM_LIMITS__WRITES_PER_MINUTE", "100000"),
 ];
@@ -137,7 +137,7 @@ fn first_object(stdout: ChildStdout) -> anyhow::Result<String> {
         .context("no line of JSON came from the server")
 }
 
-fn end_of(log: &std::path::Path) -> String {
+pub(crate) fn end_of(log: &std::path::Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();

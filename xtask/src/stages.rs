@@ -65,6 +65,12 @@ const STAGES: &[Stage] = &[
         run: cargo::services,
     },
     Stage {
+        name: "cluster",
+        what: "several processes of the real server on one PostgreSQL, with and without RabbitMQ and Valkey",
+        suites: &[Suite::Test],
+        run: cargo::cluster,
+    },
+    Stage {
         name: "interop-0.11",
         what: "mantyx-sdk 0.11.0 from PyPI against the real server",
         suites: &[Suite::Test],
@@ -75,6 +81,12 @@ const STAGES: &[Stage] = &[
         what: "the newest mantyx-sdk from PyPI against the real server",
         suites: &[Suite::Test],
         run: interop::newest_sdk,
+    },
+    Stage {
+        name: "interop-cluster",
+        what: "the newest mantyx-sdk from PyPI against an API and two workers on PostgreSQL",
+        suites: &[Suite::Test],
+        run: interop::newest_sdk_on_cluster,
     },
     Stage {
         name: "interop-tools",

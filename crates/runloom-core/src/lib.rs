@@ -3,7 +3,7 @@
 //! Not here: HTTP, SQL and vendors' wire formats. Those plug into the [`ports`].
 //!
 //! Reading order: [`run`] (the pure machine), [`ports`] (what is needed from outside), `driver` (performs the machine's steps),
-//! [`worker`] (claims runs and keeps drivers), [`hub`] (live tails), [`service`] (what HTTP calls).
+//! [`worker`] (claims runs and keeps drivers), [`hub`] (live tails), [`service`] (what HTTP calls), [`metrics`] (what operators watch).
 //!
 //! Invariants: the log is the truth and `run` is a function of it; only the holder of a run's lease writes its log; what is
 //! shown is durable; every task is spawned by [`tasks`] and ends by its tokens.
@@ -16,6 +16,7 @@ pub mod error;
 pub mod hub;
 pub mod listener;
 pub mod live_catalog;
+pub mod metrics;
 pub mod planner;
 pub mod ports;
 pub mod purses;

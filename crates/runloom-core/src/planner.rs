@@ -105,11 +105,13 @@ impl Planner {
         stored: StoredRun,
         history: Arc<Vec<Message>>,
     ) -> Result<Planned> {
+        let model = self.catalog.find(&stored.workspace, Some(&stored.model));
+        let model = model.await?;
         if stored.spec.tools.is_empty() && stored.spec.output_schema.is_none() {
-            return self.plan_now(id, &stored, history);
+            return self.plan_now(id, &model, &stored, history);
         }
         let planner = Arc::clone(self);
-        tokio::task::spawn_blocking(move || planner.plan_now(id, &stored, history))
+        tokio::task::spawn_blocking(move || planner.plan_now(id, &model, &stored, history))
             .await
             .unwrap_or_else(|panic| Err(Error::internal(panic)))
     }
@@ -154,14 +156,11 @@ impl Planner {
     fn plan_now(
         &self,
         id: RunId,
+        model: &Arc<CatalogModel>,
         stored: &StoredRun,
         history: Arc<Vec<Message>>,
     ) -> Result<Planned> {
         let spec = &stored.spec;
-        let model = self
-            .catalog
-            .now()
-            .resolve(&stored.workspace, Some(&stored.model))?;
         let purses = self.purses.of(&stored.workspace, stored.key.as_deref());
         let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
         let output = match &spec.output_schema {
@@ -183,9 +182,9 @@ impl Planner {
             schemas: Arc::clone(&self.schemas),
             reasoning_level: spec.reasoning_level,
             output,
-            model: info_of(&model, spec.reasoning_level),
+            model: info_of(model, spec.reasoning_level),
             capabilities: model.model.capabilities(),
-            price: price_of(&model),
+            price: price_of(model),
             max_output_tokens: model.max_output_tokens,
             has_purses: !purses.is_empty(),
             max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use runloom_core::ports::bus::{Bus, Signal};
-use runloom_core::ports::queue::{Job, Queue};
+use runloom_core::ports::queue::{Admits, Job, Queue};
 
 use crate::EmbeddedQueue;
 
@@ -69,8 +69,8 @@ impl Queue for AnnouncingQueue {
         }
     }
 
-    async fn pull(&self) -> Job {
-        self.inner.pull().await
+    async fn pull(&self, admits: &Admits<'_>) -> Job {
+        self.inner.pull(admits).await
     }
 
     fn depth(&self) -> usize {

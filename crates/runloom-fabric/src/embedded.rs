@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use runloom_core::ports::queue::{Job, Queue};
+use runloom_core::ports::queue::{Admits, Job, Queue};
 use runloom_core::ports::store::{RunNo, WorkspaceNo};
 use tokio::sync::Notify;
 
@@ -45,14 +45,16 @@ impl Queue for EmbeddedQueue {
         }
     }
 
-    async fn pull(&self) -> Job {
+    async fn pull(&self, admits: &Admits<'_>) -> Job {
         let _puller = Puller::enter(&self.pullers);
         loop {
             // Taken and returned without an await between: a dropped future has taken nothing. If it is dropped while it holds a
             // wake-up, the wake-up goes to another puller.
             let taken = {
                 let mut waiting = self.waiting();
-                waiting.pop().map(|job| (job, waiting.runs.is_empty()))
+                waiting
+                    .pop(admits)
+                    .map(|job| (job, waiting.runs.is_empty()))
             };
             if let Some((job, empty)) = taken {
                 // Wake-ups of several pushes can melt into one; whoever takes a job passes the word on.
@@ -108,9 +110,10 @@ impl Waiting {
         true
     }
 
-    /// The oldest job of the workspace whose turn it is.
-    fn pop(&mut self) -> Option<Job> {
-        let workspace = self.turns.pop_front()?;
+    /// The oldest job of the workspace whose turn it is. Those that are not let in keep their turn.
+    fn pop(&mut self, admits: &Admits<'_>) -> Option<Job> {
+        let turn = self.turns.iter().position(|whose| admits(*whose))?;
+        let workspace = self.turns.remove(turn)?;
         let jobs = self.jobs.get_mut(&workspace)?;
         let run = jobs.pop_front()?;
         if jobs.is_empty() {

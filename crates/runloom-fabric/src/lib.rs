@@ -6,7 +6,7 @@
 //! - [`EmbeddedQueue`]: inside one process.
 //! - [`AnnouncingQueue`]: inside each process, the store between them, a bus to wake the others.
 //! - [`RabbitQueue`]: through a RabbitMQ broker.
-//! - [`ValkeyBus`]: announcements through Valkey or Redis.
+//! - [`ValkeyBus`]: announcements through Valkey or Redis; [`ValkeyWindows`]: rate windows there.
 //!
 //! Starting never waits for a service: what is not reachable is tried again until it is, and the server works meanwhile, only slower.
 
@@ -21,4 +21,4 @@ pub use announcing::AnnouncingQueue;
 pub use embedded::EmbeddedQueue;
 pub use error::Error;
 pub use rabbitmq::{RabbitOptions, RabbitQueue, Role};
-pub use valkey::{ValkeyBus, ValkeyOptions};
+pub use valkey::{ValkeyBus, ValkeyOptions, ValkeyWindows};

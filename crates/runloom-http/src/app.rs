@@ -18,6 +18,8 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// Silence after which a stream shows that it lives.
     pub heartbeat: Duration,
+    /// Cancelled when the server begins to stop: it is not ready any more.
+    pub stopping: CancellationToken,
     /// Opens the admin API; without one there is none.
     pub admin_token: Option<AdminToken>,
 }
@@ -28,6 +30,7 @@ impl Default for Settings {
             max_body_bytes: 8 * 1024 * 1024,
             request_timeout: Duration::from_secs(60),
             heartbeat: Duration::from_secs(15),
+            stopping: CancellationToken::new(),
             admin_token: None,
         }
     }

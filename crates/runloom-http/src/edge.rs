@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use runloom_core::metrics::METRICS;
 use tracing::{Instrument, field};
 
 use crate::app::App;
@@ -37,6 +38,7 @@ pub(crate) async fn around(State(app): State<App>, request: Request, next: Next)
     let guarded = guarded(next.run(request), app.settings.request_timeout);
     let mut response = guarded.instrument(span.clone()).await;
     response.headers_mut().insert(REQUEST_ID, id);
+    METRICS.answered(response.status().as_u16(), began.elapsed());
     let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     span.record("status", response.status().as_u16());
     span.record("duration_ms", elapsed);

@@ -70,7 +70,8 @@ async fn admit(app: &App, bucket: Bucket, parts: &mut Parts) -> Answer<RateState
     let caller = service.auth().authenticate(credential, slug).await?;
     let state = service
         .rates()
-        .admit(&caller, bucket, service.clock().now())?;
+        .let_in(&caller, bucket, service.clock().now())
+        .await?;
     parts.extensions.insert(caller);
     Ok(state)
 }

@@ -20,7 +20,9 @@ mod routes;
 mod serve;
 mod sse;
 
+pub use axum::Router;
+
 pub use app::{AdminToken, Settings};
 pub use openapi::DOCUMENT as OPENAPI;
-pub use router::{route_table, router};
+pub use router::{route_table, router, watch_router};
 pub use serve::serve;

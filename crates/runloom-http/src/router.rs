@@ -24,6 +24,20 @@ pub fn router(service: Arc<Service>, settings: Settings, shutdown: CancellationT
     assemble(app, routes::all())
 }
 
+/// What is served to those who watch the process, on a listener of its own: metrics without a token, and the probes.
+pub fn watch_router(
+    service: Arc<Service>,
+    settings: Settings,
+    shutdown: CancellationToken,
+) -> Router {
+    let app = App {
+        service,
+        settings: Arc::new(settings),
+        shutdown,
+    };
+    assemble(app, routes::watched())
+}
+
 /// Method and path of every route, for documents and their tests.
 #[must_use]
 pub fn route_table() -> Vec<(&'static str, String)> {

@@ -1,7 +1,7 @@
 //! Tools that the server executes: the intent is durable before a call begins, its outcome before anything follows from it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt};
@@ -12,6 +12,7 @@ use tracing::debug;
 use super::turn::TurnInterrupt;
 use super::{Abandon, Driver, Left};
 use crate::crash;
+use crate::metrics::METRICS;
 use crate::ports::tools::{Invocation, Outcome};
 use crate::run::{Note, ServerCall, Spent};
 
@@ -77,7 +78,9 @@ impl Driver {
                         tool_use_id: call.id.clone(),
                         input: call.input,
                     };
+                    let began = Instant::now();
                     let outcome = host.call(&context, &call.tool, invocation, cancel).await;
+                    count(&outcome, began);
                     (call.id, call.tool, outcome)
                 }
             })
@@ -174,6 +177,15 @@ async fn wind_down(calls: impl Stream) {
     let ending = calls.for_each(|_| std::future::ready(()));
     if tokio::time::timeout(WIND_DOWN, ending).await.is_err() {
         debug!("a tool did not end when it was told to");
+    }
+}
+
+fn count(outcome: &Outcome, began: Instant) {
+    METRICS.tool_time.took(began.elapsed());
+    if outcome.is_error {
+        METRICS.tools_failed.add(1);
+    } else {
+        METRICS.tools_ok.add(1);
     }
 }
 

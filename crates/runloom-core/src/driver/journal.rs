@@ -15,6 +15,7 @@ use tracing::warn;
 use crate::clock::Clock;
 use crate::crash;
 use crate::hub::LiveRun;
+use crate::metrics::METRICS;
 use crate::ports::store::{
     Ask, Batch, Chunk, CommitError, Committed, Lease, MailNo, MicroUsd, Next, OpenCall, PurseLimit,
     Reservation, Store, StoreResult, UsageDelta,
@@ -278,7 +279,10 @@ async fn write(
         match store.commit(lease, batch.clone()).await {
             Ok(committed) => return Ok(Some(committed)),
             Err(CommitError::MailWaiting) => return Ok(None),
-            Err(CommitError::Fenced) => return Err(Abandon::Fenced),
+            Err(CommitError::Fenced) => {
+                METRICS.fenced.add(1);
+                return Err(Abandon::Fenced);
+            }
             Err(CommitError::Store(error)) => {
                 warn!(
                     run = lease.run.0,

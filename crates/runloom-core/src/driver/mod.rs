@@ -23,6 +23,7 @@ use tracing::{debug, info};
 use crate::clock::{Clock, rfc3339};
 use crate::crash;
 use crate::hub::Hub;
+use crate::metrics::METRICS;
 use crate::ports::model::{Model, ModelError};
 use crate::ports::store::{Claim, Ending, MicroUsd, Millis, Next, OpenCall, RunNo, Store};
 use crate::ports::tools::{ToolContext, ToolHost};
@@ -182,6 +183,7 @@ impl Driver {
         let timeout =
             i64::try_from(self.settings.local_tool_timeout.as_millis()).unwrap_or(i64::MAX);
         let deadline = Millis(self.clock.now().0.saturating_add(timeout));
+        METRICS.client_calls.add(calls.len() as u64);
         for call in calls {
             let tool_use_id = call.tool_use_id.clone();
             self.record(Event::LocalToolCall(call))?;
@@ -292,7 +294,13 @@ impl Driver {
         self.journal.count(&Tokens::default(), 0, failing);
         self.journal.count_run();
         self.record(event)?;
+        let (status, tokens) = (ending.status, ending.tokens);
         let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
+        METRICS.run_ended(status);
+        METRICS.tokens_in.add(tokens.input_tokens);
+        METRICS.tokens_cached.add(tokens.cached_tokens);
+        METRICS.tokens_out.add(tokens.output_tokens);
+        METRICS.tokens_reasoning.add(tokens.reasoning_tokens);
         Ok(Left::Finished(committed.next_in_session))
     }
 

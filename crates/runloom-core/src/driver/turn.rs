@@ -1,6 +1,6 @@
 //! One turn: the model is called, its deltas are written and shown, its end is recorded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, TextDelta};
@@ -12,6 +12,7 @@ use super::journal::Writing;
 use super::money::{Funding, exceeded};
 use super::{Abandon, Driver};
 use crate::crash;
+use crate::metrics::METRICS;
 use crate::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelRequest, ModelStream};
 use crate::ports::store::Next;
 use crate::run::{self, CallPlan, Note, RunState, Spent, Step};
@@ -68,6 +69,17 @@ enum Attempt {
     Interrupted(Progress, TurnInterrupt),
 }
 
+impl Attempt {
+    /// Whether it was completed or interrupted, or the class of its error.
+    fn outcome(&self) -> Result<bool, ErrorClass> {
+        match self {
+            Self::Done(..) => Ok(true),
+            Self::Interrupted(..) => Ok(false),
+            Self::Broken(_, error) => Err(error.class),
+        }
+    }
+}
+
 pub(super) enum TurnInterrupt {
     Cancel(Box<RunCancelled>),
     Stop,
@@ -88,7 +100,11 @@ impl Driver {
                     return Ok(self.interrupted_by(interrupt, Spent::default()));
                 }
             };
-            match given_back(self.attempt(plan).await?) {
+            let began = Instant::now();
+            let attempt = given_back(self.attempt(plan).await?);
+            let provider = &self.state.plan.model.provider;
+            METRICS.model_called(provider, attempt.outcome(), began.elapsed());
+            match attempt {
                 Attempt::Done(progress, done) => {
                     self.complete(plan, progress, done)?;
                     return Ok(TurnEnd::Complete);

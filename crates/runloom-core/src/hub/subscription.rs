@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Hub, LiveRun, Recent};
+use crate::metrics::METRICS;
 use crate::ports::store::{Chunk, Store};
 
 /// How much is read from the store at once.
@@ -33,6 +34,7 @@ pub fn subscribe(
     stop: CancellationToken,
 ) -> EventStream {
     hub.subscribers.fetch_add(1, Ordering::Relaxed);
+    METRICS.subscribers.add(1);
     let head = live.head.subscribe();
     let subscription = Subscription {
         head,
@@ -74,6 +76,7 @@ struct Count(Arc<Hub>);
 impl Drop for Count {
     fn drop(&mut self) {
         self.0.subscribers.fetch_sub(1, Ordering::Relaxed);
+        METRICS.subscribers.add(-1);
     }
 }
 

@@ -14,6 +14,11 @@ pub trait Bus: Send + Sync {
     /// The next announcement of another process. Cancel-safe.
     async fn next(&self) -> Signal;
 
+    /// Whether other processes are heard now.
+    fn is_up(&self) -> bool {
+        true
+    }
+
     /// Whether other processes exist at all: if not, nobody has to look by themselves.
     fn is_shared(&self) -> bool;
 }
@@ -32,6 +37,8 @@ pub enum Signal {
     },
     /// A run wants a worker.
     Jobs,
+    /// Workspaces, keys or documents have changed.
+    Registry,
     /// Announcements were lost: look at everything.
     Lost,
 }

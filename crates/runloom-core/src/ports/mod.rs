@@ -7,3 +7,4 @@ pub mod model;
 pub mod queue;
 pub mod store;
 pub mod tools;
+pub mod windows;

@@ -17,12 +17,19 @@ pub trait Queue: Send + Sync {
         self.push(job);
     }
 
-    /// The next job, fair between workspaces. Cancel-safe: dropping the future loses no job.
-    async fn pull(&self) -> Job;
+    /// The next job of those workspaces that `admits` lets in, which take turns; the jobs of others go on waiting. `admits` is
+    /// asked anew whenever a job arrives, not when its answer changes: for that, drop the future and pull again. Cancel-safe:
+    /// dropping the future loses no job.
+    async fn pull(&self, admits: &Admits<'_>) -> Job;
 
     /// A pulled job was tried: its run was claimed, or is not to be had. A queue that keeps pulled jobs until then, to give them
     /// to somebody else when this process dies, forgets it now. Never waits.
     fn done(&self, _job: Job) {}
+
+    /// Whether jobs reach other processes now; a queue without a broker is always up.
+    fn is_up(&self) -> bool {
+        true
+    }
 
     /// Jobs waiting now, as far as this process knows.
     fn depth(&self) -> usize;
@@ -33,6 +40,9 @@ pub trait Queue: Send + Sync {
 pub struct Job {
     /// Which run.
     pub run: RunNo,
-    /// Whose; for fairness. Unknown after a sweep.
+    /// Whose; for fairness. Unknown only in messages that another version wrote.
     pub workspace: Option<WorkspaceNo>,
 }
+
+/// Says whether a workspace may have one more run driven now.
+pub type Admits<'a> = dyn Fn(Option<WorkspaceNo>) -> bool + Send + Sync + 'a;

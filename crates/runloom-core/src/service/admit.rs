@@ -1,15 +1,19 @@
 //! Accepting a run: made durable, then driven here when there is a place, or offered to the workers.
 
+use std::sync::Arc;
+
 use bytes::BytesMut;
 use runloom_protocol::event::{Event, Started};
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::RunAccepted;
 use runloom_protocol::spec::{PromptMessage, Role};
 
+use super::admission::Admission;
 use super::auth::Caller;
 use super::{Service, ServiceParts, view};
 use crate::driver::Ahead;
 use crate::error::{Error, Result};
+use crate::metrics::METRICS;
 use crate::planner::{Planned, StoredRun};
 use crate::ports::store::{
     Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, StartNow, WorkspaceNo,
@@ -35,8 +39,8 @@ pub(super) struct Candidate {
 
 impl Service {
     /// A place for one more run in this process.
-    pub(super) fn place(&self) -> Option<Place> {
-        self.parts.worker.as_ref()?.reserve()
+    pub(super) fn place(&self, caller: &Caller) -> Option<Place> {
+        self.parts.worker.as_ref()?.reserve(caller.workspace.no)
     }
 
     /// Makes the run durable and sets it going.
@@ -54,10 +58,12 @@ impl Service {
         };
         let new = self.new_run(caller, &run, start)?;
         let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
+        let admission = Arc::clone(&self.admission);
         // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
         let id = self
-            .see_through(async move { parts.create(workspace, new, run).await })
+            .see_through(async move { parts.create(workspace, new, run, &admission).await })
             .await?;
+        METRICS.runs_accepted.add(1);
         let stream_url = format!(
             "/api/v1/workspaces/{}/agent-runs/{id}/stream",
             caller.workspace.slug
@@ -92,7 +98,13 @@ impl Service {
 }
 
 impl ServiceParts {
-    async fn create(&self, workspace: WorkspaceNo, new: NewRun, run: Candidate) -> Result<RunId> {
+    async fn create(
+        &self,
+        workspace: WorkspaceNo,
+        new: NewRun,
+        run: Candidate,
+        admission: &Admission,
+    ) -> Result<RunId> {
         let (now, chunk) = (
             new.created_at,
             new.start.as_ref().map(|start| start.chunk.clone()),
@@ -125,8 +137,9 @@ impl ServiceParts {
                 },
                 _,
             ) => {
+                admission.added(workspace);
                 if !blocked {
-                    self.offer(no);
+                    self.offer(no, workspace);
                 }
                 Ok(run.id)
             }
@@ -191,6 +204,7 @@ fn first_claim(
         }],
         mail: Vec::new(),
         attempts: 1,
+        taken_over: false,
         created_at: now,
         started_at: now,
     }

@@ -2,6 +2,7 @@
 //!
 //! `runs` and `sessions` are the product; `registry` keeps what workspaces define; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
+mod admission;
 mod admit;
 pub mod auth;
 mod conversations;
@@ -13,6 +14,7 @@ mod sessions;
 pub mod tenancy;
 mod usage;
 mod view;
+mod watching;
 
 use std::sync::Arc;
 
@@ -26,10 +28,11 @@ use crate::hub::Hub;
 use crate::planner::Planner;
 use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
-use crate::ports::store::{Delivery, RunNo, Store};
+use crate::ports::store::{Delivery, RunNo, Store, WorkspaceNo};
 use crate::ports::tools::ToolHost;
 use crate::worker::Worker;
 
+use admission::Admission;
 use auth::Authenticator;
 use conversations::Conversations;
 use rate::RateLimiter;
@@ -37,6 +40,7 @@ use registry::RegistryService;
 use tenancy::TenancyService;
 
 pub use crate::hub::EventStream;
+pub use admission::AdmissionLimits;
 pub use sessions::SessionEventsRequest;
 pub use usage::UsageRequest;
 
@@ -61,6 +65,8 @@ pub struct ServiceParts {
     pub worker: Option<Arc<Worker>>,
     /// Ends every open stream when cancelled.
     pub end_streams: CancellationToken,
+    /// How many runs may wait.
+    pub admission: AdmissionLimits,
 }
 
 /// The use cases.
@@ -70,6 +76,7 @@ pub struct Service {
     rates: RateLimiter,
     tenancy: TenancyService,
     conversations: Conversations,
+    admission: Arc<Admission>,
     clock: Clock,
 }
 
@@ -134,12 +141,14 @@ impl Service {
         rates: RateLimiter,
         tenancy: TenancyService,
     ) -> Self {
+        let admission = Admission::new(Arc::clone(&parts.store), parts.admission);
         Self {
             parts,
             auth,
             rates,
             tenancy,
             conversations: Conversations::default(),
+            admission: Arc::new(admission),
             clock: Clock,
         }
     }
@@ -211,19 +220,19 @@ impl Service {
 
 impl ServiceParts {
     /// Offers a run to the workers.
-    fn offer(&self, run: RunNo) {
+    fn offer(&self, run: RunNo, workspace: WorkspaceNo) {
         self.queue.push(Job {
             run,
-            workspace: None,
+            workspace: Some(workspace),
         });
     }
 
     /// Tells whoever is concerned that there is mail.
-    fn notify(&self, delivery: Delivery) {
+    fn notify(&self, delivery: Delivery, workspace: WorkspaceNo) {
         match (&self.worker, delivery) {
-            (Some(worker), delivery) => worker.notify(delivery),
+            (Some(worker), delivery) => worker.notify(delivery, workspace),
             (None, Delivery::Owner(run)) => self.bus.announce(Signal::Mail(run)),
-            (None, Delivery::Queue(run)) => self.offer(run),
+            (None, Delivery::Queue(run)) => self.offer(run, workspace),
         }
     }
 }

@@ -4,15 +4,20 @@
 //! 60 seconds ever see more than the limit, and an admission leaves the window at most one second late. Fixed windows
 //! would let twice the limit pass around their edge, and exact timestamps would cost memory by the limit. A refused
 //! request is not counted: a client that keeps knocking is not locked out for ever.
+//!
+//! Processes may share windows. Each still counts what it let in itself: when that alone fills a window nobody has to be asked,
+//! and when nobody can be asked it is what the window falls back to. Reads are never shared: theirs is a limit of the transport.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use runloom_protocol::id::KeyId;
 
 use super::auth::Caller;
 use crate::error::{Error, Result};
+use crate::metrics::METRICS;
 use crate::ports::store::Millis;
+use crate::ports::windows::SharedWindows;
 
 /// Slots of a window, in seconds: the running one and 60 before it.
 const SLOTS: usize = 61;
@@ -85,9 +90,9 @@ pub struct RateState {
 
 /// Counts requests and refuses those beyond the limit. Memory is bounded by the credentials that were used in the last
 /// minute.
-#[derive(Debug)]
 pub struct RateLimiter {
     limits: RateLimits,
+    shared: Option<Arc<dyn SharedWindows>>,
     windows: Mutex<Windows>,
 }
 
@@ -97,6 +102,7 @@ impl RateLimiter {
     pub fn new(limits: RateLimits) -> Self {
         Self {
             limits,
+            shared: None,
             windows: Mutex::new(Windows {
                 by_key: HashMap::new(),
                 sweep_at: SWEEP_AT,
@@ -104,7 +110,44 @@ impl RateLimiter {
         }
     }
 
-    /// Admits a request and counts it.
+    /// Counts together with other processes.
+    #[must_use]
+    pub fn sharing(mut self, shared: Arc<dyn SharedWindows>) -> Self {
+        self.shared = Some(shared);
+        self
+    }
+
+    /// Admits a request and counts it, with other processes where they share windows.
+    ///
+    /// # Errors
+    /// [`Error::RateLimited`] when the window is full; the request is not counted then.
+    pub async fn let_in(&self, caller: &Caller, bucket: Bucket, now: Millis) -> Result<RateState> {
+        let own = self.admit(caller, bucket, now);
+        let (Ok(state), Some(shared)) = (&own, &self.shared) else {
+            return own;
+        };
+        if bucket == Bucket::Reads {
+            return own;
+        }
+        let window = format!("{}:{}", caller.key_id, bucket.as_str());
+        let Some(counted) = shared.admit(&window, state.limit).await else {
+            METRICS.shared_windows_missed.add(1);
+            return own;
+        };
+        let state = RateState {
+            remaining: state.limit.saturating_sub(counted.sum),
+            reset_seconds: counted.reset_seconds,
+            ..*state
+        };
+        if counted.admitted {
+            return Ok(state);
+        }
+        self.lock().take_back(&caller.key_id, bucket);
+        METRICS.rate_limited(bucket);
+        Err(Error::RateLimited(state))
+    }
+
+    /// Admits a request and counts it in this process.
     ///
     /// # Errors
     /// [`Error::RateLimited`] when the window is full; the request is not counted then.
@@ -132,6 +175,7 @@ impl RateLimiter {
         if admitted {
             Ok(state)
         } else {
+            METRICS.rate_limited(bucket);
             Err(Error::RateLimited(state))
         }
     }
@@ -139,6 +183,14 @@ impl RateLimiter {
     fn lock(&self) -> MutexGuard<'_, Windows> {
         // A panic between two counts leaves a window that is at worst one admission off.
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for RateLimiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RateLimiter")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
     }
 }
 
@@ -157,6 +209,17 @@ impl Windows {
         self.by_key
             .entry((key.clone(), bucket))
             .or_insert_with(|| Window::new(second))
+    }
+
+    /// Uncounts the newest request of a window.
+    fn take_back(&mut self, key: &KeyId, bucket: Bucket) {
+        if let Some(window) = self.by_key.get_mut(&(key.clone(), bucket)) {
+            let slot = Window::slot(window.newest);
+            if window.slots[slot] > 0 {
+                window.slots[slot] -= 1;
+                window.sum -= 1;
+            }
+        }
     }
 }
 
@@ -222,6 +285,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::windows::Counted;
     use crate::service::auth::test_caller;
 
     fn limiter(run_starts_per_minute: u32) -> RateLimiter {
@@ -343,5 +407,50 @@ mod tests {
             )
             .unwrap();
         assert_eq!(limiter.lock().by_key.len(), 1);
+    }
+
+    /// Answers as it is told, and counts how often it was asked.
+    #[derive(Default)]
+    struct Elsewhere {
+        answer: Mutex<Option<Counted>>,
+        asked: Mutex<Vec<String>>,
+    }
+
+    #[async_trait::async_trait]
+    impl SharedWindows for Elsewhere {
+        async fn admit(&self, window: &str, _limit: u32) -> Option<Counted> {
+            self.asked.lock().unwrap().push(window.to_owned());
+            *self.answer.lock().unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn windows_are_shared_where_that_says_more_and_fall_back_where_it_fails() {
+        let elsewhere = Arc::new(Elsewhere::default());
+        let limiter = limiter(2).sharing(Arc::clone(&elsewhere) as _);
+        let caller = test_caller("a", None);
+        let at = async |bucket| limiter.let_in(&caller, bucket, Millis(0)).await;
+        let counted = |admitted, sum| Counted {
+            admitted,
+            sum,
+            reset_seconds: 7,
+        };
+        // Others have filled the window: what was counted here is taken back.
+        *elsewhere.answer.lock().unwrap() = Some(counted(false, 2));
+        for _ in 0..3 {
+            let state = refusal(at(Bucket::RunStarts).await);
+            assert_eq!((state.remaining, state.reset_seconds), (0, 7));
+        }
+        *elsewhere.answer.lock().unwrap() = Some(counted(true, 1));
+        assert_eq!(at(Bucket::RunStarts).await.unwrap().remaining, 1);
+        // Nobody answers: this process counts what it let in.
+        *elsewhere.answer.lock().unwrap() = None;
+        assert_eq!(at(Bucket::RunStarts).await.unwrap().remaining, 0);
+        let asked = elsewhere.asked.lock().unwrap().len();
+        refusal(at(Bucket::RunStarts).await);
+        at(Bucket::Reads).await.unwrap();
+        let windows = elsewhere.asked.lock().unwrap();
+        assert_eq!(windows.len(), asked, "what is known here is not asked");
+        assert!(windows[0].ends_with(":run_starts"), "{windows:?}");
     }
 }

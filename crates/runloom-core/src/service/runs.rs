@@ -14,7 +14,7 @@ use super::{EventStream, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::hub::subscribe;
 use crate::planner::StoredRun;
-use crate::ports::store::{Cancelled, Idempotency, RunFilter, RunRow, ToolDelivery};
+use crate::ports::store::{Cancelled, Idempotency, RunFilter, RunRow, ToolDelivery, WorkspaceNo};
 
 /// How much of a log one page of `events` reads.
 const EVENTS_PAGE_BYTES: usize = 1024 * 1024;
@@ -31,6 +31,7 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<RunAccepted> {
         let CreateRun { spec, messages } = request;
+        self.admit_run(caller.workspace.no).await?;
         let stored = self.resolve(caller, spec, messages).await?;
         let id = RunId::from_suffix(self.clock.new_id());
         let planned = self
@@ -44,7 +45,7 @@ impl Service {
             planned,
             idempotency,
             session: None,
-            place: self.place(),
+            place: self.place(caller),
             history: 0,
         };
         self.admit(caller, run).await
@@ -173,7 +174,7 @@ impl Service {
                 .await?;
             match delivered {
                 ToolDelivery::Accepted(delivery) => {
-                    parts.notify(delivery);
+                    parts.notify(delivery, workspace);
                     Ok(())
                 }
                 ToolDelivery::Replayed | ToolDelivery::Ignored => Ok(()),
@@ -196,7 +197,7 @@ impl Service {
         self.see_through(async move {
             match parts.store.cancel_run(workspace, &run, "user", now).await? {
                 Cancelled::Accepted(delivery) => {
-                    parts.notify(delivery);
+                    parts.notify(delivery, workspace);
                     Ok(())
                 }
                 Cancelled::Nothing => Ok(()),
@@ -204,6 +205,15 @@ impl Service {
             }
         })
         .await
+    }
+
+    /// Refuses a run that would only make a long queue longer. One that finds a place in this process does not.
+    pub(super) async fn admit_run(&self, workspace: WorkspaceNo) -> Result<()> {
+        let worker = self.parts.worker.as_ref();
+        if worker.is_some_and(|worker| worker.has_room(workspace)) {
+            return Ok(());
+        }
+        self.admission.check(workspace).await
     }
 
     pub(super) async fn run_row(&self, caller: &Caller, id: &str) -> Result<RunRow> {
@@ -232,8 +242,8 @@ impl Service {
             .parts
             .planner
             .catalog
-            .now()
-            .resolve(&workspace, spec.model_id.as_deref())?
+            .find(&workspace, spec.model_id.as_deref())
+            .await?
             .id
             .clone();
         Ok(StoredRun {

@@ -102,7 +102,8 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<RunAccepted> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
-        let place = self.place();
+        self.admit_run(caller.workspace.no).await?;
+        let place = self.place(caller);
         let remembered = place
             .as_ref()
             .map(|_| self.conversations.take(&session))
@@ -151,7 +152,7 @@ impl Service {
             match parts.store.end_session(workspace, &session, now).await? {
                 Ended::Ended(deliveries) => {
                     let told = deliveries.into_iter();
-                    told.for_each(|delivery| parts.notify(delivery));
+                    told.for_each(|delivery| parts.notify(delivery, workspace));
                     Ok(())
                 }
                 Ended::UnknownSession => Err(Error::NotFound { what: "session" }),

@@ -1,29 +1,33 @@
 //! The worker: claims runs, keeps a driver for each, wakes them, and hands them over at the end.
 
 mod doorbells;
+mod places;
 mod sweeper;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use runloom_protocol::spec::PromptMessage;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, watch};
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::driver::{Ahead, Doorbell, Driver, DriverSettings, Left, Start};
 use crate::hub::{Hub, LiveRun};
+use crate::metrics::METRICS;
 use crate::planner::{Planned, Planner, StoredRun, spoken};
 use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{
     Batch, Chunk, Claim, ClaimOutcome, Delivery, Lease, MailNo, Millis, Next, RunNo, Store,
+    WorkspaceNo,
 };
 use crate::ports::tools::{ToolContext, ToolHost};
 use crate::tasks::Tasks;
 
 use doorbells::Doorbells;
+use places::Places;
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -61,10 +65,12 @@ pub struct Worker {
     parts: WorkerParts,
     settings: WorkerSettings,
     clock: Clock,
-    permits: Arc<Semaphore>,
+    places: Arc<Places>,
     doorbells: Doorbells,
     sweep: Notify,
     next_sweep: AtomicI64,
+    /// The last sweep found more than it offered.
+    more: AtomicBool,
 }
 
 impl std::fmt::Debug for Worker {
@@ -78,7 +84,7 @@ impl std::fmt::Debug for Worker {
 /// A place for one more run.
 #[derive(Debug)]
 pub struct Place {
-    _permit: OwnedSemaphorePermit,
+    _place: places::Place,
     /// State of the doorbells when the place was taken.
     unheard: u64,
 }
@@ -89,13 +95,14 @@ impl Worker {
     pub fn start(parts: WorkerParts, settings: WorkerSettings) -> Arc<Self> {
         let worker = Arc::new(Self {
             id: format!("worker_{}", Clock.new_id()),
-            permits: Arc::new(Semaphore::new(settings.max_concurrent.max(1))),
+            places: Places::new(settings.max_concurrent),
             parts,
             settings,
             clock: Clock,
             doorbells: Doorbells::default(),
             sweep: Notify::new(),
             next_sweep: AtomicI64::new(i64::MAX),
+            more: AtomicBool::new(false),
         });
         let (claiming, sweeping) = (Arc::clone(&worker), Arc::clone(&worker));
         let living = Arc::clone(&worker);
@@ -131,19 +138,24 @@ impl Worker {
         self.doorbells.len()
     }
 
-    /// A place for a run that is about to be created, when there is one and the worker is not stopping.
+    /// Whether a run of this workspace could begin now. Not while others wait: it must not overtake them.
     #[must_use]
-    pub fn reserve(&self) -> Option<Place> {
-        if self.parts.tasks.stop.is_cancelled() {
+    pub fn has_room(&self, workspace: WorkspaceNo) -> bool {
+        !self.parts.tasks.stop.is_cancelled()
+            && self.parts.queue.depth() == 0
+            && self.places.admits(Some(workspace))
+    }
+
+    /// A place for a run that is about to be created, when there is one for this workspace and the worker is not stopping.
+    #[must_use]
+    pub fn reserve(&self, workspace: WorkspaceNo) -> Option<Place> {
+        if !self.has_room(workspace) {
             return None;
         }
-        Arc::clone(&self.permits)
-            .try_acquire_owned()
-            .ok()
-            .map(|permit| Place {
-                _permit: permit,
-                unheard: self.doorbells.unheard(),
-            })
+        self.places.take(Some(workspace)).map(|place| Place {
+            _place: place,
+            unheard: self.doorbells.unheard(),
+        })
     }
 
     /// Drives a run that was created with this worker's lease.
@@ -156,6 +168,7 @@ impl Worker {
         live: Arc<LiveRun>,
         ahead: Option<Ahead>,
     ) {
+        count(&claim);
         let run = claim.lease.run;
         let doorbell = self.doorbells.install(run, place.unheard);
         let worker = Arc::clone(self);
@@ -184,34 +197,27 @@ impl Worker {
     }
 
     /// Tells whoever is concerned that there is mail.
-    pub fn notify(&self, delivery: Delivery) {
+    pub fn notify(&self, delivery: Delivery, workspace: WorkspaceNo) {
+        let job = |run| Job {
+            run,
+            workspace: Some(workspace),
+        };
         match delivery {
             Delivery::Owner(run) if self.doorbells.ring(run) => {}
             Delivery::Owner(run) => {
                 self.parts.bus.announce(Signal::Mail(run));
-                self.offer(run);
+                self.parts.queue.push(job(run));
             }
-            Delivery::Queue(run) => self.offer(run),
+            Delivery::Queue(run) => self.parts.queue.push(job(run)),
         }
-    }
-
-    fn offer(&self, run: RunNo) {
-        self.parts.queue.push(Job {
-            run,
-            workspace: None,
-        });
     }
 
     async fn claim_runs(self: Arc<Self>) {
         let stop = self.parts.tasks.stop.clone();
+        let mut free = self.places.watch();
         loop {
-            let claimed = async {
-                // The job first: a place that waits for one would be missing to runs that are created here.
-                let job = self.parts.queue.pull().await;
-                let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-                Some((permit, job))
-            };
-            let Some(Some((permit, job))) = stop.run_until_cancelled(claimed).await else {
+            let next = stop.run_until_cancelled(self.next_job(&mut free)).await;
+            let Some(Some((job, place))) = next else {
                 return;
             };
             let Some(doorbell) = self.doorbells.try_install(job.run) else {
@@ -221,26 +227,57 @@ impl Worker {
             let worker = Arc::clone(&self);
             self.parts.tasks.spawn("run", async move {
                 worker.claim_and_drive(job, doorbell).await;
-                drop(permit);
+                drop(place);
             });
+        }
+    }
+
+    /// A job and a place for it. No place is held while there is no job: it would be missing to runs that are created here.
+    async fn next_job(&self, free: &mut watch::Receiver<usize>) -> Option<(Job, places::Place)> {
+        let admits = |workspace| self.places.admits(workspace);
+        loop {
+            free.wait_for(|free| *free > 0).await.ok()?;
+            let job = tokio::select! {
+                job = self.parts.queue.pull(&admits) => job,
+                // Who is let in depends on who has gone.
+                changed = free.changed() => {
+                    changed.ok()?;
+                    continue;
+                }
+            };
+            let place = self.places.take(job.workspace);
+            self.sweep_on();
+            match place {
+                Some(place) => return Some((job, place)),
+                None => self.parts.queue.push_here(job),
+            }
         }
     }
 
     async fn claim_and_drive(&self, job: Job, doorbell: Arc<Doorbell>) {
         let run = job.run;
+        let began = Instant::now();
         let outcome = self
             .parts
             .store
             .claim(run, &self.id, self.clock.now())
             .await;
+        METRICS.claim_time.took(began.elapsed());
         // From here on the store knows whose run it is; after an error the sweeper offers it again.
         self.parts.queue.done(job);
         let claim = match outcome {
-            Ok(ClaimOutcome::Claimed(claim)) => *claim,
-            Ok(ClaimOutcome::NotNow) => return self.leave(run, &doorbell),
+            Ok(ClaimOutcome::Claimed(claim)) => {
+                count(&claim);
+                *claim
+            }
+            Ok(ClaimOutcome::NotNow) => {
+                METRICS.claims_in_vain.add(1);
+                return self.leave(job, &doorbell);
+            }
             Err(error) => {
+                METRICS.claims_in_vain.add(1);
                 warn!(run = run.0, %error, "cannot claim a run");
-                return self.leave(run, &doorbell);
+                return self.leave(job, &doorbell);
             }
         };
         let span = info_span!("run", id = %claim.id);
@@ -317,6 +354,8 @@ impl Worker {
 
     async fn drive(&self, start: Start) {
         let lease = start.claim.lease;
+        let workspace = Some(start.claim.workspace);
+        let job = |run| Job { run, workspace };
         let last_seq = start
             .claim
             .log
@@ -325,6 +364,7 @@ impl Worker {
         let guard = LeaveOnPanic {
             worker: self,
             lease,
+            workspace: start.claim.workspace,
             last_seq,
             doorbell: Arc::clone(&start.doorbell),
             armed: true,
@@ -340,11 +380,14 @@ impl Worker {
         let left = driver.drive().await;
         drop(driver);
         guard.defuse();
-        self.leave(lease.run, &doorbell);
+        self.leave(job(lease.run), &doorbell);
         match left {
-            Ok(Left::Finished(Some(next))) => self.offer(next),
+            Ok(Left::Finished(Some(next))) => self.parts.queue.push(job(next)),
             Ok(Left::Finished(None) | Left::Released) => {}
-            Ok(Left::Parked(wake_at)) => self.wake_sweeper(wake_at),
+            Ok(Left::Parked(wake_at)) => {
+                METRICS.runs_parked.add(1);
+                self.wake_sweeper(wake_at);
+            }
             Err(error) => error!(
                 error = &error as &dyn std::error::Error,
                 "left a run as it is"
@@ -353,9 +396,9 @@ impl Worker {
     }
 
     /// The run's driver is gone. When somebody asked for it meanwhile, it is offered again.
-    fn leave(&self, run: RunNo, doorbell: &Arc<Doorbell>) {
-        if self.doorbells.remove(run, doorbell) {
-            self.offer(run);
+    fn leave(&self, job: Job, doorbell: &Arc<Doorbell>) {
+        if self.doorbells.remove(job.run, doorbell) {
+            self.parts.queue.push(job);
         }
     }
 
@@ -366,10 +409,23 @@ impl Worker {
     }
 }
 
+fn count(claim: &Claim) {
+    METRICS.claims.add(1);
+    if claim.taken_over {
+        METRICS.takeovers.add(1);
+    }
+    if claim.lease.epoch == 1 {
+        let waited = claim.started_at.0.saturating_sub(claim.created_at.0);
+        let waited = u64::try_from(waited).unwrap_or_default();
+        METRICS.run_wait.took(Duration::from_millis(waited));
+    }
+}
+
 /// When a driver panics its lease is given back, so that the run goes on or, after some attempts, ends.
 struct LeaveOnPanic<'a> {
     worker: &'a Worker,
     lease: Lease,
+    workspace: WorkspaceNo,
     last_seq: u64,
     doorbell: Arc<Doorbell>,
     armed: bool,
@@ -406,16 +462,17 @@ impl Drop for LeaveOnPanic<'_> {
             next: Next::Return,
         };
         let queue = Arc::clone(&self.worker.parts.queue);
-        self.worker.leave(lease.run, &self.doorbell);
+        let job = Job {
+            run: lease.run,
+            workspace: Some(self.workspace),
+        };
+        self.worker.leave(job, &self.doorbell);
         self.worker
             .parts
             .tasks
             .spawn("give a lease back", async move {
                 match store.commit(lease, batch).await {
-                    Ok(_) => queue.push(Job {
-                        run: lease.run,
-                        workspace: None,
-                    }),
+                    Ok(_) => queue.push(job),
                     Err(error) => error!(run = lease.run.0, %error, "cannot give a lease back"),
                 }
             });

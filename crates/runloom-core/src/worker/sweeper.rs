@@ -17,10 +17,11 @@ const SWEEP_SHARED: Duration = Duration::from_secs(2);
 /// How often the worker says that it lives. Stores that are shared by several processes hand a worker's runs to others after
 /// some seconds of silence: several signs must fit in.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
-/// Shortest time between two sweeps: after one that found a full page, or while a due run finds no free place.
+/// Shortest time between two sweeps while a due run finds no free place, or there are no places at all.
 const SWEEP_ON: Duration = Duration::from_millis(50);
-/// Runs that one sweep offers.
-const PAGE: usize = 2_000;
+/// Fewest and most runs that one sweep offers; between them, twice as many as there are places. Workspaces take turns in what a
+/// sweep finds, so the runs that it leaves for the next one are those whose turn has not come.
+const PAGE: (usize, usize) = (64, 2_000);
 /// How often old runs are looked for, and how many are deleted at once.
 const PURGE_EVERY: Duration = Duration::from_secs(60);
 const PURGE_PAGE: usize = 500;
@@ -32,16 +33,16 @@ impl Worker {
         let stop = self.parts.tasks.stop.clone();
         let mut purge_at = self.clock.now();
         while !stop.is_cancelled() {
-            let found = self.sweep_once().await;
+            self.sweep_once().await;
             if self.clock.now() >= purge_at {
                 purge_at = later(self.clock.now(), PURGE_EVERY);
                 self.purge().await;
             }
-            let pause = if found >= PAGE {
-                SWEEP_ON
-            } else {
-                self.until_next_timer().await
-            };
+            let pause = self.until_next_timer().await;
+            if *self.places.watch().borrow() == 0 {
+                // What is announced now cannot begin anyway.
+                stop.run_until_cancelled(tokio::time::sleep(SWEEP_ON)).await;
+            }
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = self.sweep.notified() => {}
@@ -75,29 +76,39 @@ impl Worker {
         }
     }
 
-    async fn sweep_once(&self) -> usize {
+    /// Calls for the next sweep when what the last one offered runs out and there was more.
+    pub(super) fn sweep_on(&self) {
+        let few = self.parts.queue.depth() < self.page() / 4;
+        if few && self.more.swap(false, Ordering::Relaxed) {
+            self.sweep.notify_one();
+        }
+    }
+
+    fn page(&self) -> usize {
+        (self.places.total() * 2).clamp(PAGE.0, PAGE.1)
+    }
+
+    async fn sweep_once(&self) {
         let now = self.clock.now();
         // Whoever parks a run from here on cannot know whether this sweep still sees its timer, so it wakes the next one.
         self.next_sweep.store(i64::MAX, Ordering::SeqCst);
         if self.parts.bus.is_shared() {
             self.ring_unheard().await;
         }
-        match self.parts.store.claimable(now, PAGE).await {
+        match self.parts.store.claimable(now, self.page()).await {
             Ok(runs) => {
-                runs.iter()
-                    .filter(|run| !self.doorbells.is_driven(**run))
-                    .for_each(|run| {
+                let full = runs.len() >= self.page();
+                self.more.store(full, Ordering::Relaxed);
+                runs.into_iter()
+                    .filter(|(run, _)| !self.doorbells.is_driven(*run))
+                    .for_each(|(run, workspace)| {
                         self.parts.queue.push_here(Job {
-                            run: *run,
-                            workspace: None,
+                            run,
+                            workspace: Some(workspace),
                         });
                     });
-                runs.len()
             }
-            Err(error) => {
-                warn!(%error, "cannot look for runs that want a worker");
-                0
-            }
+            Err(error) => warn!(%error, "cannot look for runs that want a worker"),
         }
     }
 

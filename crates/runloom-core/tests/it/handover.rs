@@ -138,7 +138,7 @@ async fn a_run_whose_log_cannot_be_read_ends_and_says_so() {
     let waiting = world.store.claimable(world.now(), 1).await.unwrap();
     let claimed = world
         .store
-        .claim(waiting[0], "a newer version", world.now());
+        .claim(waiting[0].0, "a newer version", world.now());
     let ClaimOutcome::Claimed(claim) = claimed.await.unwrap() else {
         panic!("nobody else wants it");
     };

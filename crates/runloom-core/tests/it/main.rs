@@ -8,6 +8,7 @@
 )]
 
 mod cancelling;
+mod fairness;
 mod handover;
 mod money;
 mod panics;

@@ -20,7 +20,7 @@ use runloom_core::service::auth::{Authenticator, Caller, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::TenancyService;
-use runloom_core::service::{EventStream, PageRequest, Service, ServiceParts};
+use runloom_core::service::{AdmissionLimits, EventStream, PageRequest, Service, ServiceParts};
 use runloom_core::tasks::Tasks;
 use runloom_core::vault::Vault;
 use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
@@ -358,6 +358,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             bus: Arc::clone(&parts.bus),
             worker: Some(Arc::clone(worker)),
             end_streams: parts.tasks.stop.clone(),
+            admission: AdmissionLimits::default(),
         },
         Authenticator::new(tenancy.clone(), keys.clone(), cache.clone()),
         RateLimiter::new(RateLimits::default()),

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use lapin::uri::{AMQPScheme, AMQPUri};
-use runloom_core::ports::queue::{Job, Queue};
+use runloom_core::ports::queue::{Admits, Job, Queue};
 use runloom_core::tasks::Tasks;
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -131,8 +131,8 @@ impl Queue for RabbitQueue {
         }
     }
 
-    async fn pull(&self) -> Job {
-        let job = self.shared.ready.pull().await;
+    async fn pull(&self, admits: &Admits<'_>) -> Job {
+        let job = self.shared.ready.pull(admits).await;
         // No await after the job was taken: a dropped future has taken nothing.
         self.shared.deliveries.take(job.run);
         job
@@ -140,6 +140,10 @@ impl Queue for RabbitQueue {
 
     fn done(&self, job: Job) {
         self.shared.deliveries.done(job.run);
+    }
+
+    fn is_up(&self) -> bool {
+        self.is_online()
     }
 
     fn depth(&self) -> usize {

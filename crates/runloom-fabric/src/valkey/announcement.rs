@@ -16,6 +16,8 @@ pub(super) struct Announcement {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     jobs: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    registry: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     lost: bool,
 }
 
@@ -31,6 +33,7 @@ impl Announcement {
                 Signal::Mail(run) => announcement.mail.push(run.0),
                 Signal::Events { run, last_seq } => announcement.events.push((run.0, *last_seq)),
                 Signal::Jobs => announcement.jobs = true,
+                Signal::Registry => announcement.registry = true,
                 Signal::Lost => announcement.lost = true,
             }
         }
@@ -55,6 +58,7 @@ impl Announcement {
             .then_some(Signal::Lost)
             .into_iter()
             .chain(self.jobs.then_some(Signal::Jobs))
+            .chain(self.registry.then_some(Signal::Registry))
             .chain(mail)
             .chain(events)
     }
@@ -69,6 +73,7 @@ mod tests {
         let signals = [
             Signal::Lost,
             Signal::Jobs,
+            Signal::Registry,
             Signal::Mail(RunNo(i64::MAX)),
             Signal::Events {
                 run: RunNo(2),

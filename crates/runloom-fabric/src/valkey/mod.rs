@@ -7,8 +7,10 @@ mod announcement;
 mod pending;
 mod publish;
 mod subscribe;
+mod windows;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, IntoConnectionInfo};
@@ -19,6 +21,8 @@ use tokio_util::sync::DropGuard;
 
 use crate::Error;
 use pending::Pending;
+
+pub use windows::ValkeyWindows;
 
 /// How the bus is used.
 #[derive(Debug, Clone)]
@@ -40,6 +44,7 @@ impl Default for ValkeyOptions {
 pub struct ValkeyBus {
     outgoing: Arc<Pending>,
     incoming: Arc<Pending>,
+    hears: Arc<AtomicBool>,
     _end: DropGuard,
 }
 
@@ -54,7 +59,9 @@ impl ValkeyBus {
             client: client(url)?,
             channel: format!("{}announcements", options.prefix),
             process: Clock.new_id().to_string(),
+            hears: Arc::default(),
         };
+        let hears = Arc::clone(&line.hears);
         let outgoing = Arc::new(Pending::default());
         let incoming = Arc::new(Pending::default());
         let end = tasks.kill.child_token();
@@ -72,6 +79,7 @@ impl ValkeyBus {
         Ok(Arc::new(Self {
             outgoing,
             incoming,
+            hears,
             _end: end.drop_guard(),
         }))
     }
@@ -89,6 +97,10 @@ impl Bus for ValkeyBus {
         self.incoming.next().await
     }
 
+    fn is_up(&self) -> bool {
+        self.hears.load(Ordering::Relaxed)
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -101,25 +113,27 @@ struct Line {
     channel: String,
     /// Everyone hears everything, also their own words.
     process: String,
+    /// There is a subscription.
+    hears: Arc<AtomicBool>,
 }
 
 fn client(url: &str) -> Result<Client, Error> {
     let wrong = |reason: &str| Error::Address {
         service: "Valkey or Redis",
         reason: reason.to_owned(),
-        form: "redis://user:password@host:6379/0",
+        form: "redis://user:password@host:6379/0, or rediss://… with TLS",
     };
     // The parser's own message may repeat the address.
     let address = url
         .into_connection_info()
         .map_err(|_| wrong("it cannot be parsed"))?;
     match address.addr() {
-        ConnectionAddr::Tcp(..) | ConnectionAddr::Unix(_) => {}
-        _ => {
-            return Err(wrong(
-                "TLS is not built in (put a TLS proxy in front of it)",
-            ));
-        }
+        ConnectionAddr::Tcp(..)
+        | ConnectionAddr::Unix(_)
+        | ConnectionAddr::TcpTls {
+            insecure: false, ..
+        } => {}
+        _ => return Err(wrong("a certificate that is not verified protects nothing")),
     }
     Client::open(address).map_err(|_| wrong("it cannot be used"))
 }
@@ -130,7 +144,12 @@ mod tests {
 
     #[test]
     fn addresses_of_both_names_are_understood() {
-        for url in ["redis://h", "valkey://:p@h:6379/2", "redis://u:p@[::1]:1"] {
+        for url in [
+            "redis://h",
+            "valkey://:p@h:6379/2",
+            "redis://u:p@[::1]:1",
+            "rediss://:p@h",
+        ] {
             client(url).unwrap();
         }
     }
@@ -138,7 +157,7 @@ mod tests {
     #[test]
     fn a_wrong_address_is_refused_without_repeating_its_password() {
         for url in [
-            "rediss://:secret@h",
+            "rediss://:secret@h/#insecure",
             "http://:secret@h",
             "redis://:secret@h:port",
             "secret",

@@ -77,6 +77,7 @@ impl Pending {
 struct Changes {
     lost: bool,
     jobs: bool,
+    registry: bool,
     turns: VecDeque<RunNo>,
     runs: HashMap<RunNo, Change>,
 }
@@ -95,6 +96,7 @@ impl Changes {
         }
         match signal {
             Signal::Jobs => self.jobs = true,
+            Signal::Registry => self.registry = true,
             Signal::Mail(run) => {
                 if let Some(change) = self.change(run) {
                     change.mail = true;
@@ -135,6 +137,9 @@ impl Changes {
         if std::mem::take(&mut self.jobs) {
             return Some(Signal::Jobs);
         }
+        if std::mem::take(&mut self.registry) {
+            return Some(Signal::Registry);
+        }
         let run = *self.turns.front()?;
         let change = self.runs.get_mut(&run)?;
         let signal = if std::mem::take(&mut change.mail) {
@@ -151,7 +156,7 @@ impl Changes {
     }
 
     fn is_empty(&self) -> bool {
-        !self.lost && !self.jobs && self.runs.is_empty()
+        !self.lost && !self.jobs && !self.registry && self.runs.is_empty()
     }
 }
 
@@ -181,6 +186,7 @@ mod tests {
             events(1, 7),
             events(1, 5),
             Signal::Mail(RunNo(1)),
+            Signal::Registry,
             Signal::Jobs,
             Signal::Jobs,
         ] {
@@ -188,6 +194,7 @@ mod tests {
         }
         let expected = [
             Signal::Jobs,
+            Signal::Registry,
             Signal::Mail(RunNo(1)),
             events(1, 7),
             events(2, 1),

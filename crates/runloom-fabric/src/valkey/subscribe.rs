@@ -1,6 +1,7 @@
 //! The loop that hears the others.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -31,7 +32,10 @@ pub(super) async fn run(line: Line, incoming: Arc<Pending>) {
                 backoff.reset();
                 // What was said before is lost.
                 incoming.add(Signal::Lost);
-                listen(&line, &incoming, subscription).await
+                line.hears.store(true, Ordering::Relaxed);
+                let error = listen(&line, &incoming, subscription).await;
+                line.hears.store(false, Ordering::Relaxed);
+                error
             }
             Err(error) => error,
         };

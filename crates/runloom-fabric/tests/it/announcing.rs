@@ -7,7 +7,7 @@ use runloom_core::ports::bus::{Bus, NoBus, Signal};
 use runloom_core::ports::queue::Queue;
 use runloom_fabric::AnnouncingQueue;
 
-use crate::queue::{job, pull};
+use crate::queue::{anyone, job, pull};
 
 async fn with<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
     test(Arc::new(AnnouncingQueue::new(Arc::new(NoBus)))).await;
@@ -60,7 +60,7 @@ async fn a_job_that_nobody_waits_for_is_announced() {
 async fn a_job_that_is_pulled_at_once_is_not_announced_but_the_next_one_is() {
     let bus = Arc::new(Recorder::default());
     let queue = AnnouncingQueue::new(Arc::clone(&bus) as _);
-    let mut puller = queue.pull();
+    let mut puller = queue.pull(&anyone);
     assert!(is_pending(&mut puller).await);
     queue.push(job(1, 1));
     assert_eq!(bus.heard(), []);
@@ -88,10 +88,10 @@ async fn what_a_sweeper_found_is_not_announced() {
 async fn without_a_worker_jobs_are_announced_and_not_kept() {
     let bus = Arc::new(Recorder::default());
     let queue = AnnouncingQueue::forward_only(Arc::clone(&bus) as _);
-    assert!(is_pending(&mut queue.pull()).await);
+    assert!(is_pending(&mut queue.pull(&anyone)).await);
     queue.push(job(1, 1));
     queue.push_here(job(1, 2));
     assert_eq!(bus.heard(), [Signal::Jobs]);
     assert_eq!(queue.depth(), 0);
-    assert!(is_pending(&mut queue.pull()).await);
+    assert!(is_pending(&mut queue.pull(&anyone)).await);
 }

@@ -27,6 +27,7 @@ macro_rules! contract {
             pull_waits_for_a_push,
             a_dropped_pull_loses_no_job,
             many_pullers_get_every_job_once,
+            jobs_of_workspaces_that_are_not_let_in_wait_and_keep_their_turn,
         );
     };
 }
@@ -39,9 +40,14 @@ pub(crate) fn job(workspace: i64, run: i64) -> Job {
     }
 }
 
+/// Lets everyone in.
+pub(crate) fn anyone(_: Option<WorkspaceNo>) -> bool {
+    true
+}
+
 /// A hang is a failure, not a wait: the bound is far above what any of this takes.
 pub(crate) async fn pull_only(queue: &dyn Queue) -> Job {
-    tokio::time::timeout(Duration::from_secs(60), queue.pull())
+    tokio::time::timeout(Duration::from_secs(60), queue.pull(&anyone))
         .await
         .expect("a job comes")
 }
@@ -131,7 +137,7 @@ pub(crate) async fn pull_waits_for_a_push(queue: Arc<dyn Queue>) {
 
 pub(crate) async fn a_dropped_pull_loses_no_job(queue: Arc<dyn Queue>) {
     // Each of these waits, is woken by the push, and is dropped before it can take the job.
-    let mut abandoned: Vec<_> = (0..3).map(|_| queue.pull()).collect();
+    let mut abandoned: Vec<_> = (0..3).map(|_| queue.pull(&anyone)).collect();
     for future in &mut abandoned {
         let polled = std::future::poll_fn(|context| {
             std::task::Poll::Ready(future.as_mut().poll(context).is_pending())
@@ -163,4 +169,27 @@ pub(crate) async fn many_pullers_get_every_job_once(queue: Arc<dyn Queue>) {
         }
     }
     assert_eq!(seen.len(), 800);
+}
+
+pub(crate) async fn jobs_of_workspaces_that_are_not_let_in_wait_and_keep_their_turn(
+    queue: Arc<dyn Queue>,
+) {
+    let not_the_first = |workspace| workspace != Some(WorkspaceNo(1));
+    for next in [job(1, 10), job(1, 11), job(2, 20), job(2, 21)] {
+        queue.push(next);
+    }
+    for run in [20, 21] {
+        let pulled = tokio::time::timeout(Duration::from_secs(60), queue.pull(&not_the_first));
+        let pulled = pulled.await.expect("a job comes");
+        assert_eq!(pulled, job(2, run));
+        queue.done(pulled);
+    }
+    let mut refused = queue.pull(&not_the_first);
+    let waits = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(refused.as_mut().poll(context).is_pending())
+    });
+    assert!(waits.await, "nobody else has a job");
+    drop(refused);
+    queue.push(job(2, 22));
+    assert_eq!(pull_runs(&*queue, 3).await, [10, 22, 11]);
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use runloom_core::ports::bus::{Bus, Signal};
 use runloom_core::ports::store::RunNo;
+use runloom_core::ports::windows::SharedWindows;
 use runloom_core::tasks::Tasks;
-use runloom_fabric::{ValkeyBus, ValkeyOptions};
+use runloom_fabric::{ValkeyBus, ValkeyOptions, ValkeyWindows};
 
 use crate::gate::Gate;
-use crate::{authority, in_time, setting, unique};
+use crate::{authority, in_time, setting, unique, until};
 
 fn url() -> String {
     setting("RUNLOOM_TEST_REDIS_URL", "redis://127.0.0.1:6379")
@@ -41,6 +42,13 @@ impl World {
             prefix: self.prefix.clone(),
         };
         ValkeyBus::start(url, &options, &self.tasks).unwrap()
+    }
+
+    fn windows(&self, url: &str) -> Arc<ValkeyWindows> {
+        let options = ValkeyOptions {
+            prefix: self.prefix.clone(),
+        };
+        ValkeyWindows::start(url, &options, &self.tasks).unwrap()
     }
 
     /// A process that listens.
@@ -200,4 +208,42 @@ async fn a_dropped_wait_loses_nothing() {
         drop(abandoned);
         assert_eq!(next(&b).await, Signal::Mail(RunNo(run)));
     }
+}
+
+#[tokio::test]
+async fn processes_count_in_one_window() {
+    let world = World::new().await;
+    let (a, b) = (world.windows(&url()), world.windows(&url()));
+    // The first answers show that both are connected; they go to a window of their own.
+    for windows in [&a, &b] {
+        until("a window answers", async || {
+            windows.admit("other", 100).await.is_some()
+        })
+        .await;
+    }
+    for (windows, expected) in [
+        (&a, (true, 1)),
+        (&b, (true, 2)),
+        (&a, (true, 3)),
+        (&b, (false, 3)),
+    ] {
+        let counted = windows.admit("key:run_starts", 3).await.unwrap();
+        assert_eq!((counted.admitted, counted.sum), expected);
+        assert!((1..=61).contains(&counted.reset_seconds), "{counted:?}");
+    }
+    let larger = a.admit("key:run_starts", 4).await.unwrap();
+    assert!(larger.admitted, "a refused request is not counted");
+}
+
+#[tokio::test]
+async fn a_window_that_cannot_be_asked_says_so_and_comes_back() {
+    let world = World::new().await;
+    let gate = Gate::to(authority(&url())).await;
+    let windows = world.windows(&gate.url(&url()));
+    let answers = async || windows.admit("key:writes", 1_000).await.is_some();
+    until("it answers", answers).await;
+    gate.close().await;
+    until("it does not answer", async || !answers().await).await;
+    gate.open();
+    until("it answers again", answers).await;
 }

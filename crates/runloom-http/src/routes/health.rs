@@ -7,12 +7,13 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::Error;
+use runloom_core::metrics;
 use serde::Serialize;
 
 use crate::app::App;
 use crate::error::Answer;
 use crate::openapi;
-use crate::router::Access::Open;
+use crate::router::Access::{Admin, Open};
 use crate::router::Route;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -22,6 +23,17 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/ready", Open, get_ready),
         Route::get("/info", Open, get_info),
         Route::get("/openapi.json", Open, get_openapi),
+        Route::get("/metrics", Admin, get_metrics),
+    ]
+}
+
+/// The same without a token: for a listener that only those who watch can reach.
+pub(super) fn watched() -> Vec<Route> {
+    vec![
+        Route::get("/health", Open, get_health),
+        Route::get("/live", Open, get_live),
+        Route::get("/ready", Open, get_ready),
+        Route::get("/metrics", Open, get_metrics),
     ]
 }
 
@@ -50,7 +62,7 @@ async fn get_live() -> Json<Status> {
 
 /// The server can take requests: its store answers and it is not stopping.
 async fn get_ready(State(app): State<App>) -> Answer<Json<Status>> {
-    if app.shutdown.is_cancelled() {
+    if app.settings.stopping.is_cancelled() || app.shutdown.is_cancelled() {
         let error = Error::Unavailable {
             message: "The server is stopping.".to_owned(),
             retry_after: Duration::from_secs(1),
@@ -68,6 +80,12 @@ async fn get_info() -> Json<Info> {
         protocol: "0.11",
         features: &["runs", "sessions", "models", "run-events", "idempotency"],
     })
+}
+
+/// For Prometheus.
+async fn get_metrics(State(app): State<App>) -> Response {
+    let text = app.service.metrics().await;
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
 async fn get_openapi() -> Response {

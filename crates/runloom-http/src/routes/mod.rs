@@ -27,6 +27,11 @@ pub(crate) fn all() -> Vec<Route> {
     .collect()
 }
 
+/// The routes of the listener for those who watch the process.
+pub(crate) fn watched() -> Vec<Route> {
+    health::watched()
+}
+
 /// A path inside a workspace.
 fn workspace(path: &str) -> String {
     format!("/api/v1/workspaces/{{slug}}{path}")

@@ -30,6 +30,7 @@ pub(super) struct Taken {
     workspace: WorkspaceNo,
     session: Option<SessionNo>,
     attempts: u32,
+    taken_over: bool,
     created_at: Millis,
     started_at: Millis,
 }
@@ -39,14 +40,15 @@ pub(super) struct Taken {
 const TAKE: &str = concat!(
     "UPDATE runs SET worker = $2, epoch = epoch + 1, attempts = attempts + 1, started_at = coalesce(started_at, $3),
          parked = FALSE, wake_at = NULL, status = CASE status WHEN 'queued' THEN 'running' ELSE status END
-     WHERE no = (
-         SELECT no FROM runs
+     FROM (
+         SELECT no, worker FROM runs
          WHERE no = $1 AND completed_at IS NULL AND (NOT parked OR wake_at <= $3) AND (cancel OR NOT ",
     blocked!(),
     ") AND (worker IS NULL OR NOT ",
     alive!("runs.worker", "$4"),
-    ") FOR NO KEY UPDATE SKIP LOCKED)
-     RETURNING epoch, attempts, id, workspace, session, created_at, started_at"
+    ") FOR NO KEY UPDATE SKIP LOCKED) AS found
+     WHERE runs.no = found.no
+     RETURNING epoch, attempts, id, workspace, session, created_at, started_at, found.worker IS NOT NULL AS taken_over"
 );
 
 /// Takes the lease, or returns `None` when the run is not to be had.
@@ -72,6 +74,7 @@ pub(super) async fn take(
         workspace: WorkspaceNo(row.try_get("workspace")?),
         session: row.try_get::<_, Option<i64>>("session")?.map(SessionNo),
         attempts: get_count(&row, "attempts")?,
+        taken_over: row.try_get("taken_over")?,
         created_at: get_time(&row, "created_at")?,
         started_at: get_time(&row, "started_at")?,
     }))
@@ -101,37 +104,59 @@ pub(super) async fn load(session: &Session, taken: &Taken) -> Result<Claim, Fail
         workspace: taken.workspace,
         session: taken.session,
         attempts: taken.attempts,
+        taken_over: taken.taken_over,
         created_at: taken.created_at,
         started_at: taken.started_at,
     })
 }
 
+/// The workspaces that have runs which nobody holds are found one after the other in the index, and of each only the first few
+/// runs: what this costs grows with the number of workspaces that wait, not with how much they have waiting.
 const CLAIMABLE: &str = concat!(
-    "SELECT no FROM runs WHERE no IN (
-         SELECT no FROM runs WHERE completed_at IS NULL AND worker IS NULL AND NOT parked
+    "WITH RECURSIVE waiting (workspace) AS (
+         (SELECT workspace FROM runs WHERE completed_at IS NULL AND worker IS NULL AND NOT parked ORDER BY workspace LIMIT 1)
          UNION ALL
-         SELECT no FROM runs WHERE wake_at IS NOT NULL AND wake_at <= $1
+         SELECT (SELECT runs.workspace FROM runs
+                 WHERE completed_at IS NULL AND worker IS NULL AND NOT parked AND runs.workspace > waiting.workspace
+                 ORDER BY runs.workspace LIMIT 1)
+         FROM waiting WHERE waiting.workspace IS NOT NULL
+     ), found AS (
+         SELECT unheld.no, unheld.workspace FROM waiting CROSS JOIN LATERAL (
+             SELECT no, workspace FROM runs
+             WHERE runs.workspace = waiting.workspace AND completed_at IS NULL AND worker IS NULL AND NOT parked
+               AND (cancel OR NOT ",
+    blocked!(),
+    ") ORDER BY no LIMIT $2) AS unheld
          UNION ALL
-         SELECT no FROM runs WHERE worker IS NOT NULL AND worker NOT IN (
+         SELECT no, workspace FROM runs WHERE wake_at IS NOT NULL AND wake_at <= $1 AND (cancel OR NOT ",
+    blocked!(),
+    ")
+         UNION ALL
+         SELECT no, workspace FROM runs WHERE worker IS NOT NULL AND worker NOT IN (
              SELECT id FROM workers
              WHERE heartbeat_at >= statement_timestamp() - $3::DOUBLE PRECISION * INTERVAL '1 millisecond')
-     ) AND (cancel OR NOT ",
+           AND (cancel OR NOT ",
     blocked!(),
-    ") ORDER BY no LIMIT $2"
+    ")
+     )
+     SELECT no, workspace FROM found
+     ORDER BY row_number() OVER (PARTITION BY workspace ORDER BY no), no LIMIT $2"
 );
 
-/// Runs that nobody alive holds and that have something to do, oldest first.
+/// Runs that nobody alive holds and that have something to do; workspaces take turns.
 pub(super) async fn claimable(
     session: &Session,
     now: Millis,
     limit: usize,
     silence: f64,
-) -> Result<Vec<RunNo>, Failure> {
+) -> Result<Vec<(RunNo, WorkspaceNo)>, Failure> {
     let limit = int(limit as u64);
     let rows = session
         .query(CLAIMABLE, &[&now.0, &limit, &silence])
         .await?;
-    rows.iter().map(|row| Ok(RunNo(row.try_get(0)?))).collect()
+    rows.iter()
+        .map(|row| Ok((RunNo(row.try_get(0)?), WorkspaceNo(row.try_get(1)?))))
+        .collect()
 }
 
 async fn history(session: &Session, of: SessionNo) -> Result<Vec<PromptMessage>, Failure> {

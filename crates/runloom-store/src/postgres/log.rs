@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use runloom_core::ports::store::{
     Batch, Chunk, ClaimOutcome, CommitError, Committed, Lease, Mail, MailNo, Millis, RunLog, RunNo,
-    StoreResult,
+    StoreResult, WorkspaceNo,
 };
 
 use super::claim::Taken;
@@ -51,7 +51,7 @@ impl RunLog for PostgresStore {
             .await
     }
 
-    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<RunNo>> {
+    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<(RunNo, WorkspaceNo)>> {
         let silence = self.workers.silence();
         self.pool
             .read(|session| async move { claim::claimable(&session, now, limit, silence).await })

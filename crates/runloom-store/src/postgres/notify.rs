@@ -18,7 +18,8 @@ use crate::OpenError;
 /// Channel of new events: `run:seq,run:seq,…`, or empty for "look yourself".
 pub(super) const EVENTS: &str = "runloom_events";
 
-/// Channel of mail and of runs that want a worker: numbers of runs, `q` for the latter, with commas between.
+/// Channel of mail, of runs that want a worker, and of the registry: numbers of runs, `q` and `r` for the others, with commas
+/// between. What an older program does not know it passes over.
 pub(super) const MAIL: &str = "runloom_mail";
 
 /// PostgreSQL takes less than 8,000 bytes.
@@ -36,6 +37,8 @@ pub enum Notice {
     Mail(RunNo),
     /// Some run wants a worker.
     Queue,
+    /// Workspaces, keys or documents have changed.
+    Registry,
     /// Notices may have been missed: look yourself.
     Lost,
 }
@@ -46,6 +49,7 @@ pub(super) struct Outgoing {
     events: BTreeMap<RunNo, u64>,
     mail: BTreeSet<RunNo>,
     queue: bool,
+    registry: bool,
 }
 
 impl Outgoing {
@@ -57,13 +61,14 @@ impl Outgoing {
                 self.mail.insert(run);
             }
             Notice::Queue => self.queue = true,
+            Notice::Registry => self.registry = true,
             Notice::Lost => {}
         }
     }
 
     /// True when there is nothing to send.
     pub(super) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.mail.is_empty() && !self.queue
+        self.events.is_empty() && self.mail.is_empty() && !self.queue && !self.registry
     }
 
     /// Channels and payloads.
@@ -76,10 +81,12 @@ impl Outgoing {
                 .map(|(run, seq)| format!("{}:{seq}", run.0));
             messages.push((EVENTS, joined(events)));
         }
-        if self.queue || !self.mail.is_empty() {
-            let queue = self.queue.then(|| "q".to_owned());
+        if self.queue || self.registry || !self.mail.is_empty() {
+            let words = [(self.queue, "q"), (self.registry, "r")];
+            let words = words.into_iter().filter(|(said, _)| *said);
+            let words = words.map(|(_, word)| word.to_owned());
             let mail = self.mail.iter().map(|run| run.0.to_string());
-            messages.push((MAIL, joined(queue.into_iter().chain(mail))));
+            messages.push((MAIL, joined(words.chain(mail))));
         }
         messages.into_iter().unzip()
     }
@@ -203,6 +210,7 @@ fn parse(channel: &str, payload: &str) -> Vec<Notice> {
         .split(',')
         .filter_map(|item| match item {
             "q" => Some(Notice::Queue),
+            "r" => Some(Notice::Registry),
             run => run.parse().ok().map(|run| Notice::Mail(RunNo(run))),
         })
         .collect()
@@ -220,10 +228,11 @@ mod tests {
         outgoing.add(events.clone());
         outgoing.add(Notice::Mail(RunNo(5)));
         outgoing.add(Notice::Queue);
+        outgoing.add(Notice::Registry);
         let (channels, payloads) = outgoing.messages();
         assert_eq!(channels, [EVENTS, MAIL]);
         assert_eq!(parse(EVENTS, &payloads[0]), [events]);
-        let mail = [Notice::Queue, Notice::Mail(RunNo(5))];
+        let mail = [Notice::Queue, Notice::Registry, Notice::Mail(RunNo(5))];
         assert_eq!(parse(MAIL, &payloads[1]), mail);
     }
 

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use super::columns::{get_text, get_time, get_word, text};
 use super::error::Failure;
 use super::pool::{Session, no_row};
-use super::{PostgresStore, seals};
+use super::{Notice, PostgresStore, seals};
 
 #[async_trait]
 impl Registry for PostgresStore {
@@ -22,6 +22,7 @@ impl Registry for PostgresStore {
                 put_document(&session, put).await
             })
             .await?;
+        self.writer.notify(Notice::Registry);
         Ok(stored)
     }
 
@@ -84,6 +85,18 @@ impl Registry for PostgresStore {
             .await
     }
 
+    async fn providers_stamp(&self) -> StoreResult<String> {
+        let sql =
+            "SELECT concat_ws('.', count(*), sum(version), max(no), max(updated_at)) FROM documents
+                   WHERE kind IN ('provider', 'secret')";
+        self.pool
+            .read(|session| async move {
+                let row = session.first(sql, &[]).await?;
+                row.map_or(Ok(String::new()), |row| Ok(row.try_get(0)?))
+            })
+            .await
+    }
+
     async fn delete_document(
         &self,
         workspace: WorkspaceNo,
@@ -110,6 +123,7 @@ impl Registry for PostgresStore {
                 Ok(Deleted::Gone)
             })
             .await?;
+        self.writer.notify(Notice::Registry);
         Ok(deleted)
     }
 

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Cancelled, Created, Idempotency, MailBody, Millis, NewRun, Page, RunFilter, RunNo, RunRow,
-    Runs, StoreResult, ToolDelivery, WorkspaceNo,
+    Cancelled, Census, Created, Idempotency, MailBody, Millis, NewRun, Page, RunFilter, RunNo,
+    RunRow, Runs, StoreResult, ToolDelivery, WorkspaceNo,
 };
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::RunStatus;
@@ -79,6 +79,38 @@ impl Runs for PostgresStore {
     async fn count_runs(&self, workspace: WorkspaceNo, filter: &RunFilter) -> StoreResult<u64> {
         let conditions = Conditions::of_runs(workspace, filter);
         self.count("runs", &conditions).await
+    }
+
+    async fn backlog(&self) -> StoreResult<Vec<(WorkspaceNo, u64)>> {
+        let sql = "SELECT workspace, count(*) FROM runs
+                   WHERE completed_at IS NULL AND worker IS NULL AND NOT parked AND status = 'queued' GROUP BY workspace";
+        self.pool
+            .read(|session| async move {
+                let rows = session.query(sql, &[]).await?;
+                let count = |row: &Row| Ok((WorkspaceNo(row.try_get(0)?), uint(row.try_get(1)?)));
+                rows.iter().map(count).collect()
+            })
+            .await
+    }
+
+    async fn census(&self) -> StoreResult<Census> {
+        // Each of these has an index of its own; of all runs that ever were there may be many.
+        let sql = "SELECT
+            (SELECT count(*) FROM runs WHERE completed_at IS NULL AND worker IS NULL AND NOT parked),
+            (SELECT count(*) FROM runs WHERE worker IS NOT NULL),
+            (SELECT count(*) FROM runs WHERE wake_at IS NOT NULL)";
+        self.pool
+            .read(|session| async move {
+                let Some(row) = session.first(sql, &[]).await? else {
+                    return Ok(Census::default());
+                };
+                Ok(Census {
+                    waiting: uint(row.try_get(0)?),
+                    held: uint(row.try_get(1)?),
+                    parked: uint(row.try_get(2)?),
+                })
+            })
+            .await
     }
 
     async fn deliver_tool_result(

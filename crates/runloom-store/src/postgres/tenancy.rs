@@ -7,12 +7,12 @@ use runloom_core::ports::store::{
 use runloom_protocol::id::KeyId;
 use tokio_postgres::Row;
 
-use super::PostgresStore;
 use super::columns::{
     get_json, get_maybe_time, get_text, get_time, get_word, text, to_json, word_of_usage,
 };
 use super::error::Failure;
 use super::pool::{Session, no_row};
+use super::{Notice, PostgresStore};
 
 #[async_trait]
 impl Tenancy for PostgresStore {
@@ -28,6 +28,7 @@ impl Tenancy for PostgresStore {
                 put_workspace(&session, put, now).await
             })
             .await?;
+        self.writer.notify(Notice::Registry);
         stored.ok_or_else(|| no_row("workspace that was just put"))
     }
 
@@ -59,6 +60,7 @@ impl Tenancy for PostgresStore {
                 put_key(&session, put, now).await
             })
             .await?;
+        self.writer.notify(Notice::Registry);
         stored.ok_or_else(|| no_row("key that was just put"))
     }
 
@@ -99,6 +101,7 @@ impl Tenancy for PostgresStore {
                     .await
             })
             .await?;
+        self.writer.notify(Notice::Registry);
         Ok(changed > 0)
     }
 }

@@ -24,6 +24,7 @@ pub(super) struct Taken {
     workspace: WorkspaceNo,
     session: Option<SessionNo>,
     attempts: u32,
+    taken_over: bool,
     created_at: Millis,
     started_at: Millis,
 }
@@ -58,6 +59,7 @@ pub(super) fn take(
                     epoch: uint(row.get(1)?) + 1,
                 },
                 attempts: row.get::<_, u32>(2)?.saturating_add(1),
+                taken_over: holder.is_some(),
                 id: row.get::<_, Word<RunId>>(3)?.0,
                 workspace: WorkspaceNo(row.get(4)?),
                 session: row.get::<_, Option<i64>>(5)?.map(SessionNo),
@@ -120,31 +122,32 @@ pub(super) fn load(connection: &Connection, taken: Taken) -> rusqlite::Result<Cl
         workspace: taken.workspace,
         session: taken.session,
         attempts: taken.attempts,
+        taken_over: taken.taken_over,
         created_at: taken.created_at,
         started_at: taken.started_at,
     })
 }
 
-/// Runs that nobody alive holds and that have something to do, oldest first.
+/// Runs that nobody alive holds and that have something to do; workspaces take turns.
 pub(super) fn claimable(
     connection: &Connection,
     now: Millis,
     limit: usize,
     alive: &[String],
-) -> rusqlite::Result<Vec<RunNo>> {
+) -> rusqlite::Result<Vec<(RunNo, WorkspaceNo)>> {
     connection
         .prepare_cached(&format!(
-            "SELECT no FROM runs WHERE no IN (
+            "SELECT no, workspace FROM runs WHERE no IN (
                  SELECT no FROM runs WHERE completed_at IS NULL AND worker IS NULL AND parked = 0
                  UNION ALL
                  SELECT no FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ?1
                  UNION ALL
                  SELECT no FROM runs WHERE worker IS NOT NULL AND worker NOT IN (SELECT value FROM json_each(?3))
              ) AND (cancel = 1 OR NOT {BLOCKED})
-             ORDER BY no LIMIT ?2"
+             ORDER BY row_number() OVER (PARTITION BY workspace ORDER BY no), no LIMIT ?2"
         ))?
         .query_map(params![now.0, int(limit as u64), Json(alive)], |row| {
-            Ok(RunNo(row.get(0)?))
+            Ok((RunNo(row.get(0)?), WorkspaceNo(row.get(1)?)))
         })?
         .collect()
 }

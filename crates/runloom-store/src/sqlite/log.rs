@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use runloom_core::ports::store::{
     Batch, Chunk, ClaimOutcome, CommitError, Committed, Lease, Mail, MailNo, Millis, RunLog, RunNo,
-    StoreResult,
+    StoreResult, WorkspaceNo,
 };
 use rusqlite::{Connection, params};
 
@@ -59,7 +59,7 @@ impl RunLog for SqliteStore {
             .await
     }
 
-    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<RunNo>> {
+    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<(RunNo, WorkspaceNo)>> {
         let alive = self.workers.alive(now);
         self.readers
             .read(move |connection| claim::claimable(connection, now, limit, &alive))

@@ -84,6 +84,19 @@ impl Registry for SqliteStore {
             .await
     }
 
+    async fn providers_stamp(&self) -> StoreResult<String> {
+        self.readers
+            .read(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT printf('%d.%d.%d.%d', count(*), sum(version), max(no), max(updated_at)) FROM documents
+                         WHERE kind IN ('provider', 'secret')",
+                    )?
+                    .query_row([], |row| row.get(0))
+            })
+            .await
+    }
+
     async fn delete_document(
         &self,
         workspace: WorkspaceNo,

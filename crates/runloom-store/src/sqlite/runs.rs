@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Cancelled, Created, Idempotency, MailBody, Millis, NewRun, Page, RunFilter, RunNo, RunRow,
-    Runs, StoreResult, ToolDelivery, WorkspaceNo,
+    Cancelled, Census, Created, Idempotency, MailBody, Millis, NewRun, Page, RunFilter, RunNo,
+    RunRow, Runs, StoreResult, ToolDelivery, WorkspaceNo,
 };
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::RunStatus;
@@ -57,6 +57,41 @@ impl Runs for SqliteStore {
                 connection
                     .prepare_cached(&format!("SELECT count(*) FROM runs{rest}"))?
                     .query_row(params_from_iter(values), |row| Ok(uint(row.get(0)?)))
+            })
+            .await
+    }
+
+    async fn backlog(&self) -> StoreResult<Vec<(WorkspaceNo, u64)>> {
+        self.readers
+            .read(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT workspace, count(*) FROM runs
+                         WHERE completed_at IS NULL AND worker IS NULL AND parked = 0 AND status = 'queued' GROUP BY workspace",
+                    )?
+                    .query_map([], |row| Ok((WorkspaceNo(row.get(0)?), uint(row.get(1)?))))?
+                    .collect()
+            })
+            .await
+    }
+
+    async fn census(&self) -> StoreResult<Census> {
+        self.readers
+            .read(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT
+                            (SELECT count(*) FROM runs WHERE completed_at IS NULL AND worker IS NULL AND parked = 0),
+                            (SELECT count(*) FROM runs WHERE worker IS NOT NULL),
+                            (SELECT count(*) FROM runs WHERE wake_at IS NOT NULL)",
+                    )?
+                    .query_row([], |row| {
+                        Ok(Census {
+                            waiting: uint(row.get(0)?),
+                            held: uint(row.get(1)?),
+                            parked: uint(row.get(2)?),
+                        })
+                    })
             })
             .await
     }

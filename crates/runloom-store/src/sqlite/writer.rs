@@ -7,8 +7,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use runloom_core::crash;
+use runloom_core::metrics::METRICS;
 use runloom_core::ports::store::{StoreError, StoreErrorKind, StoreResult};
 use rusqlite::{Connection, Params};
 use tokio::sync::{mpsc, oneshot};
@@ -187,14 +189,21 @@ impl Thread {
 
     /// Commits a group, together if possible, and tells every caller.
     fn commit(&mut self, group: &mut Vec<Box<dyn Job>>) {
+        let began = Instant::now();
         match self.transact(group) {
-            Ok(()) => group.drain(..).for_each(Job::succeed),
+            Ok(()) => {
+                METRICS.commits.add(1);
+                METRICS.commit_time.took(began.elapsed());
+                METRICS.commit_size.held(group.len());
+                group.drain(..).for_each(Job::succeed);
+            }
             Err(Failure::Job(_)) if group.len() > 1 => {
                 for job in group.drain(..) {
                     self.commit_alone(job);
                 }
             }
             Err(Failure::Job(reason) | Failure::Transaction(reason)) => {
+                METRICS.commit_failures.add(group.len() as u64);
                 tracing::error!(error = reason.text, jobs = group.len(), "a write failed");
                 group.drain(..).for_each(|job| job.fail(reason.error()));
             }

@@ -210,7 +210,8 @@ impl Fixture {
     }
 
     pub(crate) async fn claimable(&self, now: Millis) -> Vec<RunNo> {
-        self.store().claimable(now, 100).await.unwrap()
+        let found = self.store().claimable(now, 100).await.unwrap();
+        found.into_iter().map(|(run, _)| run).collect()
     }
 
     /// First and last number of each chunk of a run's log, read in one go.

@@ -7,9 +7,11 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use runloom_core::ports::bus::{Bus, NoBus, Signal};
 use runloom_core::ports::queue::Queue;
+use runloom_core::ports::windows::SharedWindows;
 use runloom_core::tasks::Tasks;
 use runloom_fabric::{
     AnnouncingQueue, EmbeddedQueue, RabbitOptions, RabbitQueue, ValkeyBus, ValkeyOptions,
+    ValkeyWindows,
 };
 use runloom_store::postgres::{Notice, Notifications};
 use tokio::sync::Mutex;
@@ -21,6 +23,8 @@ use crate::config::{BusConfig, Config, QueueConfig};
 pub(super) struct Fabric {
     pub(super) queue: Arc<dyn Queue>,
     pub(super) bus: Arc<dyn Bus>,
+    /// Rate windows that processes share, where something can hold them.
+    pub(super) windows: Option<Arc<dyn SharedWindows>>,
 }
 
 /// Opens what the configuration names. Brokers that are away do not keep the server from starting.
@@ -49,7 +53,18 @@ pub(super) async fn open(config: &Config, role: Role, tasks: &Tasks) -> Result<F
                 .context("fabric.queue cannot be used")?
         }
     };
-    Ok(Fabric { queue, bus })
+    let windows: Option<Arc<dyn SharedWindows>> = match &config.fabric.bus {
+        BusConfig::Redis(url) => Some(
+            ValkeyWindows::start(url.expose(), &ValkeyOptions::default(), tasks)
+                .context("fabric.bus cannot be used")?,
+        ),
+        BusConfig::Embedded | BusConfig::Store => None,
+    };
+    Ok(Fabric {
+        queue,
+        bus,
+        windows,
+    })
 }
 
 /// The database as bus: it notifies by itself whatever it writes, so there is nothing to announce.
@@ -86,6 +101,7 @@ impl Bus for StoreBus {
                 ),
                 Notice::Mail(run) => waiting.push_back(Signal::Mail(run)),
                 Notice::Queue => waiting.push_back(Signal::Jobs),
+                Notice::Registry => waiting.push_back(Signal::Registry),
                 Notice::Lost => waiting.push_back(Signal::Lost),
             }
         }

@@ -4,6 +4,7 @@
 
 mod declare;
 mod fabric;
+mod listeners;
 pub(crate) mod models;
 mod purses;
 
@@ -24,11 +25,10 @@ use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::registry::{FillingHost, RegistryService};
 use runloom_core::service::tenancy::TenancyService;
-use runloom_core::service::{Service, ServiceParts};
+use runloom_core::service::{AdmissionLimits, Service, ServiceParts};
 use runloom_core::tasks::Tasks;
 use runloom_core::vault::Vault;
 use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
-use runloom_http::AdminToken;
 use runloom_store::OpenOptions;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
 use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
@@ -37,12 +37,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::fabric::Fabric;
+use self::listeners::Listeners;
 use self::models::Models;
 use crate::cli::SANDBOX;
 use crate::config::Config;
 
-/// How long open requests may take to end after the runs have been handed over.
-const CLOSE_CONNECTIONS: Duration = Duration::from_secs(5);
 /// How long a driver may take to give its run back once it was told to end at once.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 
@@ -63,6 +62,7 @@ pub enum Role {
 /// A running server.
 pub struct App {
     address: SocketAddr,
+    watched: Option<SocketAddr>,
     service: Arc<Service>,
     tasks: Tasks,
     end_streams: CancellationToken,
@@ -92,18 +92,26 @@ impl App {
         let end_streams = CancellationToken::new();
         let service = wire(config, role, (master_key, store), &tasks, &end_streams).await?;
         declare::declare(&service, config).await?;
-        let end_connections = CancellationToken::new();
-        let connections = Tasks::default();
-        serve(
-            config,
-            &service,
-            listener,
-            &end_streams,
-            &end_connections,
-            &connections,
-        );
+        let doors = Listeners {
+            settings: listeners::settings(config, &tasks),
+            service: Arc::clone(&service),
+            end_streams: end_streams.clone(),
+            end_connections: CancellationToken::new(),
+            connections: Tasks::default(),
+        };
+        let watched = match &config.server.metrics_listen {
+            Some(address) => Some(doors.watch(address).await?),
+            None => None,
+        };
+        doors.open(listener);
+        let Listeners {
+            end_connections,
+            connections,
+            ..
+        } = doors;
         Ok(Self {
             address,
+            watched,
             service,
             tasks,
             end_streams,
@@ -117,6 +125,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where metrics and probes are served without a token, if they are.
+    #[must_use]
+    pub fn watched(&self) -> Option<SocketAddr> {
+        self.watched
     }
 
     /// The use cases, for what happens inside the process.
@@ -165,7 +179,11 @@ async fn wire(
     tasks: &Tasks,
     end_streams: &CancellationToken,
 ) -> Result<Arc<Service>> {
-    let Fabric { queue, bus } = fabric::open(config, role, tasks).await?;
+    let Fabric {
+        queue,
+        bus,
+        windows,
+    } = fabric::open(config, role, tasks).await?;
     let hub = Arc::new(if bus.is_shared() {
         Hub::shared(Arc::clone(&bus), LOOK)
     } else {
@@ -173,12 +191,15 @@ async fn wire(
     });
     let vault = vault(config, master_key);
     let catalog = Arc::new(LiveCatalog::default());
-    let registry = Arc::new(RegistryService::new(
+    let registry = RegistryService::new(
         Arc::clone(&store),
         vault.clone(),
         Arc::clone(&catalog),
         Arc::new(Models::declared(config)?),
-    ));
+    );
+    let registry = Arc::new(registry.announcing(Arc::clone(&bus)));
+    let source = Arc::downgrade(&registry);
+    catalog.set_source(source);
     let tools: Arc<dyn ToolHost> = Arc::new(FillingHost::new(
         tools(config, &registry, tasks)?,
         Arc::clone(&registry) as _,
@@ -189,6 +210,7 @@ async fn wire(
         .await
         .context("cannot read the stored providers")?;
     let (auth, tenancy) = doors(config, master_key, &store, &vault).await?;
+    let tenancy = tenancy.announcing(Arc::clone(&bus));
     let planner = Arc::new(Planner {
         catalog,
         schemas: Arc::new(SchemaCache::new()),
@@ -206,25 +228,34 @@ async fn wire(
         tasks: tasks.clone(),
     };
     let worker = (role != Role::Api).then(|| Worker::start(parts, worker_settings(config)));
-    listen(Arc::clone(&bus), Arc::clone(&hub), worker.clone(), tasks);
     let rates = RateLimiter::new(RateLimits {
         run_starts_per_minute: config.limits.run_starts_per_minute,
         lifecycle_per_minute: config.limits.lifecycle_per_minute,
         writes_per_minute: config.limits.writes_per_minute,
         reads_per_minute: config.limits.reads_per_minute,
     });
+    let rates = match windows {
+        Some(windows) => rates.sharing(windows),
+        None => rates,
+    };
     let parts = ServiceParts {
         store,
         queue,
-        bus,
-        hub,
+        bus: Arc::clone(&bus),
+        hub: Arc::clone(&hub),
         planner,
         registry,
         tools,
-        worker,
+        worker: worker.clone(),
         end_streams: end_streams.clone(),
+        admission: AdmissionLimits {
+            max_backlog: config.limits.max_backlog,
+            max_backlog_per_workspace: config.limits.max_backlog_per_workspace,
+        },
     };
-    Ok(Arc::new(Service::new(parts, auth, rates, tenancy)))
+    let service = Arc::new(Service::new(parts, auth, rates, tenancy));
+    listen(bus, hub, worker, Arc::clone(&service), tasks);
+    Ok(service)
 }
 
 /// Who may come in, and who says so.
@@ -291,30 +322,4 @@ fn worker_settings(config: &Config) -> WorkerSettings {
             ..DriverSettings::default()
         },
     }
-}
-
-fn serve(
-    config: &Config,
-    service: &Arc<Service>,
-    listener: TcpListener,
-    end_streams: &CancellationToken,
-    end_connections: &CancellationToken,
-    connections: &Tasks,
-) {
-    let settings = runloom_http::Settings {
-        max_body_bytes: config.limits.max_body_bytes,
-        admin_token: config
-            .server
-            .admin_token
-            .as_ref()
-            .map(|token| AdminToken::new(token.expose())),
-        ..runloom_http::Settings::default()
-    };
-    let router = runloom_http::router(Arc::clone(service), settings, end_streams.clone());
-    let token = end_connections.clone();
-    connections.spawn("serve http", async move {
-        if let Err(error) = runloom_http::serve(listener, router, token, CLOSE_CONNECTIONS).await {
-            warn!(%error, "the listener failed");
-        }
-    });
 }

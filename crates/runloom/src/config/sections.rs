@@ -49,6 +49,16 @@ fn server(table: Table<'_>) -> ServerConfig {
             format!("`{listen}` is not HOST:PORT like 127.0.0.1:8787 or [::]:8787"),
         );
     }
+    let metrics_listen = table.text("metrics_listen");
+    if let Some(listen) = metrics_listen
+        .as_deref()
+        .filter(|listen| !is_address(listen))
+    {
+        table.invalid(
+            "metrics_listen",
+            format!("`{listen}` is not HOST:PORT like 127.0.0.1:9464 or [::]:9464"),
+        );
+    }
     let public_url = table
         .text("public_url")
         .map(|url| url.trim_end_matches('/').to_owned());
@@ -76,6 +86,7 @@ fn server(table: Table<'_>) -> ServerConfig {
     table.finish();
     ServerConfig {
         listen,
+        metrics_listen,
         public_url,
         master_key_env: master_key_env.unwrap_or_default(),
         master_key,
@@ -118,14 +129,15 @@ fn store(table: Table<'_>) -> StoreConfig {
 /// With a database that processes share the default is the database itself; a file in one process needs nothing else.
 fn fabric(table: Table<'_>, store: &StoreConfig) -> FabricConfig {
     let is_shared = store.postgres.is_some();
-    let read = |key: &'static str, scheme: &str| {
+    let read = |key: &'static str, schemes: &[&str]| {
         let value = table.text(key);
         let word = match value.as_deref() {
             None if is_shared => "store",
             None => "embedded",
             Some(word) => word,
         };
-        let is_address = word.starts_with(&format!("{scheme}://"));
+        let named = word.split_once("://").map(|(scheme, _)| scheme);
+        let is_address = named.is_some_and(|scheme| schemes.contains(&scheme));
         if word != "embedded" && !is_shared && (word == "store" || is_address) {
             table.invalid(
                 key,
@@ -134,17 +146,17 @@ fn fabric(table: Table<'_>, store: &StoreConfig) -> FabricConfig {
         } else if !(word == "embedded" || word == "store" || is_address) {
             table.invalid(
                 key,
-                format!("must be \"embedded\", \"store\" or {scheme}://…"),
+                format!("must be \"embedded\", \"store\" or {}://…", schemes[0]),
             );
         }
         word.to_owned()
     };
-    let queue = match read("queue", "amqp").as_str() {
+    let queue = match read("queue", &["amqp"]).as_str() {
         "embedded" => QueueConfig::Embedded,
         "store" => QueueConfig::Store,
         url => QueueConfig::Amqp(Secret::new(url)),
     };
-    let bus = match read("bus", "redis").as_str() {
+    let bus = match read("bus", &["redis", "rediss"]).as_str() {
         "embedded" => BusConfig::Embedded,
         "store" => BusConfig::Store,
         url => BusConfig::Redis(Secret::new(url)),
@@ -192,6 +204,10 @@ fn limits(table: Table<'_>) -> LimitsConfig {
         lifecycle_per_minute: rate("lifecycle_per_minute", 600),
         writes_per_minute: rate("writes_per_minute", 120),
         reads_per_minute: rate("reads_per_minute", 6000),
+        max_backlog: table.integer("max_backlog", 0..=NO_MAX).unwrap_or(100_000),
+        max_backlog_per_workspace: table
+            .integer("max_backlog_per_workspace", 0..=NO_MAX)
+            .unwrap_or(25_000),
         max_body_bytes: table
             .integer("max_body_bytes", 1024..=1024 * 1024 * 1024)
             .and_then(|bytes| usize::try_from(bytes).ok())

@@ -62,6 +62,8 @@ impl fmt::Debug for Secret {
 pub struct ServerConfig {
     /// `HOST:PORT`; port 0 takes a free one.
     pub listen: String,
+    /// `HOST:PORT` of a second listener with metrics and probes, without a token.
+    pub metrics_listen: Option<String>,
     /// How clients reach the server, without a slash at the end; `None` = the address it listens on.
     pub public_url: Option<String>,
     /// The variable that holds the master key.
@@ -178,6 +180,10 @@ pub struct LimitsConfig {
     pub writes_per_minute: u32,
     /// Reads and streams; per credential.
     pub reads_per_minute: u32,
+    /// Runs of all workspaces that may wait for a worker; 0 = any number.
+    pub max_backlog: u64,
+    /// Runs of one workspace that may wait for a worker; 0 = any number.
+    pub max_backlog_per_workspace: u64,
     /// Bytes of a request's body.
     pub max_body_bytes: usize,
 }

@@ -36,6 +36,7 @@ mod effects;
 mod guards;
 mod kills;
 mod model_trial;
+mod overload;
 mod parked;
 mod provider_faults;
 mod receipts;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::program::{ended, stdout};
 
-fn repository_file(name: &str) -> String {
+pub(crate) fn repository_file(name: &str) -> String {
     std::fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../..")

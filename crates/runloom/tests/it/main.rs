@@ -6,6 +6,7 @@
 
 mod dev;
 mod documents;
+mod packaging;
 mod program;
 mod registry;
 mod sandbox;

@@ -29,8 +29,9 @@ pub trait RunLog: Send + Sync {
     async fn read_log(&self, run: RunNo, seq: u64, max_bytes: usize) -> StoreResult<Vec<Chunk>>;
 
     /// Runs that nobody holds and that have something to do: queued, interrupted by a crash, or parked with a due timer or
-    /// unread mail. Not those behind an earlier live run of their session (unless a cancel waits). Oldest first.
-    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<RunNo>>;
+    /// unread mail. Not those behind an earlier live run of their session (unless a cancel waits). Workspaces take turns, so
+    /// that one with many does not hide the others; of each the oldest come first.
+    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<(RunNo, WorkspaceNo)>>;
 
     /// When the earliest timer of a parked run is due.
     async fn next_timer(&self) -> StoreResult<Option<Millis>>;
@@ -82,6 +83,8 @@ pub struct Claim {
     /// Claims since the last batch that wrote events or notes, or that parked the run, this one included: a run that kills
     /// its workers is found by this. A lease that is given back with nothing written does not reset it.
     pub attempts: u32,
+    /// A worker that stays silent had it.
+    pub taken_over: bool,
     /// When the run was accepted.
     pub created_at: Millis,
     /// When it was first claimed.

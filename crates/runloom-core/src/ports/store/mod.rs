@@ -28,8 +28,8 @@ pub use registry::{
     SealedKey, VERSIONS_KEPT,
 };
 pub use runs::{
-    Cancelled, Created, Delivery, Idempotency, NewRun, Page, RunFilter, RunRow, Runs, StartNow,
-    ToolDelivery,
+    Cancelled, Census, Created, Delivery, Idempotency, NewRun, Page, RunFilter, RunRow, Runs,
+    StartNow, ToolDelivery,
 };
 pub use sessions::{Ended, NewSession, ResumedSession, SessionFilter, SessionRow, Sessions};
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};

@@ -41,6 +41,9 @@ pub trait Registry: Send + Sync {
         kind: DocumentKind,
     ) -> StoreResult<Vec<Document>>;
 
+    /// A text that changes whenever a provider or a secret of any workspace does.
+    async fn providers_stamp(&self) -> StoreResult<String>;
+
     /// Deletes a document and its old versions, by its id or its slug.
     async fn delete_document(
         &self,

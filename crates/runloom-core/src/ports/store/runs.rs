@@ -47,9 +47,27 @@ pub trait Runs: Send + Sync {
         now: Millis,
     ) -> StoreResult<Cancelled>;
 
+    /// How many runs of each workspace wait for their first worker, those behind an earlier one of their session included.
+    /// Workspaces without any may be missing.
+    async fn backlog(&self) -> StoreResult<Vec<(WorkspaceNo, u64)>>;
+
+    /// How many runs live, by who has them.
+    async fn census(&self) -> StoreResult<Census>;
+
     /// Deletes finished runs that ended before `before`, and idempotency keys older than `keys_before`, at most `limit` of
     /// each; returns how many runs went.
     async fn purge(&self, before: Millis, keys_before: Millis, limit: usize) -> StoreResult<usize>;
+}
+
+/// Live runs, by who has them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Nobody: they want a worker, or wait for an earlier run of their session.
+    pub waiting: u64,
+    /// A worker.
+    pub held: u64,
+    /// Nobody, until mail or a timer.
+    pub parked: u64,
 }
 
 /// A client's promise to use a key for one request only.

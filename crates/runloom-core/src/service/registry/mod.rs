@@ -21,6 +21,7 @@ use crate::clock::{Clock, rfc3339};
 use crate::error::{Error, Result};
 use crate::live_catalog::LiveCatalog;
 use crate::planner::Planner;
+use crate::ports::bus::{Bus, NoBus, Signal};
 use crate::ports::catalog::{CatalogBuilder, FixedCatalog};
 use crate::ports::store::{
     Deleted, Document, DocumentKind, Expect, Put, PutDocument, Store, WorkspaceRow,
@@ -39,8 +40,9 @@ pub struct RegistryService {
     vault: Vault,
     catalog: Arc<LiveCatalog>,
     builder: Arc<dyn CatalogBuilder>,
-    /// The catalog is built from what is stored, so two builders at once could leave the older one.
-    building: tokio::sync::Mutex<()>,
+    bus: Arc<dyn Bus>,
+    /// The catalog is built from what is stored, so two builders at once could leave the older one. What it was built from.
+    building: tokio::sync::Mutex<String>,
     clock: Clock,
 }
 
@@ -73,9 +75,17 @@ impl RegistryService {
             vault,
             catalog,
             builder,
-            building: tokio::sync::Mutex::new(()),
+            bus: Arc::new(NoBus),
+            building: tokio::sync::Mutex::default(),
             clock: Clock,
         }
+    }
+
+    /// Tells other processes of changes.
+    #[must_use]
+    pub fn announcing(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.bus = bus;
+        self
     }
 
     /// A registry whose catalog is the planner's and never changes: it opens no stored providers.
@@ -247,6 +257,7 @@ impl RegistryService {
     }
 
     async fn changed(&self, kind: DocumentKind) -> Result<()> {
+        self.bus.announce(Signal::Registry);
         match kind {
             // A provider's key may be a secret.
             DocumentKind::Provider | DocumentKind::Secret => self.refresh_catalog().await,

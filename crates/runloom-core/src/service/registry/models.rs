@@ -2,14 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use runloom_protocol::definition::ProviderDefinition;
 use serde_json::Value;
 
 use super::RegistryService;
 use crate::error::{Chain, Error, Result};
+use crate::live_catalog::CatalogSource;
+use crate::metrics::METRICS;
 use crate::ports::catalog::StoredProvider;
 use crate::ports::store::{DocumentKind, WorkspaceRow};
 use crate::ports::tools::ToolDefinitions;
+
+#[async_trait]
+impl CatalogSource for RegistryService {
+    async fn catch_up(&self) -> Result<()> {
+        Self::catch_up(self).await
+    }
+}
 
 impl RegistryService {
     /// Builds the catalog anew from the configuration and the stored providers.
@@ -17,7 +27,9 @@ impl RegistryService {
     /// # Errors
     /// When the store fails; the catalog stays as it was.
     pub async fn refresh_catalog(&self) -> Result<()> {
-        let _turn = self.building.lock().await;
+        let mut seen = self.building.lock().await;
+        // Read first: what changes while the catalog is built makes the stamp old, not the catalog.
+        let stamp = self.store.providers_stamp().await?;
         let mut stored = Vec::new();
         for workspace in self.store.workspaces().await? {
             let kind = DocumentKind::Provider;
@@ -38,7 +50,21 @@ impl RegistryService {
             }
         }
         self.catalog.replace(self.builder.build(&stored));
+        *seen = stamp;
+        METRICS.catalogs_built.add(1);
         Ok(())
+    }
+
+    /// Builds the catalog anew if providers or secrets have changed since.
+    ///
+    /// # Errors
+    /// When the store fails; the catalog stays as it was.
+    pub async fn catch_up(&self) -> Result<()> {
+        let stamp = self.store.providers_stamp().await?;
+        if *self.building.lock().await == stamp {
+            return Ok(());
+        }
+        self.refresh_catalog().await
     }
 
     pub(super) async fn check_provider(

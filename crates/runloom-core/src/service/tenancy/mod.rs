@@ -8,6 +8,7 @@ use runloom_protocol::id::KeyId;
 
 use super::auth::{KEY_PREFIX, KeyCache, KeyRing, random_letters};
 use crate::error::{Error, PlanFeature, Result};
+use crate::ports::bus::{Bus, NoBus, Signal};
 use crate::ports::store::{KeyRow, KeyUsage, Millis, NewKey, Tenancy, WorkspaceRow};
 
 /// Characters of a name for people.
@@ -81,6 +82,7 @@ pub struct TenancyService {
     store: Arc<dyn Tenancy>,
     keys: Arc<KeyRing>,
     cache: Arc<KeyCache>,
+    bus: Arc<dyn Bus>,
 }
 
 impl fmt::Debug for TenancyService {
@@ -93,7 +95,29 @@ impl TenancyService {
     /// The cache is the one of the [`super::auth::Authenticator`].
     #[must_use]
     pub fn new(store: Arc<dyn Tenancy>, keys: Arc<KeyRing>, cache: Arc<KeyCache>) -> Self {
-        Self { store, keys, cache }
+        Self {
+            store,
+            keys,
+            cache,
+            bus: Arc::new(NoBus),
+        }
+    }
+
+    /// Tells other processes of changes.
+    #[must_use]
+    pub fn announcing(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.bus = bus;
+        self
+    }
+
+    /// Another process has changed something.
+    pub fn forget(&self) {
+        self.cache.invalidate();
+    }
+
+    fn changed(&self) {
+        self.cache.invalidate();
+        self.bus.announce(Signal::Registry);
     }
 
     /// Creates or updates a workspace.
@@ -123,7 +147,7 @@ impl TenancyService {
             without: put.without.unwrap_or(old_without),
         };
         let stored = self.store.put_workspace(row, now).await?;
-        self.cache.invalidate();
+        self.changed();
         Ok(stored)
     }
 
@@ -193,7 +217,7 @@ impl TenancyService {
             KeyId::parse(id_or_key).ok_or(MISSING)?
         };
         let known = self.store.revoke_key(workspace.no, &id, now).await?;
-        self.cache.invalidate();
+        self.changed();
         if known { Ok(()) } else { Err(MISSING) }
     }
 
@@ -217,7 +241,7 @@ impl TenancyService {
             runs_per_minute: create.runs_per_minute,
         };
         let id = self.store.put_key(new, now).await?;
-        self.cache.invalidate();
+        self.changed();
         Ok(id)
     }
 

@@ -1,6 +1,6 @@
 //! Claims: who may take a run, and when.
 
-use runloom_core::ports::store::{ClaimOutcome, Millis, Next, RunNo};
+use runloom_core::ports::store::{Census, ClaimOutcome, Millis, Next, RunNo};
 use runloom_protocol::resource::RunStatus;
 
 use crate::fixture::{Fixture, NOW, WORKER, batch, run_id};
@@ -52,6 +52,7 @@ pub(crate) async fn a_silent_workers_run_can_be_claimed(fixture: Fixture) {
         panic!("a dead worker holds nothing");
     };
     assert_eq!(claim.lease.epoch, lease.epoch + 1);
+    assert!(claim.taken_over);
     let late = fixture.try_commit(lease, batch(2, 2, Next::Keep)).await;
     assert!(late.is_err(), "the old owner is fenced");
 }
@@ -148,7 +149,72 @@ pub(crate) async fn claimable_lists_oldest_first_and_no_more_than_asked(fixture:
     let third = fixture.queued("c").await;
     assert_eq!(fixture.claimable(NOW).await, [parked.run, second, third]);
     let two = fixture.store().claimable(NOW, 2).await.unwrap();
-    assert_eq!(two, [parked.run, second]);
+    let acme = fixture.acme;
+    assert_eq!(two, [(parked.run, acme), (second, acme)]);
+}
+
+pub(crate) async fn a_workspace_with_many_runs_does_not_hide_the_others(fixture: Fixture) {
+    let mut many = Vec::new();
+    for number in 0..20 {
+        many.push(fixture.queued(&format!("many{number}")).await);
+    }
+    let mut late = fixture.new_run("late");
+    late.workspace = fixture.rival;
+    let late = fixture.create(late).await;
+    let found = fixture.store().claimable(NOW, 4).await.unwrap();
+    let (acme, rival) = (fixture.acme, fixture.rival);
+    let expected = [
+        (many[0], acme),
+        (late, rival),
+        (many[1], acme),
+        (many[2], acme),
+    ];
+    assert_eq!(found, expected);
+}
+
+pub(crate) async fn parked_and_orphaned_runs_take_turns_with_queued_ones(fixture: Fixture) {
+    let orphan = fixture.started("orphan").await;
+    let parked = fixture.started("parked").await;
+    let wake_at = Some(NOW);
+    fixture
+        .commit(parked, batch(2, 2, Next::Park { wake_at }))
+        .await;
+    let queued = fixture.queued("queued").await;
+    let mut other = fixture.new_run("other");
+    other.workspace = fixture.rival;
+    let other = fixture.create(other).await;
+    let later = fixture.after_long_silence().await;
+    let found = fixture.claimable(later).await;
+    assert_eq!(found, [orphan.run, other, parked.run, queued]);
+}
+
+pub(crate) async fn the_backlog_is_what_waits_for_its_first_worker(fixture: Fixture) {
+    let store = fixture.store();
+    assert_eq!(store.backlog().await.unwrap(), []);
+    fixture.started("held").await;
+    let parked = fixture.started("parked").await;
+    let wake_at = Some(later(100));
+    fixture
+        .commit(parked, batch(2, 2, Next::Park { wake_at }))
+        .await;
+    fixture.session("talk").await;
+    for name in ["first", "behind"] {
+        fixture.message("talk", name).await;
+    }
+    let mut other = fixture.new_run("other");
+    other.workspace = fixture.rival;
+    fixture.create(other).await;
+    let mut backlog = store.backlog().await.unwrap();
+    backlog.sort_unstable();
+    let mut expected = vec![(fixture.acme, 2), (fixture.rival, 1)];
+    expected.sort_unstable();
+    assert_eq!(backlog, expected);
+    let census = Census {
+        waiting: 3,
+        held: 1,
+        parked: 1,
+    };
+    assert_eq!(store.census().await.unwrap(), census);
 }
 
 pub(crate) async fn an_unknown_run_is_not_to_be_had(fixture: Fixture) {

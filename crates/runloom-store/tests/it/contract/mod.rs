@@ -37,6 +37,9 @@ macro_rules! suite {
                 only_a_lease_given_back_in_order_is_no_attempt,
                 the_next_timer_is_the_earliest,
                 claimable_lists_oldest_first_and_no_more_than_asked,
+                a_workspace_with_many_runs_does_not_hide_the_others,
+                parked_and_orphaned_runs_take_turns_with_queued_ones,
+                the_backlog_is_what_waits_for_its_first_worker,
                 an_unknown_run_is_not_to_be_had,
             }
             commits {
@@ -129,6 +132,7 @@ macro_rules! suite {
                 sealed_texts_are_listed_once_each_in_any_page_size,
                 resealing_changes_texts_and_nothing_else,
                 a_setting_is_made_once_and_changed_on_purpose,
+                the_stamp_changes_with_providers_and_secrets_only,
             }
             tenancy {
                 a_workspace_put_again_is_updated,

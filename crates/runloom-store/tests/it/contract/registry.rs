@@ -301,3 +301,27 @@ pub(crate) async fn a_setting_is_made_once_and_changed_on_purpose(mut fixture: F
         Some("3")
     );
 }
+
+pub(crate) async fn the_stamp_changes_with_providers_and_secrets_only(fixture: Fixture) {
+    let store = fixture.store();
+    let mut seen = vec![store.providers_stamp().await.unwrap()];
+    created(&fixture, agent(fixture.acme, "support", "{}")).await;
+    assert_eq!(store.providers_stamp().await.unwrap(), seen[0]);
+    for kind in [DocumentKind::Provider, DocumentKind::Secret] {
+        let first = put(fixture.acme, kind, "house", "{}");
+        created(&fixture, first).await;
+        seen.push(store.providers_stamp().await.unwrap());
+        let second = put(fixture.acme, kind, "house", "{\"a\":1}");
+        replaced(&fixture, second).await;
+        seen.push(store.providers_stamp().await.unwrap());
+    }
+    for kind in [DocumentKind::Provider, DocumentKind::Secret] {
+        let expect = Expect::Anything;
+        let deleted = store.delete_document(fixture.acme, kind, "house", expect);
+        assert_eq!(deleted.await.unwrap(), Deleted::Gone);
+        seen.push(store.providers_stamp().await.unwrap());
+    }
+    // The last one is as the first: there are none again.
+    let different: std::collections::BTreeSet<_> = seen[..6].iter().collect();
+    assert_eq!(different.len(), 6, "{seen:?}");
+}

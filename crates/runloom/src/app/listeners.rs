@@ -1,0 +1,81 @@
+//! Where the process listens: the API, and beside it what those who watch the process ask.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use runloom_core::service::Service;
+use runloom_core::tasks::Tasks;
+use runloom_http::{AdminToken, Router};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::config::Config;
+
+/// How long open requests may take to end after the runs have been handed over.
+const CLOSE_CONNECTIONS: Duration = Duration::from_secs(5);
+
+/// What listeners serve by.
+pub(super) fn settings(config: &Config, tasks: &Tasks) -> runloom_http::Settings {
+    runloom_http::Settings {
+        max_body_bytes: config.limits.max_body_bytes,
+        admin_token: config
+            .server
+            .admin_token
+            .as_ref()
+            .map(|token| AdminToken::new(token.expose())),
+        stopping: tasks.stop.clone(),
+        ..runloom_http::Settings::default()
+    }
+}
+
+/// What listeners serve, and how they end.
+pub(super) struct Listeners {
+    pub(super) settings: runloom_http::Settings,
+    pub(super) service: Arc<Service>,
+    pub(super) end_streams: CancellationToken,
+    pub(super) end_connections: CancellationToken,
+    pub(super) connections: Tasks,
+}
+
+impl Listeners {
+    /// Serves the API.
+    pub(super) fn open(&self, listener: TcpListener) {
+        let router = runloom_http::router(
+            Arc::clone(&self.service),
+            self.settings.clone(),
+            self.end_streams.clone(),
+        );
+        self.serve("serve http", listener, router);
+    }
+
+    /// Serves metrics and probes; where.
+    pub(super) async fn watch(&self, address: &str) -> Result<SocketAddr> {
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("cannot listen on {address} (server.metrics_listen)"))?;
+        let address = listener
+            .local_addr()
+            .context("the listener has no address")?;
+        let router = runloom_http::watch_router(
+            Arc::clone(&self.service),
+            self.settings.clone(),
+            self.end_streams.clone(),
+        );
+        self.serve("serve metrics", listener, router);
+        info!(%address, "metrics and probes are served");
+        Ok(address)
+    }
+
+    fn serve(&self, name: &'static str, listener: TcpListener, router: Router) {
+        let token = self.end_connections.clone();
+        self.connections.spawn(name, async move {
+            let served = runloom_http::serve(listener, router, token, CLOSE_CONNECTIONS);
+            if let Err(error) = served.await {
+                warn!(%error, "the listener failed");
+            }
+        });
+    }
+}

@@ -1,0 +1,99 @@
+//! What the administrator changes at one process holds at all of them.
+
+use serde_json::json;
+
+use crate::plant::{Plant, agent, at, finished, metrics, service, soon};
+use crate::server::Server;
+
+fn changes_are_seen_everywhere(plant: &Plant) {
+    let (first, second) = (plant.api(), plant.api());
+    let _worker = plant.worker();
+    let here = first.tenant("acme");
+    let there = at(&second, &here);
+    // Known to the second process before the change.
+    assert_eq!(
+        there.get("/models").json()["models"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let house = json!({"kind": "demo", "models": [{"id": "house-model"}]});
+    let path = "/api/admin/v1/workspaces/acme/providers/house";
+    let made = first.admin("PUT", path, &house);
+    assert!(made.status < 300, "{made:?}");
+    // At once, although nobody may have told the second process and the worker yet.
+    let mut body = agent("say hello");
+    body["modelId"] = json!("house/house-model");
+    let run = there.run(&body);
+    assert_eq!(finished(&there, &run), "hello");
+    let models = || {
+        there.get("/models").json()["models"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    soon("the second process lists the model", || models() == 2);
+    let gone = first.admin("DELETE", path, &json!({}));
+    assert!(gone.status < 300, "{gone:?}");
+    soon("the second process lists it no more", || models() == 1);
+    // A key that is revoked here is refused there.
+    let mut guest = there.clone();
+    guest.key = first.key("acme", &json!({}));
+    assert_eq!(guest.get("/models").status, 200);
+    let keys = first
+        .admin("GET", "/api/admin/v1/workspaces/acme/keys", &json!({}))
+        .json();
+    let id = keys["keys"].as_array().unwrap().last().unwrap()["id"].clone();
+    let path = format!(
+        "/api/admin/v1/workspaces/acme/keys/{}",
+        id.as_str().unwrap()
+    );
+    assert!(first.admin("DELETE", &path, &json!({})).status < 300);
+    soon("the key is refused", || guest.get("/models").status == 401);
+}
+
+#[test]
+fn changes_are_announced_by_the_database() {
+    changes_are_seen_everywhere(&Plant::new([]));
+}
+
+#[test]
+fn changes_are_announced_by_valkey() {
+    let bus = service("RUNLOOM_TEST_REDIS_URL", "redis://127.0.0.1:6379");
+    changes_are_seen_everywhere(&Plant::new([("RUNLOOM_FABRIC__BUS", &bus)]));
+}
+
+#[test]
+fn processes_count_the_requests_of_a_key_together() {
+    let bus = service("RUNLOOM_TEST_REDIS_URL", "redis://127.0.0.1:6379");
+    let plant = Plant::new([("RUNLOOM_FABRIC__BUS", &bus)]);
+    let (first, second) = (plant.api(), plant.api());
+    let here = first.tenant("acme");
+    // Both have reached the bus before it counts.
+    for server in [&first, &second] {
+        let api = at(server, &here);
+        let session = json!({"systemPrompt": "s", "modelId": "platform:demo"});
+        soon("the windows are shared", || {
+            let before = missed(server);
+            assert_eq!(api.post("/agent-sessions", &session).status, 201);
+            missed(server) == before
+        });
+    }
+    let mut limited = here;
+    limited.key = first.key("acme", &json!({"runsPerMinute": 4}));
+    let there = at(&second, &limited);
+    let statuses: Vec<u16> = [&limited, &there, &limited, &there, &limited, &there]
+        .map(|api| api.post("/agent-runs", &agent("say hello")).status)
+        .into();
+    assert_eq!(statuses, [202, 202, 202, 202, 429, 429]);
+}
+
+/// How often a process had to count by itself.
+fn missed(server: &Server) -> String {
+    let page = metrics(server);
+    let line = page
+        .lines()
+        .find(|line| line.starts_with("runloom_shared_windows_missed_total "));
+    line.unwrap().to_owned()
+}
