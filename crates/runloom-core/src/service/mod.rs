@@ -1,9 +1,10 @@
 //! The use cases: everything a client or an operator can ask for, without a word about transport.
 //!
-//! `runs` and `sessions` are the product; `registry` keeps what workspaces define; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
+//! `runs` and `sessions` are the product; `registry` keeps what workspaces define, `memory` what they remember; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
 pub mod auth;
 mod dry_run;
+pub mod memory;
 pub mod rate;
 pub mod registry;
 mod runs;
@@ -29,6 +30,7 @@ use crate::ports::tools::ToolHost;
 use crate::worker::Worker;
 
 use auth::Authenticator;
+use memory::MemoryService;
 use rate::RateLimiter;
 use registry::RegistryService;
 use tenancy::TenancyService;
@@ -54,6 +56,8 @@ pub struct ServiceParts {
     pub registry: Arc<RegistryService>,
     /// Checks the tools that the server executes.
     pub tools: Arc<dyn ToolHost>,
+    /// What workspaces remember.
+    pub memory: Arc<MemoryService>,
     /// The worker of this process, when it has one.
     pub worker: Option<Arc<Worker>>,
     /// Ends every open stream when cancelled.
@@ -161,6 +165,12 @@ impl Service {
     #[must_use]
     pub fn registry(&self) -> &Arc<RegistryService> {
         &self.parts.registry
+    }
+
+    /// What workspaces remember.
+    #[must_use]
+    pub fn memory(&self) -> &MemoryService {
+        &self.parts.memory
     }
 
     /// The models.

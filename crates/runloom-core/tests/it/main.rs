@@ -11,6 +11,7 @@ mod cancelling;
 mod handover;
 mod money;
 mod panics;
+mod remembering;
 mod retrying;
 mod running;
 mod scripted;

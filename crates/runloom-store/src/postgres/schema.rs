@@ -34,6 +34,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0003_ledger.sql"),
         breaking: false,
     },
+    Migration {
+        name: "0004_memories",
+        sql: include_str!("migrations/0004_memories.sql"),
+        breaking: false,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

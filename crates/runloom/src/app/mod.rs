@@ -21,6 +21,7 @@ use runloom_core::ports::store::Store;
 use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
+use runloom_core::service::memory::MemoryService;
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::registry::{FillingHost, RegistryService};
 use runloom_core::service::tenancy::TenancyService;
@@ -178,6 +179,7 @@ async fn wire(
         Arc::clone(&catalog),
         Arc::new(Models::declared(config)?),
     ));
+    let memory = Arc::new(MemoryService::new(Arc::clone(&store)));
     let tools: Arc<dyn ToolHost> = Arc::new(FillingHost::new(
         tools(config, tasks)?,
         Arc::clone(&registry) as _,
@@ -213,6 +215,7 @@ async fn wire(
         reads_per_minute: config.limits.reads_per_minute,
     });
     let parts = ServiceParts {
+        memory,
         store,
         queue,
         bus,
