@@ -39,7 +39,10 @@ pub(super) fn agents(
 pub(super) fn read(table: &Table<'_>, key: &'static str) -> Vec<DocumentConfig> {
     let check: Check = match key {
         "tools" => |body, slug| validate::tool_definition(body, slug).map(drop),
-        "plugins" => |body, slug| validate::plugin_manifest(body, slug).map(drop),
+        "plugins" => |body, slug| {
+            let source = validate::PluginSource::Administrator;
+            validate::plugin_manifest(body, slug, source).map(drop)
+        },
         _ => |body, slug| validate::external_agent(body, slug).map(drop),
     };
     let mut seen = BTreeSet::new();
