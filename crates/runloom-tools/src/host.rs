@@ -35,6 +35,12 @@ pub struct ToolLimits {
     pub connection_idle: Duration,
     /// MCP connections at once.
     pub max_connections: usize,
+    /// How long an unused MCP process is kept.
+    pub process_idle: Duration,
+    /// MCP processes at once.
+    pub max_processes: usize,
+    /// Calls at once to one MCP process; more wait for their turn.
+    pub process_concurrency: usize,
 }
 
 impl Default for ToolLimits {
@@ -46,6 +52,9 @@ impl Default for ToolLimits {
             listing_ttl: Duration::from_secs(30),
             connection_idle: Duration::from_secs(60),
             max_connections: 256,
+            process_idle: Duration::from_secs(600),
+            max_processes: 64,
+            process_concurrency: 16,
         }
     }
 }
