@@ -1,23 +1,30 @@
 //! The host: one table of kinds, and what they share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use runloom_core::error::Result;
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolHost};
+use runloom_core::ports::tools::{
+    Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
+};
+use runloom_core::service::memory::MemoryService;
 use runloom_core::tasks::Tasks;
 use runloom_protocol::tools::ToolRef;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
+use crate::action::Actions;
+use crate::code::{Sandbox, SandboxProgram};
 use crate::content;
+use crate::http::Http;
 use crate::kind::Kind;
 use crate::mcp::Mcp;
 use crate::names;
 use crate::outbound::Outbound;
-use crate::plugin::Plugins;
+use crate::plugin::{Installed, PluginSet, Plugins, Shipped};
 use crate::workspace::WorkspaceTools;
 
 /// How long and how much tools may take.
@@ -41,6 +48,10 @@ pub struct ToolLimits {
     pub max_processes: usize,
     /// Calls at once to one MCP process; more wait for their turn.
     pub process_concurrency: usize,
+    /// Code tools that run at once, each in a process of its own; more wait for their turn.
+    pub max_sandboxes: usize,
+    /// Code tools of one workspace that run at once.
+    pub max_workspace_sandboxes: usize,
 }
 
 impl Default for ToolLimits {
@@ -55,13 +66,31 @@ impl Default for ToolLimits {
             process_idle: Duration::from_secs(600),
             max_processes: 64,
             process_concurrency: 16,
+            max_sandboxes: 32,
+            max_workspace_sandboxes: 8,
         }
     }
 }
 
+/// What a host works with.
+pub struct HostParts {
+    /// The way out for every connection.
+    pub outbound: Outbound,
+    /// What workspaces define.
+    pub definitions: Arc<dyn ToolDefinitions>,
+    /// Plugins of the operator's configuration.
+    pub plugins: PluginSet,
+    /// What workspaces remember; without it there is no `@memory`.
+    pub memory: Option<Arc<MemoryService>>,
+    /// What code tools run in.
+    pub sandbox: SandboxProgram,
+    /// How long and how much.
+    pub limits: ToolLimits,
+}
+
 /// Resolves and executes server-resolved tools.
 pub struct Host {
-    kinds: Vec<Box<dyn Kind>>,
+    kinds: Vec<Arc<dyn Kind>>,
 }
 
 impl std::fmt::Debug for Host {
@@ -72,15 +101,35 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    /// A host whose every connection goes through `outbound`; idle connections are closed by one of the `tasks`.
+    /// A host whose every connection goes through the one way out; idle connections are closed by one of the `tasks`.
     #[must_use]
-    pub fn new(outbound: Outbound, tasks: &Tasks, limits: ToolLimits) -> Self {
+    pub fn new(parts: HostParts, tasks: &Tasks) -> Self {
+        let HostParts {
+            outbound,
+            definitions,
+            plugins,
+            memory,
+            sandbox,
+            limits,
+        } = parts;
+        let definitions = Arc::new(Installed::new(definitions, plugins, memory.is_some()));
+        let mcp = Arc::new(Mcp::new(outbound.clone(), tasks, limits.clone()));
+        let a2a = Arc::new(A2a::new(outbound.clone(), tasks.clone(), limits.clone()));
+        let actions = Arc::new(Actions {
+            definitions: Arc::clone(&definitions) as _,
+            shipped: Shipped::new(outbound.clone(), memory),
+            http: Http::new(outbound.clone()),
+            code: Sandbox::new(sandbox, outbound.clone(), &limits),
+            outbound,
+            mcp: Arc::clone(&mcp),
+            a2a: Arc::clone(&a2a),
+        });
         // The table: a new kind is a folder and a line.
-        let kinds: Vec<Box<dyn Kind>> = vec![
-            Box::new(Mcp::new(outbound.clone(), tasks, limits.clone())),
-            Box::new(A2a::new(outbound, tasks.clone(), limits)),
-            Box::new(WorkspaceTools),
-            Box::new(Plugins),
+        let kinds: Vec<Arc<dyn Kind>> = vec![
+            mcp,
+            a2a,
+            Arc::new(WorkspaceTools::new(Arc::clone(&actions))),
+            Arc::new(Plugins::new(definitions, actions)),
         ];
         Self { kinds }
     }

@@ -75,6 +75,8 @@ pub enum McpEndpoint {
 /// A process that speaks MCP over its standard input and output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessSpec {
+    /// `@plugin/server`, for the log.
+    pub label: String,
     /// The program: a name that is looked for in `PATH`, or a path.
     pub command: String,
     /// Its arguments.
@@ -252,6 +254,7 @@ mod tests {
         let mut manifest = manifest(false);
         let mut process = server("p", None);
         process.endpoint = McpEndpoint::Process(ProcessSpec {
+            label: String::new(),
             command: "x".to_owned(),
             args: Vec::new(),
             env: BTreeMap::new(),

@@ -65,7 +65,7 @@ impl Endpoint {
             Self::Process(launch) => {
                 let spec = &launch.spec;
                 let whole = (&spec.command, &spec.args, &spec.env, &spec.folder);
-                let place = format!("process {} {}", launch.label, fingerprint(&whole));
+                let place = format!("process {} {}", spec.label, fingerprint(&whole));
                 Ok((Checked::Process(launch.clone()), place))
             }
         }

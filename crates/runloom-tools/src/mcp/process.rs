@@ -52,8 +52,6 @@ pub(super) struct Process {
 /// What shall run, with the environment in clear.
 #[derive(Clone)]
 pub(crate) struct Launch {
-    /// Its name in the log.
-    pub(crate) label: String,
     /// What is started; the variables are filled in.
     pub(crate) spec: ProcessSpec,
     /// What must not get into the log.
@@ -87,8 +85,12 @@ impl Process {
         }
         let end = CancellationToken::new();
         let (ended, kill) = (end.clone(), tasks.kill.clone());
-        let label = launch.label.clone();
-        tracing::info!(server = label, pid = child.id(), "an MCP process was started");
+        let label = launch.spec.label.clone();
+        tracing::info!(
+            server = label,
+            pid = child.id(),
+            "an MCP process was started"
+        );
         tasks.spawn("mcp process", async move {
             reap(child, &ended, &kill, &label).await;
         });
@@ -110,7 +112,11 @@ fn command(spec: &ProcessSpec) -> Command {
     command
         .args(&spec.args)
         .env_clear()
-        .envs(PASSED_ON.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))))
+        .envs(
+            PASSED_ON
+                .iter()
+                .filter_map(|name| Some((*name, std::env::var_os(name)?))),
+        )
         .envs(&spec.env)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -125,7 +131,9 @@ fn command(spec: &ProcessSpec) -> Command {
 
 /// Waits for the end of the process, or brings it about: its input is closed by then, so that most go by themselves.
 async fn reap(mut child: Child, ended: &CancellationToken, kill: &CancellationToken, label: &str) {
-    let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let group = child
+        .id()
+        .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let by_itself = tokio::select! {
         status = child.wait() => Some(status),
         () = ended.cancelled() => None,
@@ -171,7 +179,12 @@ async fn log(stderr: ChildStderr, launch: Launch) {
             if said < LOG_LINES {
                 said += 1;
                 let text = launch.redact(&String::from_utf8_lossy(&line));
-                tracing::info!(server = launch.label, left_out, "{}", cut(text.trim_end(), LOG_LINE_BYTES));
+                tracing::info!(
+                    server = launch.spec.label,
+                    left_out,
+                    "{}",
+                    cut(text.trim_end(), LOG_LINE_BYTES)
+                );
                 left_out = 0;
             } else {
                 left_out += 1;

@@ -136,7 +136,7 @@ pub(super) fn manifest(
     let global = fields.flag("global", issues);
     let mut seen = HashSet::new();
     let tools = tools(fields, &mut seen, issues);
-    let servers = servers(fields, source, &mut seen, issues);
+    let servers = servers(fields, (&name, source), &mut seen, issues);
     if fields.get("tools").is_none() && fields.get("servers").is_none() {
         fields.refuse("tools", "is required, unless there are `servers`", issues);
     }
@@ -199,7 +199,7 @@ fn tools(
 
 fn servers(
     fields: &Fields<'_, '_>,
-    source: PluginSource,
+    (plugin, source): (&str, PluginSource),
     seen: &mut HashSet<String>,
     issues: &mut Issues,
 ) -> Vec<PluginServer> {
@@ -211,7 +211,7 @@ fn servers(
         let Some(fields) = Fields::of(value, &path, issues) else {
             continue;
         };
-        if let Some(server) = server(&fields, source, issues) {
+        if let Some(server) = server(&fields, plugin, source, issues) {
             claim(&server.name, &fields, seen, issues);
             servers.push(server);
         }
@@ -221,6 +221,7 @@ fn servers(
 
 fn server(
     fields: &Fields<'_, '_>,
+    plugin: &str,
     source: PluginSource,
     issues: &mut Issues,
 ) -> Option<PluginServer> {
@@ -243,7 +244,10 @@ fn server(
     }
     let tools = names(fields, "tools", limits::TOOL_FILTER_MAX, issues);
     let timeout_ms = fields.integer("timeoutMs", 1..=limits::TOOL_TIMEOUT_MS_MAX, issues);
-    let endpoint = endpoint(fields, source, issues);
+    let mut endpoint = endpoint(fields, source, issues);
+    if let (Some(McpEndpoint::Process(process)), Some(name)) = (&mut endpoint, name) {
+        process.label = format!("{plugin}/{name}");
+    }
     Some(PluginServer {
         name: name?.to_owned(),
         tools,
@@ -303,6 +307,7 @@ fn process(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ProcessSpec> 
     let args = names(fields, "args", limits::PROCESS_ARGUMENTS_MAX, issues);
     let env = variables(fields, issues);
     Some(ProcessSpec {
+        label: String::new(),
         command: command?.to_owned(),
         args: args.unwrap_or_default(),
         env,

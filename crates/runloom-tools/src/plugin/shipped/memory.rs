@@ -47,22 +47,29 @@ pub(super) async fn traverse(
 ) -> Result<Outcome, String> {
     let walk = Traverse {
         from: text(input, "key"),
-        relation: input.get("relation").and_then(Value::as_str).map(str::to_owned),
+        relation: input
+            .get("relation")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         hops: u32::try_from(number(input, "hops", HOPS)).unwrap_or(u32::MAX),
         limit: number(input, "limit", WALKED),
     };
     let key = walk.from.clone();
     match memory.traverse(workspace, walk).await {
         Ok(found) => Ok(shown(found)),
-        Err(Error::NotFound { .. }) => {
-            Err(format!("there is no memory with the key \"{key}\"; recall finds keys"))
-        }
+        Err(Error::NotFound { .. }) => Err(format!(
+            "there is no memory with the key \"{key}\"; recall finds keys"
+        )),
         Err(error) => Err(said(error)),
     }
 }
 
 fn text(input: &Value, name: &str) -> String {
-    input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    input
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// A number whose bounds the tool's schema has checked.
@@ -94,7 +101,9 @@ fn answer(value: &Value) -> Outcome {
 fn said(error: Error) -> String {
     match error {
         Error::Invalid(issues) => {
-            let line = |issue: &runloom_protocol::error::Issue| format!("{} {}", issue.path, issue.message);
+            let line = |issue: &runloom_protocol::error::Issue| {
+                format!("{} {}", issue.path, issue.message)
+            };
             issues.iter().map(line).collect::<Vec<_>>().join("; ")
         }
         Error::Conflict { message } => message,

@@ -20,12 +20,12 @@ use crate::outbound::Outbound;
 /// What the shipped tools work with.
 pub(crate) struct Shipped {
     outbound: Outbound,
-    memory: Arc<MemoryService>,
+    memory: Option<Arc<MemoryService>>,
 }
 
 impl Shipped {
     /// Tools that reach the world through `outbound` and remember in `memory`.
-    pub(crate) fn new(outbound: Outbound, memory: Arc<MemoryService>) -> Self {
+    pub(crate) fn new(outbound: Outbound, memory: Option<Arc<MemoryService>>) -> Self {
         Self { outbound, memory }
     }
 
@@ -36,13 +36,18 @@ impl Shipped {
         workspace: &str,
         input: &Value,
     ) -> Result<Outcome, String> {
-        let memory = &self.memory;
+        let memory = match tool {
+            ShippedTool::WebFetch => return web::fetch(&self.outbound, input).await,
+            ShippedTool::TimeNow => return time::now(input),
+            ShippedTool::MemoryRecall
+            | ShippedTool::MemoryRemember
+            | ShippedTool::MemoryTraverse => self.memory.as_deref(),
+        };
+        let memory = memory.ok_or_else(|| "this server remembers nothing".to_owned())?;
         match tool {
-            ShippedTool::WebFetch => web::fetch(&self.outbound, input).await,
-            ShippedTool::TimeNow => time::now(input),
-            ShippedTool::MemoryRecall => memory::recall(memory, workspace, input).await,
             ShippedTool::MemoryRemember => memory::remember(memory, workspace, input).await,
             ShippedTool::MemoryTraverse => memory::traverse(memory, workspace, input).await,
+            _ => memory::recall(memory, workspace, input).await,
         }
     }
 }

@@ -19,7 +19,8 @@ const MIN_MAIN_BYTES: usize = 200;
 
 /// Elements whose content is not for reading.
 const SILENT: [&str; 12] = [
-    "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "select", "audio", "video",
+    "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas",
+    "select", "audio", "video",
 ];
 
 /// Elements that surround what somebody came for.
@@ -30,9 +31,40 @@ const MAIN: [&str; 2] = ["main", "article"];
 
 /// Elements that stand on lines of their own.
 const BLOCKS: [&str; 34] = [
-    "address", "article", "aside", "blockquote", "body", "center", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption",
-    "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre",
-    "section", "summary", "table", "ul",
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "body",
+    "center",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "li",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "ul",
 ];
 
 /// A page as it is read.
@@ -56,7 +88,10 @@ pub(super) fn read(html: &str, base: &Url) -> Page {
             Ok(Token::StartTag(tag)) => {
                 let name = String::from_utf8_lossy(&tag.name).into_owned();
                 let attribute = |wanted: &str| {
-                    let found = tag.attributes.iter().find(|(name, _)| name.as_slice() == wanted.as_bytes());
+                    let found = tag
+                        .attributes
+                        .iter()
+                        .find(|(name, _)| name.as_slice() == wanted.as_bytes());
                     found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
                 };
                 reader.start(&name, attribute, tag.self_closing);
@@ -169,7 +204,12 @@ impl Reader {
         }
     }
 
-    fn start(&mut self, name: &str, attribute: impl Fn(&str) -> Option<String>, self_closing: bool) {
+    fn start(
+        &mut self,
+        name: &str,
+        attribute: impl Fn(&str) -> Option<String>,
+        self_closing: bool,
+    ) {
         if let Some((silent, depth)) = &mut self.silent {
             *depth += usize::from(silent == name && !self_closing);
             return;
@@ -200,7 +240,11 @@ impl Reader {
         self.around += usize::from(is_around);
         self.main += usize::from(MAIN.contains(&name));
         if BLOCKS.contains(&name) {
-            let lines = if matches!(name, "li" | "dt" | "dd") { 1 } else { 2 };
+            let lines = if matches!(name, "li" | "dt" | "dd") {
+                1
+            } else {
+                2
+            };
             self.each(|flow| flow.block(lines));
         }
         match name {
@@ -232,7 +276,11 @@ impl Reader {
             _ => {}
         }
         if BLOCKS.contains(&name) {
-            let lines = if matches!(name, "li" | "dt" | "dd") { 1 } else { 2 };
+            let lines = if matches!(name, "li" | "dt" | "dd") {
+                1
+            } else {
+                2
+            };
             self.each(|flow| flow.block(lines));
         }
         let is_around = AROUND.contains(&name) || (name == "header" && self.main == 0);
@@ -295,13 +343,14 @@ impl Reader {
     fn finish(mut self) -> Page {
         self.close_link();
         let [everything, near, main] = &self.flows;
-        let chosen = if main.text.len() >= MIN_MAIN_BYTES || main.text.len() * 2 >= near.text.len().max(1) {
-            2
-        } else if near.text.is_empty() && !everything.text.is_empty() {
-            0
-        } else {
-            1
-        };
+        let chosen =
+            if main.text.len() >= MIN_MAIN_BYTES || main.text.len() * 2 >= near.text.len().max(1) {
+                2
+            } else if near.text.is_empty() && !everything.text.is_empty() {
+                0
+            } else {
+                1
+            };
         let mut links: Vec<(String, String)> = Vec::new();
         for (text, url, open) in self.links {
             let is_new = !links.iter().any(|(_, known)| *known == url);
@@ -310,7 +359,11 @@ impl Reader {
             }
         }
         let [everything, near, main] = self.flows;
-        let text = [everything, near, main].into_iter().nth(chosen).unwrap_or_default().text;
+        let text = [everything, near, main]
+            .into_iter()
+            .nth(chosen)
+            .unwrap_or_default()
+            .text;
         Page {
             title: folded(&self.title),
             description: self.description,
@@ -344,15 +397,29 @@ mod tests {
         );
         assert_eq!(page.title, "A & B");
         assert_eq!(page.description, "About it");
-        assert_eq!(page.text, "# Head\n\nOne bold word.\n\n- first\n- second\n\na\n  b\n\nSee the rest or bad.");
-        assert_eq!(page.links, [("the rest".to_owned(), "https://site.example/x?a=1&b=2".to_owned())]);
+        assert_eq!(
+            page.text,
+            "# Head\n\nOne bold word.\n\n- first\n- second\n\na\n  b\n\nSee the rest or bad."
+        );
+        assert_eq!(
+            page.links,
+            [(
+                "the rest".to_owned(),
+                "https://site.example/x?a=1&b=2".to_owned()
+            )]
+        );
     }
 
     #[test]
     fn without_a_main_part_what_is_around_is_left_out() {
-        let page = page("<header>Logo</header><nav>Menu</nav><p>The text.</p><aside>Ad</aside><footer>Imprint</footer>");
+        let page = page(
+            "<header>Logo</header><nav>Menu</nav><p>The text.</p><aside>Ad</aside><footer>Imprint</footer>",
+        );
         assert_eq!(page.text, "The text.");
-        let only = super::read("<nav>Only <b>this</b>", &Url::parse("https://a.example").unwrap());
+        let only = super::read(
+            "<nav>Only <b>this</b>",
+            &Url::parse("https://a.example").unwrap(),
+        );
         assert_eq!(only.text, "Only this");
     }
 
@@ -375,19 +442,35 @@ mod tests {
 
     #[test]
     fn broken_and_hostile_pages_end_with_bounded_text() {
-        let deep = format!("{}deep{}", "<div><b><a href=/x>".repeat(100_000), "</div>".repeat(100_000));
+        let deep = format!(
+            "{}deep{}",
+            "<div><b><a href=/x>".repeat(100_000),
+            "</div>".repeat(100_000)
+        );
         assert!(page(&deep).text.contains("deep"));
         let ends = "</main></article></nav></pre></a></title></script>".repeat(10_000);
         assert_eq!(page(&format!("{ends}x")).text, "x");
         let huge = "<p>word</p>".repeat(500_000);
         assert!(page(&huge).text.len() < MAX_TEXT_BYTES + 100);
-        let many: String = (0..10_000).map(|n| format!("<a href=/{n}>link {n}</a> ")).collect();
+        let many: String = (0..10_000)
+            .map(|n| format!("<a href=/{n}>link {n}</a> "))
+            .collect();
         assert_eq!(page(&many).links.len(), MAX_LINKS);
         let attributes = format!("<p {}>x</p>", "a=b ".repeat(10_000));
         assert_eq!(page(&attributes).text, "x");
         let title = format!("<title>{}</title>x", "t".repeat(100_000));
         assert_eq!(page(&title).title.len(), MAX_TITLE);
-        for odd in ["", "<", "<>", "</", "<!", "&#x110000;&#0;&nosuch;", "\u{0}\u{feff}", "<a href='ht!tp://['>x", "<base href='::'>x"] {
+        for odd in [
+            "",
+            "<",
+            "<>",
+            "</",
+            "<!",
+            "&#x110000;&#0;&nosuch;",
+            "\u{0}\u{feff}",
+            "<a href='ht!tp://['>x",
+            "<base href='::'>x",
+        ] {
             drop(page(odd));
         }
     }

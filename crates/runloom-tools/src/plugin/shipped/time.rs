@@ -9,7 +9,10 @@ use crate::content::{Content, cut};
 
 /// The time; the failure is in words for a model.
 pub(super) fn now(input: &Value) -> Result<Outcome, String> {
-    let name = input.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
+    let name = input
+        .get("timezone")
+        .and_then(Value::as_str)
+        .unwrap_or("UTC");
     let mut content = Content::new();
     content.text(&at(Timestamp::now(), name)?.to_string());
     Ok(content.success())
@@ -43,9 +46,21 @@ mod tests {
         assert_eq!(oslo["weekday"], "Wednesday");
         assert_eq!(oslo["utc"], "2026-07-01T12:00:00Z");
         assert_eq!(oslo["unixSeconds"], 1_782_907_200);
-        assert_eq!(at(moment, "UTC").unwrap()["time"], "2026-07-01T12:00:00+00:00");
-        assert_eq!(at(moment, "Asia/Kolkata").unwrap()["time"], "2026-07-01T17:30:00+05:30");
-        for bad in ["Mars/Olympus", "", "../../etc/passwd", "CET\0", &"x".repeat(10_000)] {
+        assert_eq!(
+            at(moment, "UTC").unwrap()["time"],
+            "2026-07-01T12:00:00+00:00"
+        );
+        assert_eq!(
+            at(moment, "Asia/Kolkata").unwrap()["time"],
+            "2026-07-01T17:30:00+05:30"
+        );
+        for bad in [
+            "Mars/Olympus",
+            "",
+            "../../etc/passwd",
+            "CET\0",
+            &"x".repeat(10_000),
+        ] {
             let error = at(moment, bad).unwrap_err();
             assert!(error.contains("IANA"), "{error}");
             assert!(error.len() < 300);

@@ -47,20 +47,27 @@ pub(super) async fn fetch(outbound: &Outbound, input: &Value) -> Result<Outcome,
     let offset = number("offset").map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX));
     let body = get(outbound, url).await?;
     let read = tokio::task::spawn_blocking(move || show(&body, offset, most));
-    read.await.map_err(|_| "the page cannot be read".to_owned())?
+    read.await
+        .map_err(|_| "the page cannot be read".to_owned())?
 }
 
 async fn get(outbound: &Outbound, url: &str) -> Result<Body, String> {
     let url = outbound.check(url).map_err(|error| error.to_string())?;
     let mut headers = HeaderMap::new();
-    let wanted = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.1";
+    let wanted =
+        "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.1";
     headers.insert(ACCEPT, HeaderValue::from_static(wanted));
     let request = OutboundRequest::new(Method::GET, url)
         .headers(headers)
         .within(WITHIN)
         .at_most(MAX_ANNOUNCED_BYTES);
-    let mut response = outbound.send(request).await.map_err(|error| error.to_string())?;
-    let media_type = response.media_type().unwrap_or_else(|| "text/html".to_owned());
+    let mut response = outbound
+        .send(request)
+        .await
+        .map_err(|error| error.to_string())?;
+    let media_type = response
+        .media_type()
+        .unwrap_or_else(|| "text/html".to_owned());
     if !is_text(&media_type) {
         return Err(format!(
             "{} is of type {}, which cannot be read as text",
@@ -125,7 +132,10 @@ fn charset_of(text: &str) -> Option<&'static Encoding> {
 }
 
 fn show(body: &Body, offset: usize, most: usize) -> Result<Outcome, String> {
-    let is_page = matches!(body.media_type.as_str(), "text/html" | "application/xhtml+xml");
+    let is_page = matches!(
+        body.media_type.as_str(),
+        "text/html" | "application/xhtml+xml"
+    );
     let page = if is_page {
         page::read(&body.text, &body.url)
     } else {
@@ -136,7 +146,10 @@ fn show(body: &Body, offset: usize, most: usize) -> Result<Outcome, String> {
     };
     if !body.status.is_success() {
         let said: String = page.text.chars().take(REFUSAL_CHARS).collect();
-        return Err(format!("{} answered with HTTP status {}. {said}", body.url, body.status));
+        return Err(format!(
+            "{} answered with HTTP status {}. {said}",
+            body.url, body.status
+        ));
     }
     let mut content = Content::new();
     content.text(&format!("URL: {}", body.url));
@@ -147,13 +160,21 @@ fn show(body: &Body, offset: usize, most: usize) -> Result<Outcome, String> {
         content.text(&format!("Description: {}", page.description));
     }
     let shown: String = page.text.chars().skip(offset).take(most).collect();
-    let rest = page.text.chars().count().saturating_sub(offset.saturating_add(most));
+    let rest = page
+        .text
+        .chars()
+        .count()
+        .saturating_sub(offset.saturating_add(most));
     content.text(&format!("\n{shown}"));
     if rest > 0 {
         let next = offset + most;
-        content.text(&format!("\n[cut: {rest} more characters; call again with \"offset\": {next}]"));
+        content.text(&format!(
+            "\n[cut: {rest} more characters; call again with \"offset\": {next}]"
+        ));
     } else if body.is_cut {
-        content.text(&format!("\n[cut: only the first {MAX_BODY_BYTES} bytes were read]"));
+        content.text(&format!(
+            "\n[cut: only the first {MAX_BODY_BYTES} bytes were read]"
+        ));
     }
     if !page.links.is_empty() && offset == 0 {
         let line = |(text, url): &(String, String)| format!("- [{text}]({url})");
@@ -173,7 +194,10 @@ mod tests {
             ("text/html; charset=ISO-8859-1", Some("windows-1252")),
             ("text/html; Charset = \"utf-8\"; x=y", Some("UTF-8")),
             ("<meta charset='shift_jis'>", Some("Shift_JIS")),
-            ("<meta http-equiv=x content=\"text/html; charset=koi8-r\">", Some("KOI8-R")),
+            (
+                "<meta http-equiv=x content=\"text/html; charset=koi8-r\">",
+                Some("KOI8-R"),
+            ),
             ("text/html; charset=nonsense", None),
             ("text/html; charset", None),
             ("text/html", None),
@@ -185,10 +209,21 @@ mod tests {
 
     #[test]
     fn only_what_is_text_is_read() {
-        for kind in ["text/plain", "text/csv", "application/json", "application/ld+json", "image/svg+xml"] {
+        for kind in [
+            "text/plain",
+            "text/csv",
+            "application/json",
+            "application/ld+json",
+            "image/svg+xml",
+        ] {
             assert!(is_text(kind), "{kind}");
         }
-        for kind in ["image/png", "application/pdf", "application/octet-stream", ""] {
+        for kind in [
+            "image/png",
+            "application/pdf",
+            "application/octet-stream",
+            "",
+        ] {
             assert!(!is_text(kind), "{kind}");
         }
     }
