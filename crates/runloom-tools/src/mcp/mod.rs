@@ -142,6 +142,9 @@ impl Mcp {
         };
         let answer = link.call(call, &self.limits, &self.tasks, cancel).await;
         slot.touch();
+        if answer.is_ok() {
+            slot.worked();
+        }
         if answer.as_ref().is_err_and(|fault| fault.broken) || !link.is_alive() {
             slot.forget(&link).await;
         }

@@ -17,8 +17,8 @@ use crate::outbound::Outbound;
 /// How often idle connections are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a process that failed is left alone: this, doubled with every failure in a row, up to the most.
-const PAUSE: Duration = Duration::from_millis(250);
+/// How long a process that failed twice in a row is left alone: this, doubled with every further failure, up to the most.
+const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// One server as one workspace sees it. Sessions are never shared between workspaces, whatever their headers say.
@@ -160,7 +160,7 @@ impl Pool {
                 return Err(fault);
             }
         };
-        *lock(&slot.failed) = None;
+        slot.worked();
         *lock(&slot.listing) = Some((Instant::now(), Arc::clone(&listed)));
         Ok(listed)
     }
@@ -192,14 +192,22 @@ impl Slot {
         let Some((when, times)) = lock(&self.failed).filter(|_| self.is_process) else {
             return Ok(());
         };
-        let pause = PAUSE.saturating_mul(1 << times.min(10)).min(PAUSE_MAX);
-        if when.elapsed() >= pause {
+        let pause = PAUSE
+            .saturating_mul(1 << times.saturating_sub(2).min(10))
+            .min(PAUSE_MAX);
+        // One that lived and died is started again at once.
+        if times < 2 || when.elapsed() >= pause {
             return Ok(());
         }
         Err(Fault {
             message: format!("its process failed {times} times in a row and is tried again later"),
             broken: false,
         })
+    }
+
+    /// Takes note that the server answered.
+    pub(super) fn worked(&self) {
+        *lock(&self.failed) = None;
     }
 
     /// Takes note that the slot was of use, so that its idle time begins anew.

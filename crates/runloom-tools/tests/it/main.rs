@@ -12,4 +12,6 @@ mod a2a;
 mod mcp;
 mod outbound;
 mod peers;
+mod plugins;
+mod processes;
 mod ssrf;

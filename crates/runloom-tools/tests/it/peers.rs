@@ -174,6 +174,8 @@ pub(crate) fn open_policy() -> OutboundPolicy {
 pub(crate) struct Defined {
     pub(crate) tools: Vec<(String, ToolDefinition)>,
     pub(crate) secrets: Vec<(String, String)>,
+    pub(crate) plugins: Vec<PluginManifest>,
+    pub(crate) configured: PluginSet,
 }
 
 #[async_trait::async_trait]
@@ -184,7 +186,7 @@ impl ToolDefinitions for Defined {
     }
 
     async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
-        Ok(Vec::new())
+        Ok(self.plugins.clone())
     }
 
     async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
@@ -218,8 +220,8 @@ impl Bed {
         let tasks = Tasks::default();
         let parts = HostParts {
             outbound: Outbound::new(policy).unwrap(),
+            plugins: defined.configured.clone(),
             definitions: Arc::new(defined),
-            plugins: PluginSet::default(),
             memory: None,
             // Code tools are tested where the program is.
             sandbox: SandboxProgram {
@@ -244,9 +246,17 @@ impl Bed {
     }
 
     pub(crate) async fn resolve(&self, refs: &Value) -> (ToolContext, Vec<ServerTool>) {
+        self.resolve_in("acme", refs).await
+    }
+
+    pub(crate) async fn resolve_in(
+        &self,
+        workspace: &str,
+        refs: &Value,
+    ) -> (ToolContext, Vec<ServerTool>) {
         let refs: Vec<ToolRef> = serde_json::from_value(refs.clone()).unwrap();
         let context = ToolContext {
-            workspace: "acme".into(),
+            workspace: workspace.into(),
             run: RunId::from_suffix(1),
             refs: Arc::new(refs.clone()),
         };

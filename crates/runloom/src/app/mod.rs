@@ -6,6 +6,7 @@ mod declare;
 mod fabric;
 mod models;
 mod purses;
+mod tools;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,15 +32,12 @@ use runloom_core::vault::Vault;
 use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_http::AdminToken;
 use runloom_store::OpenOptions;
-use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::fabric::Fabric;
 use self::models::Models;
-use crate::cli::SANDBOX;
 use crate::config::Config;
 
 /// How long open requests may take to end after the runs have been handed over.
@@ -182,7 +180,7 @@ async fn wire(
     ));
     let memory = Arc::new(MemoryService::new(Arc::clone(&store)));
     let tools: Arc<dyn ToolHost> = Arc::new(FillingHost::new(
-        tools(config, &registry, tasks)?,
+        tools::open(config, &registry, &memory, tasks)?,
         Arc::clone(&registry) as _,
     ));
     // Before the worker: it must find the models and the budgets of the runs that it takes up again.
@@ -254,25 +252,6 @@ async fn doors(
     );
     let tenancy = TenancyService::new(Arc::clone(store) as _, keys, cache);
     Ok((auth, tenancy))
-}
-
-fn tools(
-    config: &Config,
-    registry: &Arc<RegistryService>,
-    tasks: &Tasks,
-) -> Result<Arc<dyn ToolHost>> {
-    let policy = OutboundPolicy {
-        allow_private_networks: config.outbound.allow_private_networks,
-        allow_hosts: config.outbound.allow_hosts.clone(),
-        ..OutboundPolicy::default()
-    };
-    let parts = HostParts {
-        outbound: Outbound::new(policy).context("[outbound] cannot be used")?,
-        definitions: Arc::clone(registry) as _,
-        sandbox: SandboxProgram::this_program(SANDBOX).context("cannot find this program")?,
-        limits: ToolLimits::default(),
-    };
-    Ok(Arc::new(Host::new(parts, tasks)))
 }
 
 fn vault(config: &Config, master_key: &[u8]) -> Vault {

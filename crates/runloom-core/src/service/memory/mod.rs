@@ -299,14 +299,17 @@ impl MemoryService {
         }
     }
 
-    /// Deletes what was not changed for this many days; says how many.
+    /// Deletes what was not changed for this many days, with 0 everything; says how many.
     ///
     /// # Errors
     /// [`Error::NotFound`] without the workspace.
     pub async fn forget_older(&self, workspace: &str, days: u64) -> Result<usize> {
         let workspace = self.workspace(workspace).await?;
         let ago = i64::try_from(days.saturating_mul(24 * 3600 * 1000)).unwrap_or(i64::MAX);
-        let before = Millis(self.clock.now().0.saturating_sub(ago));
+        let before = match days {
+            0 => Millis(i64::MAX),
+            _ => Millis(self.clock.now().0.saturating_sub(ago)),
+        };
         let mut gone = 0;
         loop {
             let page = self
