@@ -32,6 +32,12 @@ pub(crate) fn prepared() -> PathBuf {
     ))
 }
 
+/// A package's program in the Node environment.
+pub(crate) fn node_program(name: &str) -> PathBuf {
+    let programs = prepared().join("node-tools/node_modules/.bin");
+    programs.join(name)
+}
+
 fn scripts() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../interop/tools")
 }
@@ -72,10 +78,7 @@ impl Peer {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             free.local_addr().unwrap().port()
         };
-        let program = prepared()
-            .join("node-tools/node_modules/.bin")
-            .join(program);
-        let mut command = Command::new(program);
+        let mut command = Command::new(node_program(program));
         command.arg(argument).env("PORT", port.to_string());
         let peer = Self::start(&mut command, format!("http://127.0.0.1:{port}"));
         peer.line_with("listening on port");
@@ -156,6 +159,11 @@ impl Drop for Bed {
 
 impl Bed {
     pub(crate) fn new() -> Self {
+        Self::with(PluginSet::default())
+    }
+
+    /// A host whose operator installed these plugins.
+    pub(crate) fn with(plugins: PluginSet) -> Self {
         let policy = OutboundPolicy {
             allow_private_networks: true,
             ..OutboundPolicy::default()
@@ -168,7 +176,7 @@ impl Bed {
         let parts = HostParts {
             outbound: Outbound::new(policy).unwrap(),
             definitions: Arc::new(Nothing),
-            plugins: PluginSet::default(),
+            plugins,
             memory: None,
             sandbox: SandboxProgram {
                 program: "/nonexistent".into(),

@@ -31,6 +31,7 @@ mod deploy;
 mod desk;
 mod kills;
 mod parked;
+mod plugins;
 mod repeats;
 mod sockets;
 mod tenants;
