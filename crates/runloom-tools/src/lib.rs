@@ -21,6 +21,6 @@ pub mod outbound;
 mod plugin;
 mod workspace;
 
-pub use code::{SandboxProgram, sandbox};
+pub use code::{SandboxProgram, probe, sandbox};
 pub use host::{Host, HostParts, ToolLimits};
-pub use plugin::{ConfiguredPlugin, PluginSet, SHIPPED_PLUGINS};
+pub use plugin::{ConfiguredPlugin, PluginSet, shipped_tools};

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
-use crate::code::{Sandbox, Script};
+use crate::code::{self, Sandbox, Script};
 use crate::content;
 use crate::http::{self, Http};
 use crate::mcp::{Endpoint, Launch, Mcp};
@@ -116,10 +116,26 @@ impl Actions {
         let within = Duration::from_millis(definition.timeout_ms);
         let mut secrets = Secrets::default();
         let working = self.work(workspace, definition, call, (&mut secrets, &cancel));
-        let ended = tokio::time::timeout(within, cancel.run_until_cancelled(working)).await;
-        let done = match ended {
-            Ok(Some(done)) => done,
-            Ok(None) => Err("the call was cancelled".to_owned()),
+        let (grace, says_goodbye) = match &definition.action {
+            // Code has a clock of its own, which knows what the code wrote until then.
+            ToolAction::Code(_) => (code::GRACE, false),
+            // These tell their peer that nobody waits any more.
+            ToolAction::Mcp(_) | ToolAction::Process(_) | ToolAction::A2a(_) => {
+                (Duration::ZERO, true)
+            }
+            ToolAction::Http(_) | ToolAction::Plugin(_) | ToolAction::Shipped(_) => {
+                (Duration::ZERO, false)
+            }
+        };
+        let working = async {
+            if says_goodbye {
+                return working.await;
+            }
+            let ended = cancel.run_until_cancelled(working).await;
+            ended.unwrap_or_else(|| Err("the call was cancelled".to_owned()))
+        };
+        let done = match tokio::time::timeout(within + grace, working).await {
+            Ok(done) => done,
             Err(_) => Err(format!("it did not end within {within:?}")),
         };
         let mut outcome = done.unwrap_or_else(|why| {
@@ -206,11 +222,9 @@ impl Actions {
         let (endpoint, _) = self::server(&definition, &secrets)?;
         let wanted = (server.name.as_str(), server.tools.as_deref());
         let found = self.mcp.expose(workspace, &endpoint, wanted, from).await;
-        let mut tools = found.map_err(|why| secrets.redact(why))?;
-        for tool in &mut tools {
-            tool.description = secrets.redact(std::mem::take(&mut tool.description));
-        }
-        Ok(tools)
+        let tools = found.map_err(|why| secrets.redact(why))?;
+        let shown = tools.into_iter().map(|tool| without(&secrets, tool));
+        Ok(shown.collect())
     }
 
     /// Asks the MCP server for the schema that the definition leaves out.
@@ -224,11 +238,8 @@ impl Actions {
             let secrets = self.secrets(workspace, &definition.action).await?;
             let (server, name) = server(definition, &secrets)?;
             let found = self.mcp.describe(workspace, &server, &name).await;
-            let redacted = |text| secrets.redact(text);
-            found.map_err(redacted).map(|mut found| {
-                found.description = secrets.redact(found.description);
-                found
-            })
+            let found = found.map_err(|why| secrets.redact(why));
+            found.map(|found| without(&secrets, found))
         };
         match described.await {
             Ok(found) => {
@@ -249,6 +260,16 @@ impl Actions {
                 );
             }
         }
+    }
+}
+
+/// What a server said of its tool, without the secrets that it may repeat.
+fn without(secrets: &Secrets, tool: ServerTool) -> ServerTool {
+    ServerTool {
+        description: secrets.redact(tool.description),
+        parameters: secrets.redact_json(tool.parameters),
+        output_schema: tool.output_schema.map(|schema| secrets.redact_json(schema)),
+        ..tool
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use runloom_core::error::Chain;
 use runloom_core::ports::tools::ToolDefinitions;
 use runloom_core::secret::{MASK, Secret};
-use runloom_protocol::definition::template;
+use runloom_protocol::definition::template::{self, Piece};
+use serde_json::Value;
 
 use crate::escape;
 
@@ -75,13 +76,17 @@ impl Secrets {
             let harmless = HARMLESS
                 .iter()
                 .any(|known| known.eq_ignore_ascii_case(name));
-            if harmless || value.contains("{{") {
+            if harmless {
                 continue;
             }
-            // `Bearer abc`: the word before the token is no secret, and peers leave it out.
-            for text in [value.as_str(), value.rsplit(' ').next().unwrap_or_default()] {
-                if text.len() >= LITERAL_MIN_BYTES {
-                    self.hide(text);
+            for piece in template::pieces(value).unwrap_or_default() {
+                let Piece::Text(text) = piece else { continue };
+                // `Bearer abc`: the word before the token is no secret, and peers leave it out.
+                let token = text.trim_end().rsplit(' ').next().unwrap_or_default();
+                for text in [text.trim(), token] {
+                    if text.len() >= LITERAL_MIN_BYTES {
+                        self.hide(text);
+                    }
                 }
             }
         }
@@ -143,6 +148,16 @@ impl Secrets {
             text.push_str(MASK);
         }
         text
+    }
+
+    /// JSON without the secrets. What is no JSON without them is empty.
+    pub(crate) fn redact_json(&self, value: Value) -> Value {
+        let text = value.to_string();
+        let redacted = self.redact(text.clone());
+        if redacted == text {
+            return value;
+        }
+        serde_json::from_str(&redacted).unwrap_or_else(|_| serde_json::json!({}))
     }
 
     fn hide(&mut self, clear: &str) {
@@ -217,11 +232,14 @@ mod tests {
             ("Accept", "application/json"),
             ("X-Version", "2024"),
             ("X-Named", "{{secret:A}}"),
+            ("X-Mixed", "Key half-87654321{{city}}"),
         ];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut secrets = Secrets::default();
         secrets.hide_headers(&headers.into_iter().collect());
-        let shown = secrets.redact("tok-12345678 application/json 2024".to_owned());
-        assert_eq!(shown, "*** application/json 2024");
+        let shown = secrets.redact("tok-12345678 application/json 2024 half-87654321".to_owned());
+        assert_eq!(shown, "*** application/json 2024 ***");
+        let schema = serde_json::json!({"type": "object", "description": "for tok-12345678"});
+        assert_eq!(secrets.redact_json(schema)["description"], "for ***");
     }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use runloom_core::ports::tools::{Invocation, Outcome};
 use runloom_protocol::definition::CodeCall;
+use tokio::time::Instant;
 
 use crate::action::Secrets;
 use crate::content::{self, Content};
@@ -57,6 +58,31 @@ impl SandboxProgram {
     }
 }
 
+/// Runs a program of one number, to see whether sandboxes work on this system.
+///
+/// # Errors
+/// What does not work.
+pub async fn probe(program: &SandboxProgram) -> Result<(), String> {
+    let job = Job {
+        source: "return 1".to_owned(),
+        arguments: serde_json::json!({}),
+        tool_use_id: "probe".to_owned(),
+        secrets: std::collections::BTreeMap::new(),
+        timeout_ms: 5000,
+        memory_mb: 16,
+        max_output_bytes: 16,
+        allow_fetch: false,
+    };
+    match process::run(program, &job, None).await?.ended {
+        Ended::Result { text, .. } if text == "1" => Ok(()),
+        Ended::Broken { message } => Err(message),
+        other => Err(format!("it ended unexpectedly: {other:?}")),
+    }
+}
+
+/// How much longer than its tool's time a call may take: a child that was killed for it is still to be heard and buried.
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
+
 /// One call of a code tool.
 #[derive(Clone, Copy)]
 pub(crate) struct Script<'a> {
@@ -88,7 +114,12 @@ impl Sandbox {
     /// # Errors
     /// Why it has no result, in words for a model and without secrets.
     pub(crate) async fn run(&self, workspace: &str, script: Script<'_>) -> Result<Outcome, String> {
-        let _place = self.places.take(workspace).await;
+        let begun = Instant::now();
+        let waiting = tokio::time::timeout(script.within, self.places.take(workspace));
+        let Ok(_place) = waiting.await else {
+            return Err("too many code tools run at once; try again later".to_owned());
+        };
+        let left = script.within.saturating_sub(begun.elapsed());
         let CodeCall {
             memory_mb,
             max_output_bytes,
@@ -103,7 +134,7 @@ impl Sandbox {
             secrets: secrets
                 .map(|(name, clear)| (name.to_owned(), clear.to_owned()))
                 .collect(),
-            timeout_ms: u64::try_from(script.within.as_millis()).unwrap_or(u64::MAX),
+            timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
             memory_mb,
             max_output_bytes,
             allow_fetch,

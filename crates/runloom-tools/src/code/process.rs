@@ -17,7 +17,7 @@ use super::{SandboxProgram, fetch};
 use crate::outbound::Outbound;
 
 /// How much longer than its own clock a child may live: for starting, and for code that no clock interrupts.
-const GRACE: Duration = Duration::from_millis(1500);
+const OVERTIME: Duration = Duration::from_millis(1500);
 
 /// How long a child that has said its last word, or was killed, may take to be gone.
 const END: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(super) async fn run(
     job: &Job,
     outbound: Option<&Outbound>,
 ) -> Result<Done, String> {
-    let deadline = Instant::now() + Duration::from_millis(job.timeout_ms) + GRACE;
+    let deadline = Instant::now() + Duration::from_millis(job.timeout_ms) + OVERTIME;
     let mut child = spawn(program, job).map_err(|error| {
         tracing::error!(%error, program = %program.program.display(), "a sandbox cannot be started");
         "the sandbox cannot be started".to_owned()

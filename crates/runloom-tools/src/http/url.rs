@@ -68,8 +68,12 @@ fn is_alike(filled: &Url, shape: &Url) -> bool {
         let segments = url.path_segments().into_iter().flatten();
         segments.map(str::to_owned).collect()
     };
+    let place = |url: &Url| {
+        let host = url.host_str().map(str::to_owned);
+        (url.scheme().to_owned(), host, url.port())
+    };
     let (own, expected) = (segments(filled), segments(shape));
-    filled.origin() == shape.origin()
+    place(filled) == place(shape)
         && filled.query_pairs().count() == shape.query_pairs().count()
         && own.len() == expected.len()
         && own

@@ -10,8 +10,16 @@ use runloom_core::secret::Secret;
 
 use super::shipped;
 
-/// Slugs of the plugins that come with the server.
-pub const SHIPPED_PLUGINS: [&str; 3] = ["web", "time", "memory"];
+/// `@plugin/tool` of every tool that comes with the server.
+#[must_use]
+pub fn shipped_tools() -> Vec<String> {
+    let named = |manifest: &PluginManifest| {
+        let name = manifest.name.clone();
+        let full = move |tool: &ToolDefinition| format!("{name}/{}", tool.name);
+        manifest.tools.iter().map(full).collect::<Vec<_>>()
+    };
+    shipped::manifests().iter().flat_map(named).collect()
+}
 
 /// Plugins of the operator's configuration.
 #[derive(Debug, Clone, Default)]

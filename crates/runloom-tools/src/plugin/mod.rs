@@ -25,7 +25,7 @@ use crate::content;
 use crate::kind::Kind;
 
 pub(crate) use installed::Installed;
-pub use installed::{ConfiguredPlugin, PluginSet, SHIPPED_PLUGINS};
+pub use installed::{ConfiguredPlugin, PluginSet, shipped_tools};
 pub(crate) use shipped::Shipped;
 
 const KIND: &str = "mantyx_plugin";

@@ -15,3 +15,4 @@ mod peers;
 mod plugins;
 mod processes;
 mod ssrf;
+mod workspace;

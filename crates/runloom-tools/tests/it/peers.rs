@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Heard {
     pub(crate) method: Method,
     pub(crate) path: String,
+    pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
@@ -76,6 +77,7 @@ impl Peer {
                 let heard = Heard {
                     method,
                     path: uri.path().to_owned(),
+                    query: uri.query().unwrap_or_default().to_owned(),
                     headers,
                     body: serde_json::from_slice(&body).unwrap_or(Value::Null),
                 };

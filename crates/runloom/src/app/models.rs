@@ -76,12 +76,13 @@ impl CatalogBuilder for Models {
         let mut catalog = self.declared.clone();
         for provider in stored.iter().filter(|stored| !self.is_declared(stored)) {
             match self.open(provider) {
-                Ok(models) => catalog
-                    .workspaces
-                    .entry(provider.workspace.clone())
-                    .or_default()
-                    .models
-                    .extend(models),
+                Ok(models) => {
+                    let workspace = catalog.workspaces.entry(provider.workspace.clone());
+                    let workspace = workspace.or_default();
+                    workspace.models.extend(models);
+                    // The configuration goes first, then the first provider that names one.
+                    workspace.default = workspace.default.take().or(default_of(provider));
+                }
                 Err(error) => tracing::warn!(
                     workspace = provider.workspace,
                     provider = provider.id,
@@ -92,6 +93,12 @@ impl CatalogBuilder for Models {
         }
         catalog
     }
+}
+
+fn default_of(provider: &StoredProvider) -> Option<String> {
+    let models = &provider.definition.models;
+    let model = models.iter().find(|model| model.default)?;
+    Some(CatalogModel::workspace_id(&provider.id, &model.id))
 }
 
 /// A stored provider as the configuration would write it.

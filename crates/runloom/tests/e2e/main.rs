@@ -15,6 +15,7 @@
 
 mod checker;
 mod checker_tests;
+mod echo;
 mod http;
 mod server;
 mod sse;
@@ -35,3 +36,4 @@ mod plugins;
 mod repeats;
 mod sockets;
 mod tenants;
+mod tools;

@@ -203,7 +203,7 @@ fn plugins_of_the_configuration_run_and_their_processes_end_with_the_server() {
 }
 
 #[test]
-fn a_plugin_is_installed_used_and_removed_over_the_admin_api_and_the_command_line() {
+fn a_plugin_with_its_files_is_installed_over_the_admin_api() {
     let desk = Desk::new();
     let api = desk.server.api();
     let path = "/api/admin/v1/workspaces/demo/plugins/greet";
@@ -219,7 +219,12 @@ fn a_plugin_is_installed_used_and_removed_over_the_admin_api_and_the_command_lin
         (400, "invalid_plugin".to_owned()),
         "it is not global"
     );
+}
 
+#[test]
+fn the_admin_api_starts_no_process_and_tells_every_slip() {
+    let desk = Desk::new();
+    let path = "/api/admin/v1/workspaces/demo/plugins/greet";
     let process = json!({"servers": [{"name": "x", "command": "sh"}]});
     let put = desk.server.admin("PUT", path, &process);
     assert_eq!(put.status, 400);
@@ -236,7 +241,12 @@ fn a_plugin_is_installed_used_and_removed_over_the_admin_api_and_the_command_lin
         paths,
         ["files.a.js", "name", "tools[0].type", "tools[0].name"]
     );
+}
 
+#[test]
+fn a_folder_is_installed_listed_and_removed_from_the_command_line() {
+    let desk = Desk::new();
+    let api = desk.server.api();
     write(desk.folder.path(), "greet/plugin.toml", GREET);
     write(
         desk.folder.path(),

@@ -243,6 +243,14 @@ impl<'js> Stage<'js> {
             };
         }
         let thrown = self.ctx.catch();
+        if thrown.is_null() {
+            // The engine itself does so when there is no memory left for an exception.
+            let message = "it threw null, as code does that has used up its memory".to_owned();
+            return Ended::Exception {
+                message,
+                line: None,
+            };
+        }
         let explained = self.explain.call::<_, Vec<String>>((thrown,));
         if clock.over.get() {
             return Ended::OutOfTime;

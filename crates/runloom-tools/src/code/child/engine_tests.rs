@@ -127,7 +127,7 @@ fn exceptions_have_a_message_and_a_line() {
             Some(2),
         ),
         ("throw {code: 7}", "it threw {\"code\":7}", None),
-        ("throw null", "it threw null", None),
+        ("throw undefined", "it threw undefined", None),
         (
             "return 1n",
             "TypeError: BigInt are forbidden in JSON.stringify",

@@ -1,5 +1,14 @@
 //! The child's side: closes every door, then reads the code.
 
+#[cfg(all(
+    target_os = "linux",
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
+))]
+mod calls;
 mod engine;
 #[cfg(test)]
 mod engine_tests;
