@@ -137,6 +137,7 @@ mod tests {
             "runs export run_1 --output f.jsonl",
             "models list --json",
             "models test platform:demo",
+            "models test --config f.toml --workspace acme openai/gpt-5.5 --json",
             "admin workspace create acme --name Acme --without apiKeys --without oauthApps --json",
             "admin workspace list",
             "admin key create --workspace acme --usage a2a --agent agent_1 --agent agent_2 --runs-per-minute 5 --json",

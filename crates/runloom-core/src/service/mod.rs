@@ -2,7 +2,9 @@
 //!
 //! `runs` and `sessions` are the product; `registry` keeps what workspaces define, `memory` what they remember; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
+mod admit;
 pub mod auth;
+mod conversations;
 mod dry_run;
 pub mod memory;
 pub mod rate;
@@ -30,6 +32,7 @@ use crate::ports::tools::ToolHost;
 use crate::worker::Worker;
 
 use auth::Authenticator;
+use conversations::Conversations;
 use memory::MemoryService;
 use rate::RateLimiter;
 use registry::RegistryService;
@@ -70,6 +73,7 @@ pub struct Service {
     auth: Authenticator,
     rates: RateLimiter,
     tenancy: TenancyService,
+    conversations: Conversations,
     clock: Clock,
 }
 
@@ -139,6 +143,7 @@ impl Service {
             auth,
             rates,
             tenancy,
+            conversations: Conversations::default(),
             clock: Clock,
         }
     }

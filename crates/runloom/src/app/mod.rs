@@ -4,7 +4,7 @@
 
 mod declare;
 mod fabric;
-mod models;
+pub(crate) mod models;
 mod purses;
 mod tools;
 

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -62,10 +63,11 @@ fn prepare(
     console: &Rc<RefCell<String>>,
 ) -> rquickjs::Result<Ended> {
     let clock = Clock::new(Duration::from_millis(job.timeout_ms));
-    let runtime = Runtime::new()?;
+    // Never taken apart: the process ends with the job, and freeing a heap that code has left in disorder takes time at best.
+    let runtime = ManuallyDrop::new(Runtime::new()?);
     runtime.set_memory_limit(usize::try_from(job.memory_mb).unwrap_or(1) << 20);
     runtime.set_max_stack_size(STACK_BYTES);
-    let context = Context::full(&runtime)?;
+    let context = ManuallyDrop::new(Context::full(&runtime)?);
     let interrupted = clock.clone();
     runtime.set_interrupt_handler(Some(Box::new(move || interrupted.is_over())));
     Ok(context.with(|ctx| {
