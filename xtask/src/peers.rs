@@ -35,15 +35,18 @@ const PYTHON: &[Environment] = &[
     },
 ];
 
-/// Pinned: the names of its tools change between releases.
-const NODE_PACKAGE: &str = "@modelcontextprotocol/server-everything@2026.8.31";
+/// Pinned: the names of their tools change between releases.
+const NODE_PACKAGES: [&str; 2] = [
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+];
 
 /// Prepares the peers and runs the tests that talk to them.
 pub(crate) fn tools() -> anyhow::Result<Tally> {
     for environment in PYTHON {
         environment.interpreter()?;
     }
-    node_package()?;
+    node_packages()?;
     let folder = place::target()?.join("xtask");
     let finished = process::run_tests(
         cargo::cargo()?
@@ -56,28 +59,28 @@ pub(crate) fn tools() -> anyhow::Result<Tally> {
     Ok(finished.as_tests())
 }
 
-/// Installs the package once; the stamp says which.
-fn node_package() -> anyhow::Result<()> {
+/// Installs the packages once; the stamp says which.
+fn node_packages() -> anyhow::Result<()> {
     let folder = place::corner("node-tools")?;
     let stamp = folder.join("installed.txt");
-    if std::fs::read_to_string(&stamp).is_ok_and(|text| text == NODE_PACKAGE) {
+    let wanted = NODE_PACKAGES.join(" ");
+    if std::fs::read_to_string(&stamp).is_ok_and(|text| text == wanted) {
         return Ok(());
     }
     anyhow::ensure!(
         process::works(Command::new("npm").arg("--version")),
         "npm is missing: install Node.js 20 or newer"
     );
-    report::say(&format!("installing {NODE_PACKAGE}"));
+    report::say(&format!("installing {wanted}"));
     let installed = process::run(
         Command::new("npm")
             .args(["install", "--no-audit", "--no-fund", "--loglevel=error"])
             .arg("--prefix")
             .arg(&folder)
-            .arg(NODE_PACKAGE)
+            .args(NODE_PACKAGES)
             .current_dir(&folder),
         INSTALL_AT_MOST,
     )?;
-    anyhow::ensure!(installed, "npm cannot install {NODE_PACKAGE}");
-    std::fs::write(&stamp, NODE_PACKAGE)
-        .with_context(|| format!("cannot write {}", stamp.display()))
+    anyhow::ensure!(installed, "npm cannot install {wanted}");
+    std::fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
 }

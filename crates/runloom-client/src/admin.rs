@@ -1,7 +1,7 @@
-//! The admin API: workspaces, their keys and the documents that they keep.
+//! The admin API: workspaces, their keys, the documents that they keep and what they remember.
 
 use reqwest::Method;
-use runloom_protocol::resource::StoredDocument;
+use runloom_protocol::resource::{MemoriesForgotten, MemoryList, StoredDocument};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -372,6 +372,49 @@ impl AdminClient {
         let path = ["api", "admin", "v1", "secrets", "rotate"];
         let url = self.transport.url(path);
         self.transport.json(Call::empty(Method::POST, url)).await
+    }
+
+    /// A page of what a workspace remembers, newest first.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn memories(
+        &self,
+        workspace: &str,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<MemoryList> {
+        let mut url = self.memories_url(workspace, None);
+        url.query_pairs_mut()
+            .append_pair("limit", &limit.to_string())
+            .extend_pairs(cursor.map(|cursor| ("cursor", cursor)));
+        self.transport.json(Call::get(url)).await
+    }
+
+    /// Forgets one memory.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn forget_memory(&self, workspace: &str, key: &str) -> Result<()> {
+        let url = self.memories_url(workspace, Some(key));
+        let call = Call::empty(Method::DELETE, url);
+        self.transport.bytes(call).await.map(drop)
+    }
+
+    /// Forgets what was not changed for this many days, with 0 everything.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn forget_memories(&self, workspace: &str, days: u32) -> Result<MemoriesForgotten> {
+        let mut url = self.memories_url(workspace, None);
+        url.query_pairs_mut()
+            .append_pair("olderThanDays", &days.to_string());
+        self.transport.json(Call::empty(Method::DELETE, url)).await
+    }
+
+    fn memories_url(&self, workspace: &str, key: Option<&str>) -> reqwest::Url {
+        let segments = ["api", "admin", "v1", "workspaces", workspace, "memories"];
+        self.transport.url(segments.into_iter().chain(key))
     }
 
     fn documents_url(

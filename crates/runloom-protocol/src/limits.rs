@@ -126,3 +126,19 @@ pub const PROVIDER_MODELS_MAX: usize = 256;
 pub const SECRET_VALUE_MAX_BYTES: usize = HEADER_VALUE_MAX_BYTES;
 /// Bytes of a whole definition as compact JSON (ours).
 pub const DEFINITION_MAX_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of a memory's text (ours): what is longer is several memories with links between them.
+pub const MEMORY_TEXT_MAX_BYTES: usize = 16 * 1024;
+/// Characters of a memory's key and of a link's relation (ours); at least one.
+pub const MEMORY_KEY_MAX_CHARS: usize = 128;
+/// Outgoing links of a memory (ours).
+pub const MEMORY_LINKS_MAX: usize = 64;
+/// Files of a plugin (ours).
+pub const PLUGIN_FILES_MAX: usize = 64;
+/// MCP servers of a plugin (ours).
+pub const PLUGIN_SERVERS_MAX: usize = 16;
+/// Arguments of a plugin's process (ours).
+pub const PROCESS_ARGUMENTS_MAX: usize = 128;
+/// Variables of a plugin's process (ours).
+pub const PROCESS_VARIABLES_MAX: usize = 64;
+/// Bytes of a process's command, one argument or one variable (ours).
+pub const PROCESS_WORD_MAX_BYTES: usize = 8 * 1024;

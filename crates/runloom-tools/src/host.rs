@@ -9,6 +9,7 @@ use runloom_core::error::Result;
 use runloom_core::ports::tools::{
     Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
 };
+use runloom_core::service::memory::MemoryService;
 use runloom_core::tasks::Tasks;
 use runloom_protocol::tools::ToolRef;
 use serde_json::Value;
@@ -23,7 +24,7 @@ use crate::kind::Kind;
 use crate::mcp::Mcp;
 use crate::names;
 use crate::outbound::Outbound;
-use crate::plugin::Plugins;
+use crate::plugin::{Installed, PluginSet, Plugins, Shipped};
 use crate::workspace::WorkspaceTools;
 
 /// How long and how much tools may take.
@@ -41,6 +42,12 @@ pub struct ToolLimits {
     pub connection_idle: Duration,
     /// MCP connections at once.
     pub max_connections: usize,
+    /// How long an unused MCP process is kept.
+    pub process_idle: Duration,
+    /// MCP processes at once.
+    pub max_processes: usize,
+    /// Calls at once to one MCP process; more wait for their turn.
+    pub process_concurrency: usize,
     /// Code tools that run at once, each in a process of its own; more wait for their turn.
     pub max_sandboxes: usize,
     /// Code tools of one workspace that run at once.
@@ -56,6 +63,9 @@ impl Default for ToolLimits {
             listing_ttl: Duration::from_secs(30),
             connection_idle: Duration::from_secs(60),
             max_connections: 256,
+            process_idle: Duration::from_secs(600),
+            max_processes: 64,
+            process_concurrency: 16,
             max_sandboxes: 32,
             max_workspace_sandboxes: 8,
         }
@@ -68,6 +78,10 @@ pub struct HostParts {
     pub outbound: Outbound,
     /// What workspaces define.
     pub definitions: Arc<dyn ToolDefinitions>,
+    /// Plugins of the operator's configuration.
+    pub plugins: PluginSet,
+    /// What workspaces remember; without it there is no `@memory`.
+    pub memory: Option<Arc<MemoryService>>,
     /// What code tools run in.
     pub sandbox: SandboxProgram,
     /// How long and how much.
@@ -93,13 +107,17 @@ impl Host {
         let HostParts {
             outbound,
             definitions,
+            plugins,
+            memory,
             sandbox,
             limits,
         } = parts;
+        let definitions = Arc::new(Installed::new(definitions, plugins, memory.is_some()));
         let mcp = Arc::new(Mcp::new(outbound.clone(), tasks, limits.clone()));
         let a2a = Arc::new(A2a::new(outbound.clone(), tasks.clone(), limits.clone()));
         let actions = Arc::new(Actions {
-            definitions,
+            definitions: Arc::clone(&definitions) as _,
+            shipped: Shipped::new(outbound.clone(), memory),
             http: Http::new(outbound.clone()),
             code: Sandbox::new(sandbox, outbound.clone(), &limits),
             outbound,
@@ -110,8 +128,8 @@ impl Host {
         let kinds: Vec<Arc<dyn Kind>> = vec![
             mcp,
             a2a,
-            Arc::new(WorkspaceTools::new(actions)),
-            Arc::new(Plugins),
+            Arc::new(WorkspaceTools::new(Arc::clone(&actions))),
+            Arc::new(Plugins::new(definitions, actions)),
         ];
         Self { kinds }
     }

@@ -23,3 +23,4 @@ mod workspace;
 
 pub use code::{SandboxProgram, probe, sandbox};
 pub use host::{Host, HostParts, ToolLimits};
+pub use plugin::{ConfiguredPlugin, PluginSet, shipped_tools};

@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`config`] (what can be set), [`app`] (the parts put together: [`app::App`]), `cli` and `commands` (one file
 //! per command), `connect` and `data_dir` (how client commands find a server), `output` (the only place that prints), `exit`
-//! (exit codes), `shutdown`, `telemetry`.
+//! (exit codes), `plugin_folder` (plugins as folders), `shutdown`, `telemetry`.
 
 pub mod app;
 mod cli;
@@ -14,6 +14,7 @@ mod connect;
 mod data_dir;
 mod exit;
 mod output;
+mod plugin_folder;
 mod render;
 mod shutdown;
 mod telemetry;

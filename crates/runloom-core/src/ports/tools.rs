@@ -65,7 +65,7 @@ pub trait ToolDefinitions: Send + Sync {
     /// When the store fails.
     async fn plugin_tool(&self, workspace: &str, name: &str) -> Result<Option<ToolDefinition>> {
         let plugins = self.plugins(workspace).await?;
-        Ok(plugins.iter().find_map(|plugin| plugin.tool(name)).cloned())
+        Ok(plugins.iter().find_map(|plugin| plugin.tool(name)))
     }
 
     /// The installed plugins, by name.

@@ -1,12 +1,13 @@
 //! The use cases: everything a client or an operator can ask for, without a word about transport.
 //!
-//! `runs` and `sessions` are the product; `registry` keeps what workspaces define; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
+//! `runs` and `sessions` are the product; `registry` keeps what workspaces define, `memory` what they remember; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
 mod admission;
 mod admit;
 pub mod auth;
 mod conversations;
 mod dry_run;
+pub mod memory;
 pub mod rate;
 pub mod registry;
 mod runs;
@@ -35,6 +36,7 @@ use crate::worker::Worker;
 use admission::Admission;
 use auth::Authenticator;
 use conversations::Conversations;
+use memory::MemoryService;
 use rate::RateLimiter;
 use registry::RegistryService;
 use tenancy::TenancyService;
@@ -61,6 +63,8 @@ pub struct ServiceParts {
     pub registry: Arc<RegistryService>,
     /// Checks the tools that the server executes.
     pub tools: Arc<dyn ToolHost>,
+    /// What workspaces remember.
+    pub memory: Arc<MemoryService>,
     /// The worker of this process, when it has one.
     pub worker: Option<Arc<Worker>>,
     /// Ends every open stream when cancelled.
@@ -175,6 +179,12 @@ impl Service {
     #[must_use]
     pub fn registry(&self) -> &Arc<RegistryService> {
         &self.parts.registry
+    }
+
+    /// What workspaces remember.
+    #[must_use]
+    pub fn memory(&self) -> &MemoryService {
+        &self.parts.memory
     }
 
     /// The models.

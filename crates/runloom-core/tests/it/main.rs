@@ -12,6 +12,7 @@ mod fairness;
 mod handover;
 mod money;
 mod panics;
+mod remembering;
 mod retrying;
 mod running;
 mod scripted;

@@ -17,6 +17,7 @@ use runloom_core::ports::tools::{NoTools, ToolHost};
 use runloom_core::purses::Purses;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, Caller, KeyCache, KeyRing};
+use runloom_core::service::memory::MemoryService;
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::TenancyService;
@@ -347,6 +348,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
     Service::new(
         ServiceParts {
             store: Arc::clone(&parts.store),
+            memory: Arc::new(MemoryService::new(Arc::clone(&parts.store))),
             queue: Arc::clone(&parts.queue),
             hub: Arc::clone(&parts.hub),
             planner: Arc::clone(&parts.planner),

@@ -48,6 +48,9 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
         Arc::new(Silents),
     );
     let parts = ServiceParts {
+        memory: Arc::new(runloom_core::service::memory::MemoryService::new(
+            store.clone(),
+        )),
         store,
         registry: Arc::new(registry),
         queue: Arc::new(EmbeddedQueue::new()),

@@ -10,9 +10,9 @@ pub mod template;
 mod tool;
 
 pub use agent::{AgentDefinition, Skill};
-pub use plugin::{PluginManifest, PluginTool};
+pub use plugin::{McpEndpoint, PluginManifest, PluginMatch, PluginServer, PluginTool, ProcessSpec};
 pub use provider::{ModelDefinition, ModelPrice, ProviderDefinition, ProviderKind};
 pub use tool::{
     CodeCall, DeclaredEffect, ExternalAgent, HttpCall, HttpMethod, McpCall, PluginCall,
-    ResponseMapping, ToolAction, ToolDefinition,
+    ProcessCall, ResponseMapping, ShippedTool, ToolAction, ToolDefinition,
 };

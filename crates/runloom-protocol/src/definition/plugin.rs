@@ -1,8 +1,11 @@
 //! Plugins: several tools under one name, installed and removed together.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
-use super::tool::ToolDefinition;
+use super::tool::{McpCall, ProcessCall, ToolAction, ToolDefinition};
 
 /// What a plugin brings: what `{"kind": "mantyx_plugin", "name": "@plugin/tool"}` leads to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,29 +22,148 @@ pub struct PluginManifest {
     /// Whether its tools are also reached by their bare names, like `web_search`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub global: bool,
-    /// 1–64 tools with unique names; none is of type `plugin`.
+    /// At most 64 tools with unique names; none is of type `plugin`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<PluginTool>,
+    /// MCP servers whose tools are the plugin's, at most 16 with unique names. Tools and servers together are at least one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<PluginServer>,
 }
 
 /// One tool of a plugin.
 pub type PluginTool = ToolDefinition;
 
+/// An MCP server of a plugin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginServer {
+    /// Its name: `@plugin/<name>` leads to all of its tools.
+    pub name: String,
+    /// The names of its tools that are exposed; `None` = all. Those that are named can be asked for before the server is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Milliseconds that one call may take.
+    #[serde(default = "default_timeout_ms")]
+    pub timeout_ms: u64,
+    /// How it is reached.
+    #[serde(flatten)]
+    pub endpoint: McpEndpoint,
+}
+
+fn default_timeout_ms() -> u64 {
+    crate::limits::TOOL_TIMEOUT_MS_DEFAULT
+}
+
+/// How an MCP server is reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum McpEndpoint {
+    /// Over Streamable HTTP.
+    Http {
+        /// The endpoint.
+        url: String,
+        /// Sent with each request: templates; literal values are secrets.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+    },
+    /// As a process of the server's machine. Only the operator's configuration may name one, so that it is never written or read
+    /// with a stored document.
+    #[serde(skip)]
+    Process(ProcessSpec),
+}
+
+/// A process that speaks MCP over its standard input and output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessSpec {
+    /// `@plugin/server`, for the log.
+    pub label: String,
+    /// The program: a name that is looked for in `PATH`, or a path.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment beside `PATH`, `HOME` and the like: templates with `{{secret:NAME}}`.
+    pub env: BTreeMap<String, String>,
+    /// Where it works; `None` = where the server does.
+    pub folder: Option<PathBuf>,
+}
+
+/// What a ref's name leads to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PluginMatch<'p> {
+    /// One tool. A tool of an MCP server has no schema yet: the server knows it.
+    Tool(Box<ToolDefinition>),
+    /// All tools of an MCP server.
+    Server(&'p PluginServer),
+}
+
 impl PluginManifest {
-    /// The tool that a ref's name leads to, if it is one of this plugin.
+    /// What a ref's name leads to, if it is one of this plugin's. A bare name finds only what the manifest names.
     #[must_use]
-    pub fn tool(&self, reference: &str) -> Option<&PluginTool> {
-        let name = match reference.strip_prefix(&self.name) {
-            Some(rest) => rest.strip_prefix('/')?,
-            None if self.global && !reference.starts_with('@') => reference,
+    pub fn find(&self, reference: &str) -> Option<PluginMatch<'_>> {
+        let (name, is_bare) = match reference.strip_prefix(&self.name) {
+            Some(rest) => (rest.strip_prefix('/')?, false),
+            None if self.global && !reference.starts_with('@') => (reference, true),
             None => return None,
         };
-        self.tools.iter().find(|tool| tool.name == name)
+        if let Some(tool) = self.tools.iter().find(|tool| tool.name == name) {
+            return Some(PluginMatch::Tool(Box::new(tool.clone())));
+        }
+        let mut servers = self.servers.iter();
+        if let Some(server) = servers.clone().find(|server| server.name == name) {
+            return Some(PluginMatch::Server(server));
+        }
+        let names_it = |server: &&PluginServer| {
+            let named = server
+                .tools
+                .as_ref()
+                .map(|tools| tools.iter().any(|t| t == name));
+            named.unwrap_or(!is_bare && !name.is_empty())
+        };
+        servers
+            .find(names_it)
+            .map(|server| PluginMatch::Tool(Box::new(server.tool(name))))
+    }
+
+    /// The one tool that a ref's name leads to.
+    #[must_use]
+    pub fn tool(&self, reference: &str) -> Option<ToolDefinition> {
+        match self.find(reference)? {
+            PluginMatch::Tool(tool) => Some(*tool),
+            PluginMatch::Server(_) => None,
+        }
+    }
+}
+
+impl PluginServer {
+    /// One of its tools, as far as it is known without asking the server.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> ToolDefinition {
+        let action = match &self.endpoint {
+            McpEndpoint::Http { url, headers } => ToolAction::Mcp(McpCall {
+                url: url.clone(),
+                headers: headers.clone(),
+                tool: Some(name.to_owned()),
+            }),
+            McpEndpoint::Process(process) => ToolAction::Process(ProcessCall {
+                process: process.clone(),
+                tool: name.to_owned(),
+            }),
+        };
+        ToolDefinition {
+            name: name.to_owned(),
+            description: String::new(),
+            parameters: serde_json::Map::new(),
+            output_schema: None,
+            effect: None,
+            timeout_ms: self.timeout_ms,
+            action,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tool::{CodeCall, ToolAction};
+    use super::super::tool::CodeCall;
     use super::*;
 
     fn manifest(global: bool) -> PluginManifest {
@@ -66,6 +188,7 @@ mod tests {
             description: None,
             global,
             tools: vec![tool],
+            servers: Vec::new(),
         }
     }
 
@@ -83,5 +206,63 @@ mod tests {
         ] {
             assert!(manifest(true).tool(other).is_none(), "{other}");
         }
+    }
+
+    fn server(name: &str, tools: Option<&[&str]>) -> PluginServer {
+        PluginServer {
+            name: name.to_owned(),
+            tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
+            timeout_ms: 1,
+            endpoint: McpEndpoint::Http {
+                url: format!("https://{name}.example/mcp"),
+                headers: BTreeMap::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_servers_tools_are_found_by_name_and_all_of_them_by_the_servers_name() {
+        let mut manifest = manifest(true);
+        manifest.servers = vec![server("docs", Some(&["read_doc"])), server("any", None)];
+        let url = |name: &str| match manifest.tool(name).map(|tool| tool.action) {
+            Some(ToolAction::Mcp(call)) => Some((call.url, call.tool)),
+            _ => None,
+        };
+        let at = |host: &str, tool: &str| {
+            Some((format!("https://{host}.example/mcp"), Some(tool.to_owned())))
+        };
+        assert_eq!(url("@web/read_doc"), at("docs", "read_doc"));
+        assert_eq!(url("read_doc"), at("docs", "read_doc"));
+        assert_eq!(url("@web/other"), at("any", "other"));
+        assert_eq!(
+            url("other"),
+            None,
+            "a bare name must not fall to a server that names nothing"
+        );
+        assert!(
+            matches!(manifest.find("@web/docs"), Some(PluginMatch::Server(found)) if found.name == "docs")
+        );
+        assert!(manifest.tool("@web/docs").is_none());
+        assert!(matches!(
+            manifest.tool("@web/search").map(|t| t.action),
+            Some(ToolAction::Code(_))
+        ));
+    }
+
+    #[test]
+    fn a_process_is_never_written_or_read_with_a_document() {
+        let mut manifest = manifest(false);
+        let mut process = server("p", None);
+        process.endpoint = McpEndpoint::Process(ProcessSpec {
+            label: String::new(),
+            command: "x".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            folder: None,
+        });
+        manifest.servers = vec![process];
+        assert!(serde_json::to_value(&manifest).is_err());
+        let stored = serde_json::json!({"name": "@p", "servers": [{"name": "p", "command": "x", "args": []}]});
+        assert!(serde_json::from_value::<PluginManifest>(stored).is_err());
     }
 }

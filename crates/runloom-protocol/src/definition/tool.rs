@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::plugin::ProcessSpec;
 use crate::tools::Object;
 
 /// A tool that the server executes for a workspace.
@@ -63,6 +64,12 @@ pub enum ToolAction {
     Mcp(McpCall),
     /// A remote agent.
     A2a(ExternalAgent),
+    /// A tool of a process that speaks MCP. Only a plugin of the operator's configuration has one.
+    #[serde(skip)]
+    Process(ProcessCall),
+    /// A tool that comes with the server.
+    #[serde(skip)]
+    Shipped(ShippedTool),
 }
 
 /// One HTTP request. Templates take arguments as `{{city}}` or `{{customer.id}}` and secrets as `{{secret:NAME}}`.
@@ -224,6 +231,30 @@ pub struct ExternalAgent {
     pub headers: BTreeMap<String, String>,
 }
 
+/// A tool of a process that speaks MCP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessCall {
+    /// What is started.
+    pub process: ProcessSpec,
+    /// The tool's name at the process.
+    pub tool: String,
+}
+
+/// The tools that come with the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShippedTool {
+    /// `@web/fetch`.
+    WebFetch,
+    /// `@time/now`.
+    TimeNow,
+    /// `@memory/recall`.
+    MemoryRecall,
+    /// `@memory/remember`.
+    MemoryRemember,
+    /// `@memory/traverse`.
+    MemoryTraverse,
+}
+
 impl ToolDefinition {
     /// What a repetition would do: as declared, else what the action shows. A plugin's own declaration is the plugin's business.
     #[must_use]
@@ -238,7 +269,9 @@ impl ToolDefinition {
             ToolAction::Code(_)
             | ToolAction::Plugin(_)
             | ToolAction::Mcp(_)
-            | ToolAction::A2a(_) => DeclaredEffect::Once,
+            | ToolAction::A2a(_)
+            | ToolAction::Process(_)
+            | ToolAction::Shipped(_) => DeclaredEffect::Once,
         })
     }
 }

@@ -2,6 +2,7 @@
 //! the wire as `null` when there is nothing, unless its doc says that it is left out.
 
 mod document;
+mod memory;
 mod model;
 mod run;
 mod session;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{RunId, SessionId};
 
 pub use document::{AgentList, AgentListItem, StoredDocument};
+pub use memory::{MemoriesForgotten, MemoryInfo, MemoryLinkInfo, MemoryList};
 pub use model::{CatalogEntry, ModelCatalog, ModelSource, Pricing};
 pub use run::{RunList, RunListItem, RunSnapshot, RunStatus};
 pub use session::{

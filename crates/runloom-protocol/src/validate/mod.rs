@@ -24,8 +24,8 @@ use serde_json::Value;
 use crate::error::Issue;
 use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
 pub use definitions::{
-    agent_definition, external_agent, plugin_manifest, provider_definition, secret_value,
-    tool_definition,
+    PluginSource, agent_definition, external_agent, plugin_manifest, provider_definition,
+    secret_value, tool_definition,
 };
 use fields::Fields;
 use issues::{Issues, Path};

@@ -3,8 +3,7 @@
 use runloom_protocol::definition::{DeclaredEffect, ToolAction};
 use runloom_protocol::error::Issue;
 use runloom_protocol::validate::{
-    agent_definition, external_agent, plugin_manifest, provider_definition, secret_value,
-    tool_definition,
+    agent_definition, external_agent, provider_definition, secret_value, tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -112,23 +111,6 @@ fn a_tools_slips_are_all_named() {
     assert_eq!(
         paths(tool_definition(&code, "x")),
         ["source", "memoryMb", "secrets[0]"]
-    );
-}
-
-#[test]
-fn a_plugin_has_tools_of_its_own_and_none_of_others() {
-    let tool = json!({"type": "code", "name": "add", "source": "return 1"});
-    let manifest = plugin_manifest(&json!({"version": "1.0", "tools": [tool]}), "math").unwrap();
-    assert_eq!(manifest.name, "@math");
-    assert!(manifest.tool("@math/add").is_some());
-    let bad = json!({"name": "@other", "tools": [tool, tool, {"type": "plugin", "name": "x", "plugin": "@a/b"}]});
-    assert_eq!(
-        paths(plugin_manifest(&bad, "math")),
-        ["name", "tools[1].name", "tools[2].type"]
-    );
-    assert_eq!(
-        paths(plugin_manifest(&json!({"tools": []}), "m")),
-        ["tools"]
     );
 }
 

@@ -15,6 +15,7 @@ mod limits_of_results;
 mod limits_of_specs;
 mod limits_of_tools;
 mod limits_of_web;
+mod plugins;
 mod refusals;
 mod resources;
 mod sdk_bodies;

@@ -39,6 +39,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0004_fair.sql"),
         breaking: false,
     },
+    Migration {
+        name: "0005_memories",
+        sql: include_str!("migrations/0005_memories.sql"),
+        breaking: false,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

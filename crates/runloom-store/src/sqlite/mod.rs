@@ -1,7 +1,7 @@
 //! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
 //!
-//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry` and `ledger` implement one trait of
-//! the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
+//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
+//! trait of the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
 //! file.
 
 mod claim;
@@ -15,6 +15,7 @@ mod ledger;
 mod lock;
 mod log;
 mod mail;
+mod memories;
 mod readers;
 mod registry;
 mod runs;

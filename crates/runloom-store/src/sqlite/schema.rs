@@ -12,6 +12,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         include_str!("migrations/0002_documents.sql"),
     ),
     ("0003_ledger", include_str!("migrations/0003_ledger.sql")),
+    (
+        "0004_memories",
+        include_str!("migrations/0004_memories.sql"),
+    ),
 ];
 
 /// The version this program reads and writes.

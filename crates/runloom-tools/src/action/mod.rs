@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use runloom_core::error::{Error, Result};
 use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolDefinitions};
+use runloom_core::secret::Secret;
 use runloom_core::toolbox::Effect;
 use runloom_protocol::definition::{
-    CodeCall, ExternalAgent, McpCall, ToolAction, ToolDefinition, template,
+    CodeCall, ExternalAgent, McpCall, PluginServer, ProcessCall, ProcessSpec, ToolAction,
+    ToolDefinition, template,
 };
-use runloom_protocol::tools::{A2aTool, McpTool};
+use runloom_protocol::tools::A2aTool;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +23,9 @@ use crate::a2a::A2a;
 use crate::code::{self, Sandbox, Script};
 use crate::content;
 use crate::http::{self, Http};
-use crate::mcp::Mcp;
+use crate::mcp::{Endpoint, Launch, Mcp};
 use crate::outbound::{Outbound, spec_headers};
+use crate::plugin::Shipped;
 
 pub(crate) use secrets::Secrets;
 
@@ -32,6 +35,7 @@ pub(crate) struct Actions {
     pub(crate) outbound: Outbound,
     pub(crate) http: Http,
     pub(crate) code: Sandbox,
+    pub(crate) shipped: Shipped,
     pub(crate) mcp: Arc<Mcp>,
     pub(crate) a2a: Arc<A2a>,
 }
@@ -46,7 +50,10 @@ impl Actions {
             ToolAction::Http(http) => (http.url.as_str(), &http.headers),
             ToolAction::Mcp(mcp) => (mcp.url.as_str(), &mcp.headers),
             ToolAction::A2a(agent) => (agent.agent_card_url.as_str(), &agent.headers),
-            ToolAction::Code(_) | ToolAction::Plugin(_) => return Ok(()),
+            ToolAction::Code(_)
+            | ToolAction::Plugin(_)
+            | ToolAction::Process(_)
+            | ToolAction::Shipped(_) => return Ok(()),
         };
         let refused = |error: String| {
             let message = format!("the tool \"{}\" cannot be used: {error}", definition.name);
@@ -84,8 +91,8 @@ impl Actions {
             ToolAction::Code(_) if definition.parameters.is_empty() => {
                 tool.parameters = json!({"type": "object"});
             }
-            ToolAction::Mcp(mcp) if definition.parameters.is_empty() => {
-                self.describe(workspace, definition, mcp, &mut tool).await;
+            ToolAction::Mcp(_) | ToolAction::Process(_) if definition.parameters.is_empty() => {
+                self.describe(workspace, definition, &mut tool).await;
             }
             ToolAction::A2a(_) => {
                 tool.parameters = crate::a2a::parameters();
@@ -113,8 +120,12 @@ impl Actions {
             // Code has a clock of its own, which knows what the code wrote until then.
             ToolAction::Code(_) => (code::GRACE, false),
             // These tell their peer that nobody waits any more.
-            ToolAction::Mcp(_) | ToolAction::A2a(_) => (Duration::ZERO, true),
-            ToolAction::Http(_) | ToolAction::Plugin(_) => (Duration::ZERO, false),
+            ToolAction::Mcp(_) | ToolAction::Process(_) | ToolAction::A2a(_) => {
+                (Duration::ZERO, true)
+            }
+            ToolAction::Http(_) | ToolAction::Plugin(_) | ToolAction::Shipped(_) => {
+                (Duration::ZERO, false)
+            }
         };
         let working = async {
             if says_goodbye {
@@ -157,12 +168,12 @@ impl Actions {
                 };
                 self.code.run(workspace, script).await
             }
-            ToolAction::Mcp(mcp) => {
-                let server = server(definition, mcp, secrets)?;
-                let tool = mcp.tool.as_deref().unwrap_or(&definition.name);
-                let called = self.mcp.call_tool(workspace, &server, tool, call, cancel);
+            ToolAction::Mcp(_) | ToolAction::Process(_) => {
+                let (server, tool) = server(definition, secrets)?;
+                let called = self.mcp.call_tool(workspace, &server, &tool, call, cancel);
                 called.await
             }
+            ToolAction::Shipped(tool) => self.shipped.call(*tool, workspace, &call.input).await,
             ToolAction::A2a(agent) => {
                 let agent = remote(definition, agent, secrets)?;
                 self.a2a.delegate(&agent, &call, cancel).await
@@ -185,11 +196,35 @@ impl Actions {
                 let names = headers.values().flat_map(|value| template::secrets(value));
                 (names.collect(), headers)
             }
-            ToolAction::Plugin(_) => (Vec::new(), &no_headers),
+            ToolAction::Process(ProcessCall { process, .. }) => {
+                let names = process
+                    .env
+                    .values()
+                    .flat_map(|value| template::secrets(value));
+                (names.collect(), &no_headers)
+            }
+            ToolAction::Plugin(_) | ToolAction::Shipped(_) => (Vec::new(), &no_headers),
         };
         let mut secrets = Secrets::read(definitions, workspace, names.into_iter()).await?;
         secrets.hide_headers(headers);
         Ok(secrets)
+    }
+
+    /// All tools of an MCP server, their names prefixed with its own; the failure is in words for a model.
+    pub(crate) async fn expose_server(
+        &self,
+        workspace: &Arc<str>,
+        server: &PluginServer,
+        from: usize,
+    ) -> Result<Vec<ServerTool>, String> {
+        let definition = server.tool("");
+        let secrets = self.secrets(workspace, &definition.action).await?;
+        let (endpoint, _) = self::server(&definition, &secrets)?;
+        let wanted = (server.name.as_str(), server.tools.as_deref());
+        let found = self.mcp.expose(workspace, &endpoint, wanted, from).await;
+        let tools = found.map_err(|why| secrets.redact(why))?;
+        let shown = tools.into_iter().map(|tool| without(&secrets, tool));
+        Ok(shown.collect())
     }
 
     /// Asks the MCP server for the schema that the definition leaves out.
@@ -197,21 +232,14 @@ impl Actions {
         &self,
         workspace: &Arc<str>,
         definition: &ToolDefinition,
-        mcp: &McpCall,
         tool: &mut ServerTool,
     ) {
         let described = async {
             let secrets = self.secrets(workspace, &definition.action).await?;
-            let server = server(definition, mcp, &secrets)?;
-            let name = mcp.tool.as_deref().unwrap_or(&definition.name);
-            let found = self.mcp.describe(workspace, &server, name).await;
-            let redacted = |text| secrets.redact(text);
-            found.map_err(redacted).map(|mut found| {
-                found.description = secrets.redact(found.description);
-                found.parameters = secrets.redact_json(found.parameters);
-                found.output_schema = found.output_schema.map(|s| secrets.redact_json(s));
-                found
-            })
+            let (server, name) = server(definition, &secrets)?;
+            let found = self.mcp.describe(workspace, &server, &name).await;
+            let found = found.map_err(|why| secrets.redact(why));
+            found.map(|found| without(&secrets, found))
         };
         match described.await {
             Ok(found) => {
@@ -235,17 +263,40 @@ impl Actions {
     }
 }
 
-fn server(
-    definition: &ToolDefinition,
-    mcp: &McpCall,
-    secrets: &Secrets,
-) -> Result<McpTool, String> {
-    Ok(McpTool {
-        name: definition.name.clone(),
-        url: mcp.url.clone(),
-        headers: secrets.fill_headers(&mcp.headers)?,
-        tool_filter: None,
-    })
+/// What a server said of its tool, without the secrets that it may repeat.
+fn without(secrets: &Secrets, tool: ServerTool) -> ServerTool {
+    ServerTool {
+        description: secrets.redact(tool.description),
+        parameters: secrets.redact_json(tool.parameters),
+        output_schema: tool.output_schema.map(|schema| secrets.redact_json(schema)),
+        ..tool
+    }
+}
+
+/// Where the MCP server of a definition is, and its own name for the tool.
+fn server(definition: &ToolDefinition, secrets: &Secrets) -> Result<(Endpoint, String), String> {
+    match &definition.action {
+        ToolAction::Mcp(mcp) => {
+            let endpoint = Endpoint::Http {
+                url: mcp.url.clone(),
+                headers: secrets.fill_headers(&mcp.headers)?,
+            };
+            let tool = mcp.tool.as_ref().unwrap_or(&definition.name);
+            Ok((endpoint, tool.clone()))
+        }
+        ToolAction::Process(call) => {
+            let clear = secrets.iter().map(|(_, clear)| Secret::new(clear));
+            let launch = Launch {
+                spec: ProcessSpec {
+                    env: secrets.fill_headers(&call.process.env)?,
+                    ..call.process.clone()
+                },
+                secrets: clear.collect(),
+            };
+            Ok((Endpoint::Process(launch), call.tool.clone()))
+        }
+        _ => Err("it is not a tool of an MCP server".to_owned()),
+    }
 }
 
 fn remote(

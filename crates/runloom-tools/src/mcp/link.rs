@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
     ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
@@ -20,7 +19,9 @@ use runloom_core::tasks::Tasks;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use super::endpoint::Checked;
 use super::http::GuardedHttp;
+use super::process::Process;
 use crate::host::ToolLimits;
 use crate::outbound::Outbound;
 
@@ -62,37 +63,63 @@ impl rmcp::ClientHandler for Client {
 /// A connection; dropping it ends the session.
 pub(super) struct Link {
     service: RunningService<RoleClient, Client>,
-    http: GuardedHttp,
+    way: Way,
+}
+
+/// What a connection goes through.
+enum Way {
+    Http(GuardedHttp),
+    /// Ends with the connection.
+    Process(#[expect(dead_code, reason = "it is there to be dropped")] Process),
+}
+
+impl Way {
+    /// Why the last exchange failed, when it is known.
+    fn fault(&self) -> Option<String> {
+        match self {
+            Self::Http(http) => http.fault(),
+            Self::Process(_) => None,
+        }
+    }
 }
 
 impl Link {
-    /// Connects: newest protocol first, then the handshake of the older ones. The caller bounds the time.
+    /// Connects. The caller bounds the time.
     pub(super) async fn open(
         outbound: &Outbound,
-        url: &str,
-        headers: &HeaderMap,
+        endpoint: &Checked,
         limits: &ToolLimits,
+        tasks: &Tasks,
     ) -> Result<Self, Fault> {
-        let http = GuardedHttp::new(outbound.clone(), headers.clone(), limits.call_timeout);
-        let mut config = StreamableHttpClientTransportConfig::with_uri(url);
-        let mut backoff = ExponentialBackoff::default();
-        backoff.max_times = Some(MAX_RESUMES);
-        backoff.base_duration = RESUME_DELAY;
-        config.retry_config = Arc::new(backoff) as Arc<dyn SseRetryPolicy>;
-        config.max_sse_event_size = super::events::MAX_EVENT_BYTES;
-        let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::LATEST],
-            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        let (way, served) = match endpoint {
+            Checked::Http { url, headers } => {
+                let http = GuardedHttp::new(outbound.clone(), headers.clone(), limits.call_timeout);
+                let transport = over_http(&http, url);
+                // Newest protocol first, then the handshake of the older ones.
+                let lifecycle = ClientLifecycleMode::Auto {
+                    preferred_versions: vec![ProtocolVersion::LATEST],
+                    legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+                };
+                let served = Client.serve_with_lifecycle(transport, lifecycle).await;
+                (Way::Http(http), served)
+            }
+            Checked::Process(launch) => {
+                let (process, pipe) = Process::start(launch, tasks)?;
+                // Every server on a pipe knows this handshake; some never answer a question from before it.
+                let lifecycle = ClientLifecycleMode::Initialize;
+                let served = Client.serve_with_lifecycle(pipe, lifecycle).await;
+                (Way::Process(process), served)
+            }
         };
-        match Client.serve_with_lifecycle(transport, lifecycle).await {
-            Ok(service) => Ok(Self { service, http }),
+        match served {
+            Ok(service) => Ok(Self { service, way }),
             Err(error) => {
                 tracing::debug!(%error, "an MCP server cannot be used");
+                let message = way
+                    .fault()
+                    .unwrap_or_else(|| "it does not speak the protocol".to_owned());
                 Err(Fault {
-                    message: http
-                        .fault()
-                        .unwrap_or_else(|| "it does not speak the protocol".to_owned()),
+                    message,
                     broken: true,
                 })
             }
@@ -180,7 +207,7 @@ impl Link {
     }
 
     fn fault(&self, error: &ServiceError) -> Fault {
-        let known = self.http.fault();
+        let known = self.way.fault();
         let (message, broken) = match error {
             // The server's own refusal of the request, or the transport's words for a lost session.
             ServiceError::McpError(error) => (error.message.to_string(), false),
@@ -199,6 +226,16 @@ impl Link {
         };
         Fault { message, broken }
     }
+}
+
+fn over_http(http: &GuardedHttp, url: &str) -> StreamableHttpClientTransport<GuardedHttp> {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+    let mut backoff = ExponentialBackoff::default();
+    backoff.max_times = Some(MAX_RESUMES);
+    backoff.base_duration = RESUME_DELAY;
+    config.retry_config = Arc::new(backoff) as Arc<dyn SseRetryPolicy>;
+    config.max_sse_event_size = super::events::MAX_EVENT_BYTES;
+    StreamableHttpClientTransport::with_client(http.clone(), config)
 }
 
 /// What to call.

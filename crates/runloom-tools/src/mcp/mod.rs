@@ -1,12 +1,16 @@
 //! `kind: "mcp"`: the tools of an MCP server over Streamable HTTP, protocol versions 2024-11-05 to 2026-07-28.
 //!
-//! Reading order: [`Mcp`] (the kind), `pool` (connections and listings), `link` (one connection), `http` (its backend on the
-//! guarded client), `events` (a cap), `result` (from MCP's words to ours).
+//! Plugins of the operator may also bring servers that are processes of this machine.
+//!
+//! Reading order: [`Mcp`] (the kind), `endpoint` (where a server is), `pool` (connections and listings), `link` (one connection),
+//! `http` (its backend on the guarded client) and `process` (its pipes), `events` (a cap), `result` (from MCP's words to ours).
 
+mod endpoint;
 mod events;
 mod http;
 mod link;
 mod pool;
+mod process;
 mod result;
 
 use std::sync::Arc;
@@ -15,7 +19,7 @@ use async_trait::async_trait;
 use runloom_core::error::{Error, Result};
 use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
 use runloom_core::tasks::Tasks;
-use runloom_protocol::tools::{McpTool, ToolRef};
+use runloom_protocol::tools::ToolRef;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +28,10 @@ use crate::host::ToolLimits;
 use crate::kind::Kind;
 use crate::outbound::{Outbound, spec_headers};
 
+pub(crate) use endpoint::Endpoint;
 use link::{Call, Fault};
 use pool::Pool;
+pub(crate) use process::Launch;
 
 /// MCP servers that the server connects to.
 pub(crate) struct Mcp {
@@ -49,9 +55,9 @@ impl Mcp {
     async fn list(
         &self,
         workspace: &Arc<str>,
-        server: &McpTool,
+        server: &Endpoint,
     ) -> Result<Vec<rmcp::model::Tool>, Fault> {
-        let slot = self.pool.slot(workspace, &server.url, &server.headers)?;
+        let slot = self.pool.slot(workspace, server)?;
         let listed = tokio::time::timeout(self.limits.resolve_timeout, self.pool.tools(&slot));
         match listed.await {
             Ok(tools) => Ok(tools?.as_ref().clone()),
@@ -65,25 +71,37 @@ impl Mcp {
         }
     }
 
-    /// One tool of a server as the workspace's own: called `name`, with the server's schema. A server that is away gives a stub.
+    /// One tool of a server, with the server's schema; the failure is in words for a model.
     pub(crate) async fn describe(
         &self,
         workspace: &Arc<str>,
-        server: &McpTool,
+        server: &Endpoint,
         tool: &str,
     ) -> Result<ServerTool, String> {
+        let filter = [tool.to_owned()];
+        let found = self.expose(workspace, server, ("", Some(&filter)), 0);
+        let found = found.await?.pop();
+        found.ok_or_else(|| format!("it has no tool \"{tool}\""))
+    }
+
+    /// The tools of a server, their names prefixed; the failure is in words for a model.
+    pub(crate) async fn expose(
+        &self,
+        workspace: &Arc<str>,
+        server: &Endpoint,
+        (prefix, filter): (&str, Option<&[String]>),
+        from: usize,
+    ) -> Result<Vec<ServerTool>, String> {
         let tools = self.list(workspace, server).await;
         let tools = tools.map_err(|fault| fault.message)?;
-        let found: Vec<_> = tools.into_iter().filter(|t| t.name == tool).collect();
-        let exposed = result::expose(server, 0, &found).pop();
-        exposed.ok_or_else(|| format!("it has no tool \"{tool}\""))
+        Ok(result::expose(prefix, filter, from, &tools))
     }
 
     /// Calls one tool of a server by the server's own name for it; the failure is in words for a model.
     pub(crate) async fn call_tool(
         &self,
         workspace: &Arc<str>,
-        server: &McpTool,
+        server: &Endpoint,
         tool: &str,
         call: Invocation,
         cancel: &CancellationToken,
@@ -100,11 +118,17 @@ impl Mcp {
     async fn execute(
         &self,
         workspace: &Arc<str>,
-        server: &McpTool,
+        server: &Endpoint,
         call: Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Fault> {
-        let slot = self.pool.slot(workspace, &server.url, &server.headers)?;
+        let slot = self.pool.slot(workspace, server)?;
+        let Some(_turn) = cancel.run_until_cancelled(slot.turn()).await else {
+            return Err(Fault {
+                message: "the call was cancelled before it began".to_owned(),
+                broken: false,
+            });
+        };
         let opening = tokio::time::timeout(self.limits.resolve_timeout, self.pool.link(&slot));
         let link = tokio::select! {
             link = opening => link.map_err(|_| Fault {
@@ -118,6 +142,9 @@ impl Mcp {
         };
         let answer = link.call(call, &self.limits, &self.tasks, cancel).await;
         slot.touch();
+        if answer.is_ok() {
+            slot.worked();
+        }
         if answer.as_ref().is_err_and(|fault| fault.broken) || !link.is_alive() {
             slot.forget(&link).await;
         }
@@ -151,8 +178,8 @@ impl Kind for Mcp {
         let ToolRef::Mcp(server) = tool else {
             return Vec::new();
         };
-        match self.list(&context.workspace, server).await {
-            Ok(tools) => result::expose(server, from, &tools),
+        match self.list(&context.workspace, &server.into()).await {
+            Ok(tools) => result::expose(&server.name, server.tool_filter.as_deref(), from, &tools),
             Err(fault) => {
                 tracing::info!(server = server.name, why = %fault, "an MCP server is unavailable");
                 vec![result::stub(server, from, &fault.message)]
@@ -180,7 +207,7 @@ impl Kind for Mcp {
             return content::failure("This tool was resolved by another version of the server.");
         };
         match self
-            .call_tool(&context.workspace, server, name, call, &cancel)
+            .call_tool(&context.workspace, &server.into(), name, call, &cancel)
             .await
         {
             Ok(outcome) => outcome,

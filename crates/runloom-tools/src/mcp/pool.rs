@@ -1,34 +1,41 @@
 //! Connections and listings, shared by the runs of a workspace that use the same server with the same headers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
 use rmcp::model::Tool;
 use runloom_core::tasks::Tasks;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::endpoint::{Checked, Endpoint};
 use super::link::{Fault, Link};
 use crate::host::ToolLimits;
-use crate::names;
-use crate::outbound::{Outbound, spec_headers};
+use crate::outbound::Outbound;
 
 /// How often idle connections are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// How long a process that failed twice in a row is left alone: this, doubled with every further failure, up to the most.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// One server as one workspace sees it. Sessions are never shared between workspaces, whatever their headers say.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     workspace: Arc<str>,
-    url: String,
-    headers: String,
+    place: String,
 }
 
 /// What is known about one server.
 pub(super) struct Slot {
-    url: String,
-    headers: HeaderMap,
+    endpoint: Checked,
+    is_process: bool,
+    /// Calls at once: a server on the network bounds them itself, a process of ours cannot be relied upon to.
+    turns: Arc<Semaphore>,
+    /// Failures in a row, and when the last was.
+    failed: Mutex<Option<(Instant, u32)>>,
     /// Held while connecting, so that many runs make one connection.
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
     listing: Mutex<Option<(Instant, Arc<Vec<Tool>>)>>,
@@ -40,6 +47,7 @@ pub(super) struct Slot {
 pub(super) struct Pool {
     outbound: Outbound,
     limits: ToolLimits,
+    tasks: Tasks,
     slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
 }
 
@@ -47,11 +55,7 @@ impl Pool {
     /// An empty pool; a task closes what is idle until the process stops.
     pub(super) fn new(outbound: Outbound, tasks: &Tasks, limits: ToolLimits) -> Self {
         let slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>> = Arc::default();
-        let (swept, stop, idle) = (
-            Arc::clone(&slots),
-            tasks.stop.clone(),
-            limits.connection_idle,
-        );
+        let (swept, stop, idle) = (Arc::clone(&slots), tasks.stop.clone(), Idle::of(&limits));
         tasks.spawn("mcp idle connections", async move {
             while stop
                 .run_until_cancelled(tokio::time::sleep(SWEEP_EVERY))
@@ -65,6 +69,7 @@ impl Pool {
         Self {
             outbound,
             limits,
+            tasks: tasks.clone(),
             slots,
         }
     }
@@ -73,44 +78,56 @@ impl Pool {
     pub(super) fn slot(
         &self,
         workspace: &Arc<str>,
-        url: &str,
-        headers: &BTreeMap<String, String>,
+        endpoint: &Endpoint,
     ) -> Result<Arc<Slot>, Fault> {
-        let refused = |error: crate::outbound::OutboundError| Fault {
-            message: error.to_string(),
-            broken: false,
-        };
-        let checked = self.outbound.check(url).map_err(refused)?;
-        let parsed = spec_headers(headers).map_err(refused)?;
+        let (checked, place) = endpoint.checked(&self.outbound)?;
         let key = Key {
             workspace: Arc::clone(workspace),
-            url: checked.to_string(),
-            headers: fingerprint(headers),
+            place,
         };
         let mut slots = lock(&self.slots);
         if let Some(slot) = slots.get(&key) {
             *lock(&slot.used) = Instant::now();
             return Ok(Arc::clone(slot));
         }
-        if slots.len() >= self.limits.max_connections {
-            sweep(&mut slots, Duration::ZERO);
+        let is_process = endpoint.is_process();
+        if !self.has_room(&slots, is_process) {
+            sweep(&mut slots, Idle::none());
         }
-        if slots.len() >= self.limits.max_connections {
+        if !self.has_room(&slots, is_process) {
             return Err(Fault {
                 message: "this server is connected to too many MCP servers at the moment"
                     .to_owned(),
                 broken: false,
             });
         }
+        let turns = match is_process {
+            true => self.limits.process_concurrency,
+            false => Semaphore::MAX_PERMITS,
+        };
         let slot = Arc::new(Slot {
-            url: key.url.clone(),
-            headers: parsed,
+            endpoint: checked,
+            is_process,
+            turns: Arc::new(Semaphore::new(turns)),
+            failed: Mutex::default(),
             link: tokio::sync::Mutex::default(),
             listing: Mutex::default(),
             used: Mutex::new(Instant::now()),
         });
-        slots.insert(key, Arc::clone(&slot));
+        // Once the server stops nobody sweeps any more: the slot then ends with whoever asked for it.
+        if !self.tasks.stop.is_cancelled() {
+            slots.insert(key, Arc::clone(&slot));
+        }
         Ok(slot)
+    }
+
+    fn has_room(&self, slots: &HashMap<Key, Arc<Slot>>, is_process: bool) -> bool {
+        let of_a_kind = slots.values().filter(|slot| slot.is_process == is_process);
+        let most = match is_process {
+            true => self.limits.max_processes,
+            false => self.limits.max_connections,
+        };
+        of_a_kind.count() < most
     }
 
     /// A live connection: the one there is, or a new one when there is none or it died.
@@ -121,8 +138,9 @@ impl Pool {
         }
         // The dead one goes first, so that a failure to connect does not leave it in place.
         held.take();
-        let link = Link::open(&self.outbound, &slot.url, &slot.headers, &self.limits).await?;
-        let link = Arc::new(link);
+        slot.may_start()?;
+        let opened = Link::open(&self.outbound, &slot.endpoint, &self.limits, &self.tasks).await;
+        let link = Arc::new(opened.inspect_err(|_| slot.note_failure())?);
         *held = Some(Arc::clone(&link));
         Ok(link)
     }
@@ -142,6 +160,7 @@ impl Pool {
                 return Err(fault);
             }
         };
+        slot.worked();
         *lock(&slot.listing) = Some((Instant::now(), Arc::clone(&listed)));
         Ok(listed)
     }
@@ -153,7 +172,42 @@ impl Slot {
         let mut held = self.link.lock().await;
         if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, link)) {
             held.take();
+            self.note_failure();
         }
+    }
+
+    /// A turn to call; it is given back when dropped.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+
+    fn note_failure(&self) {
+        let mut failed = lock(&self.failed);
+        let times = failed.map_or(1, |(_, times)| times.saturating_add(1));
+        *failed = Some((Instant::now(), times));
+    }
+
+    /// Refuses to start a process again at once when it failed: one that dies at its start must not keep the machine busy.
+    fn may_start(&self) -> Result<(), Fault> {
+        let Some((when, times)) = lock(&self.failed).filter(|_| self.is_process) else {
+            return Ok(());
+        };
+        let pause = PAUSE
+            .saturating_mul(1 << times.saturating_sub(2).min(10))
+            .min(PAUSE_MAX);
+        // One that lived and died is started again at once.
+        if times < 2 || when.elapsed() >= pause {
+            return Ok(());
+        }
+        Err(Fault {
+            message: format!("its process failed {times} times in a row and is tried again later"),
+            broken: false,
+        })
+    }
+
+    /// Takes note that the server answered.
+    pub(super) fn worked(&self) {
+        *lock(&self.failed) = None;
     }
 
     /// Takes note that the slot was of use, so that its idle time begins anew.
@@ -162,17 +216,41 @@ impl Slot {
     }
 }
 
-/// Removes slots that nobody holds and nobody used for `idle`.
-fn sweep(slots: &mut HashMap<Key, Arc<Slot>>, idle: Duration) {
-    slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(&slot.used).elapsed() < idle);
+/// How long slots are kept that nobody uses.
+#[derive(Clone, Copy)]
+struct Idle {
+    connection: Duration,
+    process: Duration,
+}
+
+impl Idle {
+    fn of(limits: &ToolLimits) -> Self {
+        Self {
+            connection: limits.connection_idle,
+            process: limits.process_idle,
+        }
+    }
+
+    fn none() -> Self {
+        Self {
+            connection: Duration::ZERO,
+            process: Duration::ZERO,
+        }
+    }
+}
+
+/// Removes slots that nobody holds and nobody used for a while.
+fn sweep(slots: &mut HashMap<Key, Arc<Slot>>, idle: Idle) {
+    slots.retain(|_, slot| {
+        let idle = if slot.is_process {
+            idle.process
+        } else {
+            idle.connection
+        };
+        Arc::strong_count(slot) > 1 || lock(&slot.used).elapsed() < idle
+    });
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A hash of the headers: keys of a map are printed and compared more freely than secrets should be.
-fn fingerprint(headers: &BTreeMap<String, String>) -> String {
-    let text = serde_json::to_string(headers).unwrap_or_default();
-    names::hash(&text)
 }

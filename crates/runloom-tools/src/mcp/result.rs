@@ -15,11 +15,17 @@ const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 /// The most bytes of one tool's schema: a listing is repeated to the model on every turn.
 const MAX_SCHEMA_BYTES: usize = 128 * 1024;
 
-/// What the run's model is offered, in the server's order.
-pub(super) fn expose(server: &McpTool, from: usize, tools: &[Tool]) -> Vec<ServerTool> {
-    let wanted = |tool: &&Tool| match &server.tool_filter {
-        Some(filter) => filter.iter().any(|name| *name == tool.name),
-        None => true,
+/// What the run's model is offered, in the server's order. The prefix stands before every name, unless it is empty.
+pub(super) fn expose(
+    prefix: &str,
+    filter: Option<&[String]>,
+    from: usize,
+    tools: &[Tool],
+) -> Vec<ServerTool> {
+    let wanted = |tool: &&Tool| filter.is_none_or(|names| names.iter().any(|n| *n == tool.name));
+    let named = |tool: &Tool| match prefix {
+        "" => tool.name.to_string(),
+        prefix => format!("{prefix}_{}", tool.name),
     };
     let mut exposed = Vec::new();
     for tool in tools.iter().filter(wanted) {
@@ -28,11 +34,11 @@ pub(super) fn expose(server: &McpTool, from: usize, tools: &[Tool]) -> Vec<Serve
         let output = output.map(|schema| Value::Object(schema.as_ref().clone()));
         let bytes = size(&parameters) + output.as_ref().map_or(0, size);
         if bytes > MAX_SCHEMA_BYTES {
-            tracing::warn!(server = server.name, tool = %tool.name, bytes, "an MCP tool is left out: its schema is too large");
+            tracing::warn!(server = prefix, tool = %tool.name, bytes, "an MCP tool is left out: its schema is too large");
             continue;
         }
         exposed.push(ServerTool {
-            name: format!("{}_{}", server.name, tool.name),
+            name: named(tool),
             description: description(tool),
             parameters: object_root(parameters),
             output_schema: output.filter(is_object_schema),

@@ -14,3 +14,4 @@
 mod a2a;
 mod mcp;
 mod peer;
+mod stdio;

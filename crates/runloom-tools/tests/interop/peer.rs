@@ -17,7 +17,7 @@ use runloom_core::tasks::Tasks;
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
+use runloom_tools::{Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +30,12 @@ pub(crate) fn prepared() -> PathBuf {
     PathBuf::from(folder.expect(
         "RUNLOOM_INTEROP_TOOLS is not set: run `cargo xtask test --only interop-tools`, which prepares the peers",
     ))
+}
+
+/// A package's program in the Node environment.
+pub(crate) fn node_program(name: &str) -> PathBuf {
+    let programs = prepared().join("node-tools/node_modules/.bin");
+    programs.join(name)
 }
 
 fn scripts() -> PathBuf {
@@ -72,10 +78,7 @@ impl Peer {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             free.local_addr().unwrap().port()
         };
-        let program = prepared()
-            .join("node-tools/node_modules/.bin")
-            .join(program);
-        let mut command = Command::new(program);
+        let mut command = Command::new(node_program(program));
         command.arg(argument).env("PORT", port.to_string());
         let peer = Self::start(&mut command, format!("http://127.0.0.1:{port}"));
         peer.line_with("listening on port");
@@ -156,6 +159,11 @@ impl Drop for Bed {
 
 impl Bed {
     pub(crate) fn new() -> Self {
+        Self::with(PluginSet::default())
+    }
+
+    /// A host whose operator installed these plugins.
+    pub(crate) fn with(plugins: PluginSet) -> Self {
         let policy = OutboundPolicy {
             allow_private_networks: true,
             ..OutboundPolicy::default()
@@ -168,6 +176,8 @@ impl Bed {
         let parts = HostParts {
             outbound: Outbound::new(policy).unwrap(),
             definitions: Arc::new(Nothing),
+            plugins,
+            memory: None,
             sandbox: SandboxProgram {
                 program: "/nonexistent".into(),
                 arguments: Vec::new(),

@@ -12,5 +12,7 @@ mod a2a;
 mod mcp;
 mod outbound;
 mod peers;
+mod plugins;
+mod processes;
 mod ssrf;
 mod workspace;

@@ -19,7 +19,7 @@ use runloom_core::tasks::Tasks;
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
+use runloom_tools::{Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -176,6 +176,8 @@ pub(crate) fn open_policy() -> OutboundPolicy {
 pub(crate) struct Defined {
     pub(crate) tools: Vec<(String, ToolDefinition)>,
     pub(crate) secrets: Vec<(String, String)>,
+    pub(crate) plugins: Vec<PluginManifest>,
+    pub(crate) configured: PluginSet,
 }
 
 #[async_trait::async_trait]
@@ -186,7 +188,7 @@ impl ToolDefinitions for Defined {
     }
 
     async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
-        Ok(Vec::new())
+        Ok(self.plugins.clone())
     }
 
     async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
@@ -220,7 +222,9 @@ impl Bed {
         let tasks = Tasks::default();
         let parts = HostParts {
             outbound: Outbound::new(policy).unwrap(),
+            plugins: defined.configured.clone(),
             definitions: Arc::new(defined),
+            memory: None,
             // Code tools are tested where the program is.
             sandbox: SandboxProgram {
                 program: "/nonexistent".into(),
@@ -244,9 +248,17 @@ impl Bed {
     }
 
     pub(crate) async fn resolve(&self, refs: &Value) -> (ToolContext, Vec<ServerTool>) {
+        self.resolve_in("acme", refs).await
+    }
+
+    pub(crate) async fn resolve_in(
+        &self,
+        workspace: &str,
+        refs: &Value,
+    ) -> (ToolContext, Vec<ServerTool>) {
         let refs: Vec<ToolRef> = serde_json::from_value(refs.clone()).unwrap();
         let context = ToolContext {
-            workspace: "acme".into(),
+            workspace: workspace.into(),
             run: RunId::from_suffix(1),
             refs: Arc::new(refs.clone()),
         };

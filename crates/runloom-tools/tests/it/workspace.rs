@@ -35,6 +35,7 @@ fn bed_with(tool: &Value, policy: OutboundPolicy) -> Bed {
             ("KEY".to_owned(), CANARY.to_owned()),
             ("TOKEN".to_owned(), "tok-canary-9".to_owned()),
         ],
+        ..Defined::default()
     };
     Bed::defining(defined, policy, ToolLimits::default())
 }
@@ -408,6 +409,7 @@ async fn an_external_agent_is_a_tool_with_one_argument() {
     let defined = Defined {
         tools: vec![("t".to_owned(), definition)],
         secrets: vec![("TOKEN".to_owned(), "tok-canary-9".to_owned())],
+        ..Defined::default()
     };
     let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
     let (context, tools) = bed.resolve(&json!([{"kind": "mantyx", "id": "t"}])).await;

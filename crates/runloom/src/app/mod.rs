@@ -7,6 +7,7 @@ mod fabric;
 mod listeners;
 pub(crate) mod models;
 mod purses;
+mod tools;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use runloom_core::ports::store::Store;
 use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
+use runloom_core::service::memory::MemoryService;
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::registry::{FillingHost, RegistryService};
 use runloom_core::service::tenancy::TenancyService;
@@ -30,8 +32,6 @@ use runloom_core::tasks::Tasks;
 use runloom_core::vault::Vault;
 use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_store::OpenOptions;
-use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -39,7 +39,6 @@ use tracing::{info, warn};
 use self::fabric::Fabric;
 use self::listeners::Listeners;
 use self::models::Models;
-use crate::cli::SANDBOX;
 use crate::config::Config;
 
 /// How long a driver may take to give its run back once it was told to end at once.
@@ -200,8 +199,9 @@ async fn wire(
     let registry = Arc::new(registry.announcing(Arc::clone(&bus)));
     let source = Arc::downgrade(&registry);
     catalog.set_source(source);
+    let memory = Arc::new(MemoryService::new(Arc::clone(&store)));
     let tools: Arc<dyn ToolHost> = Arc::new(FillingHost::new(
-        tools(config, &registry, tasks)?,
+        tools::open(config, &registry, &memory, tasks)?,
         Arc::clone(&registry) as _,
     ));
     // Before the worker: it must find the models and the budgets of the runs that it takes up again.
@@ -239,6 +239,7 @@ async fn wire(
         None => rates,
     };
     let parts = ServiceParts {
+        memory,
         store,
         queue,
         bus: Arc::clone(&bus),
@@ -282,25 +283,6 @@ async fn doors(
     );
     let tenancy = TenancyService::new(Arc::clone(store) as _, keys, cache);
     Ok((auth, tenancy))
-}
-
-fn tools(
-    config: &Config,
-    registry: &Arc<RegistryService>,
-    tasks: &Tasks,
-) -> Result<Arc<dyn ToolHost>> {
-    let policy = OutboundPolicy {
-        allow_private_networks: config.outbound.allow_private_networks,
-        allow_hosts: config.outbound.allow_hosts.clone(),
-        ..OutboundPolicy::default()
-    };
-    let parts = HostParts {
-        outbound: Outbound::new(policy).context("[outbound] cannot be used")?,
-        definitions: Arc::clone(registry) as _,
-        sandbox: SandboxProgram::this_program(SANDBOX).context("cannot find this program")?,
-        limits: ToolLimits::default(),
-    };
-    Ok(Arc::new(Host::new(parts, tasks)))
 }
 
 fn vault(config: &Config, master_key: &[u8]) -> Vault {

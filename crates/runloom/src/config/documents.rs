@@ -9,6 +9,7 @@ use runloom_protocol::error::Issue;
 use runloom_protocol::validate;
 use serde_json::Value;
 
+use super::plugins;
 use super::providers::check_model;
 use super::table::Table;
 use super::types::{DocumentConfig, PlatformConfig, ProviderConfig, SecretConfig};
@@ -39,15 +40,22 @@ pub(super) fn agents(
 pub(super) fn read(table: &Table<'_>, key: &'static str) -> Vec<DocumentConfig> {
     let check: Check = match key {
         "tools" => |body, slug| validate::tool_definition(body, slug).map(drop),
-        "plugins" => |body, slug| validate::plugin_manifest(body, slug).map(drop),
+        "plugins" => |body, slug| {
+            let source = validate::PluginSource::Administrator;
+            validate::plugin_manifest(body, slug, source).map(drop)
+        },
         _ => |body, slug| validate::external_agent(body, slug).map(drop),
     };
     let mut seen = BTreeSet::new();
-    table
-        .tables(key)
-        .into_iter()
-        .filter_map(|entry| document(entry, &mut seen, check))
-        .collect()
+    let entry = |entry: Table<'_>| {
+        if key == "plugins" && entry.has("path") {
+            let document = plugins::document(&entry, &mut seen);
+            entry.finish();
+            return document;
+        }
+        document(entry, &mut seen, check)
+    };
+    table.tables(key).into_iter().filter_map(entry).collect()
 }
 
 pub(super) fn secrets(table: &Table<'_>) -> Vec<SecretConfig> {

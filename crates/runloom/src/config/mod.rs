@@ -1,11 +1,12 @@
 //! The configuration: a TOML file, the environment over it, everything checked before anything starts.
 //!
-//! Reading order: [`types`] (what there is), `sections`, `workspaces`, `providers` and `documents` (how it is read), `document` (values that know where they
+//! Reading order: [`types`] (what there is), `sections`, `workspaces`, `providers`, `documents` and `plugins` (how it is read), `document` (values that know where they
 //! stand), `table` (reading with every error collected), `environment` (variables and secrets). All problems are reported at once.
 
 mod document;
 mod documents;
 mod environment;
+mod plugins;
 mod problem;
 mod providers;
 mod sections;
@@ -20,8 +21,8 @@ pub use problem::{Invalid, Problem};
 pub use types::{
     ApiKeyConfig, BusConfig, Config, DocumentConfig, FabricConfig, KeyUsage, LimitsConfig,
     LogConfig, LogFormat, ModelConfig, OauthAppConfig, OutboundConfig, PlatformConfig,
-    PricingConfig, ProviderConfig, ProviderKind, QueueConfig, RunsConfig, Secret, SecretConfig,
-    ServerConfig, StoreConfig, WorkspaceConfig,
+    PluginConfig, PricingConfig, ProviderConfig, ProviderKind, QueueConfig, RunsConfig, Secret,
+    SecretConfig, ServerConfig, StoreConfig, WorkspaceConfig,
 };
 
 /// The file that is read when none is named.

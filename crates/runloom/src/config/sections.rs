@@ -9,7 +9,7 @@ use super::types::{
     BusConfig, Config, FabricConfig, LimitsConfig, LogConfig, LogFormat, OutboundConfig,
     PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret, ServerConfig, StoreConfig,
 };
-use super::{providers, workspaces};
+use super::{plugins, providers, workspaces};
 
 /// A day: longer waits are slips of the unit.
 const MAX_MS: u64 = 24 * 60 * 60 * 1000;
@@ -32,6 +32,7 @@ pub(super) fn read<'a>(root: &'a Node, context: &'a Context<'a>) -> Config {
         outbound: outbound(root.section("outbound")),
         log: log(root.section("log")),
         workspaces: workspaces::read(root.tables("workspaces"), &platform),
+        plugins: plugins::read(root.tables("plugins")),
         platform,
         warnings: Vec::new(),
     };

@@ -29,6 +29,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The file's name, as it was given.
+    pub(super) fn file(&self) -> &str {
+        self.file
+    }
+
     pub(super) fn problem(&self, origin: Origin, path: &str, message: impl fmt::Display) {
         self.problems
             .borrow_mut()

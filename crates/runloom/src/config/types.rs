@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use runloom_protocol::definition::PluginManifest;
 use serde_json::{Map, Value};
 
 use super::Problem;
@@ -29,6 +30,8 @@ pub struct Config {
     pub platform: PlatformConfig,
     /// `[[workspaces]]`.
     pub workspaces: Vec<WorkspaceConfig>,
+    /// `[[plugins]]`.
+    pub plugins: Vec<PluginConfig>,
     /// What is allowed but probably not meant, or not served yet.
     pub warnings: Vec<Problem>,
 }
@@ -405,6 +408,17 @@ impl fmt::Debug for DocumentConfig {
         // Headers may be credentials.
         f.debug_tuple("DocumentConfig").field(&self.slug).finish()
     }
+}
+
+/// `[[plugins]]`.
+#[derive(Debug, Clone)]
+pub struct PluginConfig {
+    /// Its name without the `@`.
+    pub slug: String,
+    /// What it brings; `None` = the plugin of this name is not wanted.
+    pub manifest: Option<PluginManifest>,
+    /// The workspaces that have it; `None` = all.
+    pub workspaces: Option<Vec<String>>,
 }
 
 /// `[[workspaces.secrets]]`.

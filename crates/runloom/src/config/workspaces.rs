@@ -108,15 +108,20 @@ fn workspace(
 /// A slug that is well formed and new.
 pub(super) fn slug(table: &Table<'_>, seen: &mut BTreeSet<String>) -> Option<String> {
     let slug = table.required("slug")?;
-    if !is_slug(&slug) {
+    check_slug(table, &slug, seen);
+    Some(slug)
+}
+
+/// Complains about a slug that is not well formed, or not new.
+pub(super) fn check_slug(table: &Table<'_>, slug: &str, seen: &mut BTreeSet<String>) {
+    if !is_slug(slug) {
         table.invalid(
             "slug",
             format!("`{slug}` must be 1 to 63 of a-z, 0-9 and -, beginning with a letter or digit"),
         );
-    } else if !seen.insert(slug.clone()) {
+    } else if !seen.insert(slug.to_owned()) {
         table.invalid("slug", format!("`{slug}` is used twice"));
     }
-    Some(slug)
 }
 
 fn is_slug(text: &str) -> bool {

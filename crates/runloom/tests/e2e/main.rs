@@ -38,6 +38,7 @@ mod kills;
 mod model_trial;
 mod overload;
 mod parked;
+mod plugins;
 mod provider_faults;
 mod receipts;
 mod repeats;

@@ -97,3 +97,37 @@ fn every_example_of_a_tool_is_valid() {
     }
     assert!(examples >= 6, "{examples}");
 }
+
+#[test]
+fn every_shipped_plugin_tool_is_in_the_document() {
+    let document = repository_file("docs/plugins.md");
+    let names = runloom_tools::shipped_tools();
+    assert!(names.len() >= 5, "{names:?}");
+    for name in names {
+        assert!(
+            document.contains(&format!("| `{name}` |")),
+            "docs/plugins.md does not know `{name}`"
+        );
+    }
+}
+
+#[test]
+fn the_documents_plugin_can_be_installed() {
+    let document = repository_file("docs/plugins.md");
+    let block = |kind: &str| {
+        let (_, after) = document.split_once(&format!("```{kind}\n")).unwrap();
+        after.split("```").next().unwrap().to_owned()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[[workspaces]]\nslug = \"demo\"\n[[workspaces.plugins]]\npath = \"greet\"\n";
+    std::fs::create_dir(folder.path().join("greet")).unwrap();
+    for (name, text) in [
+        ("runloom.toml", config.to_owned()),
+        ("greet/plugin.toml", block("toml")),
+        ("greet/hello.js", block("js")),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let checked = ended(folder.path(), &["config", "check"]);
+    assert!(checked.status.success(), "{}", stdout(&checked));
+}

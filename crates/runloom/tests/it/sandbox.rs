@@ -18,7 +18,7 @@ use runloom_core::toolbox::Effect;
 use runloom_protocol::id::RunId;
 use runloom_protocol::validate;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
+use runloom_tools::{Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -58,6 +58,8 @@ impl Bed {
             ..OutboundPolicy::default()
         };
         let parts = HostParts {
+            plugins: PluginSet::default(),
+            memory: None,
             outbound: Outbound::new(policy).unwrap(),
             definitions: Arc::new(One(definition)),
             sandbox: SandboxProgram {

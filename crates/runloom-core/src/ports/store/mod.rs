@@ -1,4 +1,4 @@
-//! The store port: the log, the runs, the sessions, the tenants and their documents.
+//! The store port: the log, the runs, the sessions, the tenants, their documents and their memories.
 //!
 //! Rules every implementation keeps (and the contract tests check):
 //! - An `Ok` is durable: it survives a power cut. An `Err` changed nothing.
@@ -10,6 +10,7 @@
 
 mod ledger;
 mod log;
+mod memory;
 mod registry;
 mod runs;
 mod sessions;
@@ -23,6 +24,7 @@ pub use log::{
     Batch, Chunk, Claim, ClaimOutcome, CommitError, Committed, Ending, Lease, LogEntry, Mail,
     MailBody, MailNo, Next, OpenCall, RunLog,
 };
+pub use memory::{Memories, MemoryLink, MemoryRow, PutMemory, Remembered};
 pub use registry::{
     Deleted, Document, DocumentKind, Expect, Put, PutDocument, Registry, Resealed, Sealed,
     SealedKey, VERSIONS_KEPT,
@@ -35,9 +37,9 @@ pub use sessions::{Ended, NewSession, ResumedSession, SessionFilter, SessionRow,
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 
 /// Everything a server keeps.
-pub trait Store: RunLog + Runs + Sessions + Tenancy + Registry + Ledger {}
+pub trait Store: RunLog + Runs + Sessions + Tenancy + Registry + Ledger + Memories {}
 
-impl<T: RunLog + Runs + Sessions + Tenancy + Registry + Ledger> Store for T {}
+impl<T: RunLog + Runs + Sessions + Tenancy + Registry + Ledger + Memories> Store for T {}
 
 /// Row number of a run: narrow, rising, internal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

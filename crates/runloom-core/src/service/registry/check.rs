@@ -20,7 +20,10 @@ pub(super) fn definition(kind: DocumentKind, slug: &str, body: &Value) -> Result
     let checked = match kind {
         DocumentKind::Agent => plain(validate::agent_definition(body)),
         DocumentKind::Tool => plain(validate::tool_definition(body, slug)),
-        DocumentKind::Plugin => plain(validate::plugin_manifest(body, slug)),
+        DocumentKind::Plugin => {
+            let source = validate::PluginSource::Administrator;
+            plain(validate::plugin_manifest(body, slug, source))
+        }
         DocumentKind::ExternalAgent => plain(validate::external_agent(body, slug)),
         DocumentKind::Provider => plain(validate::provider_definition(body)),
         DocumentKind::Secret => {

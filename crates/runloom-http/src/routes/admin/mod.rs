@@ -1,6 +1,7 @@
-//! The administrator's side: workspaces, keys, and the documents that workspaces keep.
+//! The administrator's side: workspaces, keys, the documents that workspaces keep and what they remember.
 
 mod documents;
+mod memories;
 mod wire;
 
 use axum::Json;
@@ -27,6 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::delete(path("/{slug}/keys/{id}"), Admin, revoke_key),
     ];
     routes.extend(documents::routes());
+    routes.extend(memories::routes());
     routes
 }
 

@@ -5,11 +5,13 @@
 
 mod agent;
 mod names;
+mod plugin;
 mod provider;
 mod tool;
 
 use serde_json::Value;
 
+pub use self::plugin::PluginSource;
 use super::checked;
 use super::fields::json_bytes;
 use crate::definition::{AgentDefinition, PluginManifest, ProviderDefinition, ToolDefinition};
@@ -39,14 +41,27 @@ pub fn tool_definition(body: &Value, slug: &str) -> Checked<ToolDefinition> {
     checked(body, |fields, issues| tool::read(fields, slug, issues)).and_then(whole)
 }
 
-/// Checks a plugin's manifest. Its name is the slug's with an `@`.
+/// Checks a plugin's manifest. Its name is the slug's with an `@`; code tools may name a `file` of `files`, whose text becomes their
+/// source.
 ///
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
-pub fn plugin_manifest(body: &Value, slug: &str) -> Checked<PluginManifest> {
-    let body = &names::normal(body, &[]);
-    within_size(body)?;
-    checked(body, |fields, issues| tool::manifest(fields, slug, issues))
+pub fn plugin_manifest(body: &Value, slug: &str, source: PluginSource) -> Checked<PluginManifest> {
+    let mut body = names::normal(body, &[]);
+    within_size(&body)?;
+    let mut issues = plugin::inline_files(&mut body);
+    let read = checked(&body, |fields, issues| {
+        plugin::manifest(fields, slug, source, issues)
+    });
+    match read {
+        Ok(manifest) if issues.is_empty() => Ok(manifest),
+        Ok(_) => Err(issues),
+        Err(more) => {
+            issues.extend(more);
+            issues.truncate(limits::ISSUES_MAX);
+            Err(issues)
+        }
+    }
 }
 
 /// Checks a named A2A peer; it becomes a tool whose action is the peer.

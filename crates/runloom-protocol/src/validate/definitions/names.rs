@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Fields whose content is somebody else's, or whose keys are data.
-const VERBATIM: [&str; 14] = [
+const VERBATIM: [&str; 16] = [
     "headers",
     "query",
     "body",
@@ -18,6 +18,8 @@ const VERBATIM: [&str; 14] = [
     "options",
     "secrets",
     "toolFilter",
+    "files",
+    "env",
 ];
 
 /// The body with `camelCase` names, and `aliases` (from, to) replaced at the top.

@@ -1,6 +1,6 @@
 //! Tools, plugins and external agents.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::super::web;
 use crate::definition::template::{self, Piece};
 use crate::definition::{
     CodeCall, DeclaredEffect, ExternalAgent, HttpCall, HttpMethod, McpCall, PluginCall,
-    PluginManifest, ResponseMapping, ToolAction, ToolDefinition,
+    ResponseMapping, ToolAction, ToolDefinition,
 };
 use crate::limits;
 use crate::tools::Object;
@@ -40,7 +40,11 @@ pub(super) fn read(
     one(fields, Some(slug), issues)
 }
 
-fn one(fields: &Fields<'_, '_>, slug: Option<&str>, issues: &mut Issues) -> Option<ToolDefinition> {
+pub(super) fn one(
+    fields: &Fields<'_, '_>,
+    slug: Option<&str>,
+    issues: &mut Issues,
+) -> Option<ToolDefinition> {
     fields.require("type", issues)?;
     let action = match fields.str("type", issues)? {
         "http" => http(fields, issues).map(ToolAction::Http),
@@ -385,68 +389,6 @@ pub(super) fn external(
         })
     });
     definition(fields, Some(slug), action, issues)
-}
-
-pub(super) fn manifest(fields: &Fields<'_, '_>, slug: &str, issues: &mut Issues) -> PluginManifest {
-    let known = ["slug", "name", "version", "description", "global", "tools"];
-    fields.only(&known, issues);
-    let name = format!("@{slug}");
-    if fields
-        .str("name", issues)
-        .is_some_and(|given| given != name)
-    {
-        fields.refuse(
-            "name",
-            format_args!("must be `{name}`, the slug with an `@`"),
-            issues,
-        );
-    }
-    let version = fields.text("version", limits::LABEL_MAX_CHARS, issues);
-    let description = fields.text("description", limits::DESCRIPTION_MAX_CHARS, issues);
-    let global = fields.flag("global", issues);
-    PluginManifest {
-        name,
-        version: version.map(str::to_owned),
-        description: description.map(str::to_owned),
-        global,
-        tools: plugin_tools(fields, issues),
-    }
-}
-
-fn plugin_tools(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<ToolDefinition> {
-    let mut tools = Vec::new();
-    if fields.require("tools", issues).is_none() {
-        return tools;
-    }
-    let Some(array) = fields.array("tools", issues) else {
-        return tools;
-    };
-    let path = fields.path.key("tools");
-    if array.is_empty() {
-        issues.add(&path, "must have at least one tool");
-    }
-    if !within_count(array.len(), limits::PLUGIN_TOOLS_MAX, &path, issues) {
-        return tools;
-    }
-    let mut seen = HashSet::new();
-    for (index, value) in array.iter().enumerate() {
-        let path = path.index(index);
-        let Some(fields) = Fields::of(value, &path, issues) else {
-            continue;
-        };
-        let Some(tool) = one(&fields, None, issues) else {
-            continue;
-        };
-        if !seen.insert(tool.name.clone()) {
-            fields.refuse(
-                "name",
-                format_args!("`{}` is used twice", tool.name),
-                issues,
-            );
-        }
-        tools.push(tool);
-    }
-    tools
 }
 
 fn only(fields: &Fields<'_, '_>, own: &[&str], issues: &mut Issues) {

@@ -6,6 +6,7 @@ pub(crate) mod creating;
 pub(crate) mod ledger;
 pub(crate) mod lists;
 pub(crate) mod mail;
+pub(crate) mod memories;
 pub(crate) mod registry;
 pub(crate) mod sessions;
 pub(crate) mod tenancy;
@@ -133,6 +134,19 @@ macro_rules! suite {
                 resealing_changes_texts_and_nothing_else,
                 a_setting_is_made_once_and_changed_on_purpose,
                 the_stamp_changes_with_providers_and_secrets_only,
+            }
+            memories {
+                a_memory_put_again_is_replaced_and_found_by_its_new_words,
+                memories_are_found_by_beginnings_of_words_best_first,
+                the_newer_of_two_equal_matches_comes_first,
+                no_word_is_read_as_syntax,
+                links_are_seen_from_both_ends_and_replaced_when_given,
+                a_link_to_an_unknown_key_keeps_nothing,
+                a_workspace_sees_its_own_memories_only,
+                a_full_workspace_takes_changes_but_no_more_memories,
+                memories_are_listed_newest_first_in_pages,
+                a_forgotten_memory_is_gone_with_its_words_and_links,
+                old_memories_are_forgotten_a_few_at_a_time,
             }
             tenancy {
                 a_workspace_put_again_is_updated,

@@ -38,6 +38,7 @@ pub(super) enum Documents {
         at_version: Option<u64>,
     },
     /// Delete one
+    #[command(visible_alias = "remove")]
     Delete {
         /// Of which workspace
         #[arg(long, short)]
@@ -212,7 +213,7 @@ fn slug_of(kind: DocumentKind, definition: &Value) -> Option<String> {
     text("slug").or(named).map(str::to_owned)
 }
 
-fn said(document: &StoredDocument, json: bool) -> Result<(), Failure> {
+pub(super) fn said(document: &StoredDocument, json: bool) -> Result<(), Failure> {
     if json {
         output::json(&json!({ "id": document.id, "slug": document.slug }))?;
     } else {

@@ -1,6 +1,8 @@
 //! `runloom admin …`: workspaces of a running server, their keys and what they keep.
 
 mod documents;
+mod memory;
+mod plugin;
 
 use clap::{Args, Subcommand, ValueEnum};
 use runloom_client::{AdminClient, CreateKey, CreateWorkspace, DocumentKind};
@@ -10,6 +12,8 @@ use crate::config::Environment;
 use crate::exit::{Exit, Failure};
 use crate::{connect, output};
 use documents::{Documents, Secrets};
+use memory::Memories;
+use plugin::Plugins;
 
 /// `runloom admin …`.
 #[derive(Debug, Args)]
@@ -20,6 +24,7 @@ Examples:
   runloom admin key revoke --workspace acme key_…
   runloom admin agent put --workspace acme --file agent.json --json      {\"id\",\"slug\"}
   runloom admin secret put --workspace acme GITHUB_TOKEN < token.txt
+  runloom admin plugin install --workspace acme ./plugins/github
 
 The token is read from RUNLOOM_ADMIN_TOKEN (or the file that RUNLOOM_ADMIN_TOKEN_FILE names).")]
 pub(crate) struct Admin {
@@ -48,8 +53,8 @@ enum What {
     #[command(subcommand)]
     Tool(Documents),
     /// Installed plugins
-    #[command(subcommand)]
-    Plugin(Documents),
+    #[command(subcommand, visible_alias = "plugins")]
+    Plugin(Plugins),
     /// Named A2A peers
     #[command(subcommand)]
     ExternalAgent(Documents),
@@ -59,6 +64,9 @@ enum What {
     /// Secrets that tools, plugins, external agents and providers name
     #[command(subcommand)]
     Secret(Secrets),
+    /// What agents remembered with the @memory plugin
+    #[command(subcommand)]
+    Memory(Memories),
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,9 +161,8 @@ pub(crate) async fn run(admin: Admin, environment: &Environment) -> Result<Exit,
         What::Key(key) => self::key(client, key, json).await?,
         What::Agent(command) => documents::run(client, DocumentKind::Agent, command, json).await?,
         What::Tool(command) => documents::run(client, DocumentKind::Tool, command, json).await?,
-        What::Plugin(command) => {
-            documents::run(client, DocumentKind::Plugin, command, json).await?;
-        }
+        What::Plugin(command) => plugin::run(client, command, json).await?,
+        What::Memory(command) => memory::run(client, command, json).await?,
         What::ExternalAgent(command) => {
             documents::run(client, DocumentKind::ExternalAgent, command, json).await?;
         }

@@ -1,0 +1,311 @@
+//! Plugins: which tool a name leads to, and what the shipped ones do with friendly and hostile pages.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use runloom_core::error::Error;
+use runloom_core::ports::tools::{Outcome, ToolHost as _};
+use runloom_core::toolbox::Effect;
+use runloom_protocol::definition::PluginManifest;
+use runloom_protocol::tools::ToolRef;
+use runloom_protocol::validate::{PluginSource, plugin_manifest};
+use runloom_tools::outbound::OutboundPolicy;
+use runloom_tools::{ConfiguredPlugin, PluginSet, ToolLimits};
+use serde_json::{Value, json};
+
+use crate::peers::{Bed, Defined, Heard, Peer, hanging, open_policy, rpc_error, status, typed};
+
+fn refs(name: &str) -> Value {
+    json!([{"kind": "mantyx_plugin", "name": name}])
+}
+
+/// A plugin with one HTTP tool of this name.
+fn plugin(slug: &str, tool: &str, description: &str, global: bool) -> PluginManifest {
+    let tool = json!({"type": "http", "name": tool, "description": description, "url": "https://x.example/"});
+    let body = json!({"global": global, "tools": [tool]});
+    plugin_manifest(&body, slug, PluginSource::Administrator).unwrap()
+}
+
+fn bed(own: Vec<PluginManifest>, configured: PluginSet) -> Bed {
+    let defined = Defined {
+        plugins: own,
+        configured,
+        ..Defined::default()
+    };
+    Bed::defining(defined, open_policy(), ToolLimits::default())
+}
+
+async fn refused(bed: &Bed, workspace: &str, name: &str) -> Option<String> {
+    let refs: Vec<ToolRef> = serde_json::from_value(refs(name)).unwrap();
+    match bed.host.check(workspace, &refs).await {
+        Ok(()) => None,
+        Err(Error::InvalidPlugin { message }) => Some(message),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+/// The description of the one tool that a name leads to.
+async fn led_to(bed: &Bed, workspace: &str, name: &str) -> String {
+    let (_, tools) = bed.resolve_in(workspace, &refs(name)).await;
+    assert_eq!(tools.len(), 1, "{tools:?}");
+    tools[0].description.clone()
+}
+
+#[tokio::test]
+async fn the_workspaces_own_plugin_goes_before_the_operators_and_that_before_the_shipped() {
+    let set = |slugs: Option<Vec<String>>| PluginSet {
+        installed: vec![ConfiguredPlugin {
+            manifest: plugin("web", "fetch", "the operator's", true),
+            workspaces: slugs,
+        }],
+        without: Vec::new(),
+    };
+    let shipped = bed(Vec::new(), PluginSet::default());
+    assert!(
+        led_to(&shipped, "acme", "@web/fetch")
+            .await
+            .contains("readable text")
+    );
+    assert!(
+        led_to(&shipped, "acme", "fetch")
+            .await
+            .contains("readable text")
+    );
+    let operators = bed(Vec::new(), set(None));
+    assert_eq!(
+        led_to(&operators, "acme", "@web/fetch").await,
+        "the operator's"
+    );
+    let some = bed(Vec::new(), set(Some(vec!["acme".to_owned()])));
+    assert_eq!(led_to(&some, "acme", "@web/fetch").await, "the operator's");
+    assert!(
+        led_to(&some, "rival", "@web/fetch")
+            .await
+            .contains("readable text")
+    );
+    let own = bed(vec![plugin("web", "fetch", "our own", false)], set(None));
+    assert_eq!(led_to(&own, "acme", "@web/fetch").await, "our own");
+}
+
+#[tokio::test]
+async fn what_is_not_installed_is_refused_and_says_what_is() {
+    let bed = bed(vec![plugin("math", "add", "", false)], PluginSet::default());
+    let message = refused(&bed, "acme", "@nothing/here").await.unwrap();
+    assert!(
+        message.contains("\"@nothing/here\" is not installed"),
+        "{message}"
+    );
+    assert!(message.contains("@math, @web, @time"), "{message}");
+    let message = refused(&bed, "acme", "@math/sub").await.unwrap();
+    assert!(message.contains("@math has: add"), "{message}");
+    for name in ["add", "@math", "@math/", "/add", "@/x", "@mathx/add"] {
+        assert!(refused(&bed, "acme", name).await.is_some(), "{name}");
+    }
+    assert_eq!(refused(&bed, "acme", "@math/add").await, None);
+    let without = PluginSet {
+        installed: Vec::new(),
+        without: vec!["web".to_owned()],
+    };
+    let bed = self::bed(Vec::new(), without);
+    assert!(refused(&bed, "acme", "@web/fetch").await.is_some());
+    assert_eq!(refused(&bed, "acme", "now").await, None);
+}
+
+#[tokio::test]
+async fn a_tool_of_a_plugins_server_on_the_network_is_called() {
+    let peer = Peer::start(|heard: Heard| async move {
+        let answer = |result: Value| {
+            let body = json!({"jsonrpc": "2.0", "id": heard.body["id"], "result": result});
+            typed("application/json", body.to_string())
+        };
+        match heard.rpc_method() {
+            "initialize" => answer(json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}})),
+            "tools/list" => answer(json!({"tools": [{"name": "one", "description": "first", "inputSchema": {"type": "object"}}, {"name": "two", "inputSchema": {"type": "object"}}]})),
+            "tools/call" => {
+                let secret = heard.headers.get("authorization").unwrap().to_str().unwrap();
+                answer(json!({"content": [{"type": "text", "text": format!("{} with {secret}", heard.body["params"]["name"])}]}))
+            }
+            method if method.starts_with("notifications/") => status(202),
+            "" => status(405),
+            _ => rpc_error(&heard, -32601, "Method not found"),
+        }
+    })
+    .await;
+    let body = json!({"servers": [{"name": "docs", "url": format!("{}/mcp", peer.url), "tools": ["one"],
+        "headers": {"Authorization": "Bearer {{secret:T}}"}}]});
+    let defined = Defined {
+        plugins: vec![plugin_manifest(&body, "p", PluginSource::Administrator).unwrap()],
+        secrets: vec![("T".to_owned(), "canary-1".to_owned())],
+        ..Defined::default()
+    };
+    let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
+    let (context, tools) = bed.resolve(&refs("@p/one")).await;
+    assert_eq!(tools[0].description, "first");
+    let said = bed.call(&context, &tools[0], json!({})).await;
+    assert_eq!(said.content, "\"one\" with Bearer ***");
+    let (_, all) = bed.resolve(&refs("@p/docs")).await;
+    assert_eq!(all.len(), 1, "only what the manifest names");
+    assert_eq!(all[0].name, "docs_one");
+    assert!(refused(&bed, "acme", "@p/two").await.is_some());
+}
+
+#[tokio::test]
+async fn the_time_is_told() {
+    let bed = bed(Vec::new(), PluginSet::default());
+    let (context, tools) = bed.resolve(&refs("@time/now")).await;
+    assert_eq!(tools[0].effect, Effect::Read);
+    let said = bed
+        .call(&context, &tools[0], json!({"timezone": "Asia/Tokyo"}))
+        .await;
+    let time: Value = serde_json::from_str(&said.content).unwrap();
+    assert_eq!(time["timezone"], "Asia/Tokyo");
+    assert!(time["time"].as_str().unwrap().ends_with("+09:00"), "{time}");
+    let said = bed
+        .call(&context, &tools[0], json!({"timezone": "Nowhere"}))
+        .await;
+    assert!(said.is_error && said.content.contains("IANA"), "{said:?}");
+}
+
+/// What `@web/fetch` says of a peer that answers so.
+async fn fetched(answer: impl Fn() -> Response + Send + Sync + 'static, input: Value) -> Outcome {
+    let peer = Peer::start(move |_| {
+        let answer = answer();
+        async move { answer }
+    })
+    .await;
+    let bed = bed(Vec::new(), PluginSet::default());
+    let (context, tools) = bed.resolve(&refs("@web/fetch")).await;
+    let mut input = input;
+    input["url"] = format!("{}/page", peer.url).into();
+    bed.call(&context, &tools[0], input).await
+}
+
+#[tokio::test]
+async fn a_page_is_read_as_text_with_its_links() {
+    let html = "<title>Hi</title><nav>menu</nav><main><p>Some <b>text</b>.<a href='/more'>More</a></main><script>evil()</script>";
+    let said = fetched(move || typed("text/html; charset=utf-8", html), json!({})).await;
+    assert!(!said.is_error, "{said:?}");
+    assert!(said.content.contains("Title: Hi"), "{said:?}");
+    assert!(said.content.contains("Some text.More"), "{said:?}");
+    assert!(said.content.contains("/more)"), "{said:?}");
+    assert!(
+        !said.content.contains("evil") && !said.content.contains("menu"),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+async fn odd_encodings_are_read() {
+    let latin = || typed("text/html; charset=iso-8859-1", b"<p>caf\xe9</p>".to_vec());
+    assert!(fetched(latin, json!({})).await.content.contains("café"));
+    let sniffed = || {
+        typed(
+            "text/html",
+            b"<meta charset=shift_jis><p>\x93\xfa\x96{</p>".to_vec(),
+        )
+    };
+    assert!(fetched(sniffed, json!({})).await.content.contains("日本"));
+    let marked = || typed("text/plain", b"\xff\xfeh\0i\0".to_vec());
+    assert!(fetched(marked, json!({})).await.content.contains("hi"));
+    let broken = || typed("text/html; charset=utf-8", b"<p>ok \xff\xc3(</p>".to_vec());
+    assert!(fetched(broken, json!({})).await.content.contains("ok"));
+    let unknown = || typed("text/html; charset=klingon", "<p>fine</p>");
+    assert!(fetched(unknown, json!({})).await.content.contains("fine"));
+}
+
+#[tokio::test]
+async fn other_texts_come_as_they_are_and_other_types_are_refused() {
+    let json_text = || typed("application/json", r#"{"a": "<b>"}"#);
+    assert!(
+        fetched(json_text, json!({}))
+            .await
+            .content
+            .contains(r#"{"a": "<b>"}"#)
+    );
+    let picture = || typed("image/png", vec![0_u8; 100]);
+    let said = fetched(picture, json!({})).await;
+    assert!(
+        said.is_error && said.content.contains("image/png"),
+        "{said:?}"
+    );
+    let missing = || {
+        (
+            StatusCode::NOT_FOUND,
+            [("content-type", "text/html")],
+            "<h1>Gone</h1>",
+        )
+            .into_response()
+    };
+    let said = fetched(missing, json!({})).await;
+    assert!(
+        said.is_error && said.content.contains("404") && said.content.contains("Gone"),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+async fn long_pages_are_read_in_parts() {
+    let long = || {
+        typed(
+            "text/html",
+            format!("<main><p>{}</p></main>", "word ".repeat(1_000)),
+        )
+    };
+    let first = fetched(long, json!({"maxChars": 100})).await;
+    assert!(
+        first.content.contains("call again with \"offset\": 100"),
+        "{first:?}"
+    );
+    let last = fetched(long, json!({"maxChars": 100, "offset": 4_990})).await;
+    assert!(!last.content.contains("[cut"), "{last:?}");
+    let past = fetched(long, json!({"offset": 1_000_000})).await;
+    assert!(!past.is_error, "{past:?}");
+}
+
+#[tokio::test]
+async fn hostile_pages_cost_a_bounded_amount() {
+    let huge = || {
+        typed(
+            "text/html",
+            format!("<p>{}</p>", "again ".repeat(100)).repeat(6_000),
+        )
+    };
+    let said = fetched(huge, json!({"maxChars": 1_000})).await;
+    assert!(
+        said.content.len() < 10_000 && said.content.contains("[cut"),
+        "{}",
+        said.content.len()
+    );
+    let deep = || typed("text/html", format!("{}x", "<div><ul><li>".repeat(20_000)));
+    assert!(!fetched(deep, json!({})).await.is_error);
+    let peer = Peer::start(|_| async { typed("text/html", hanging("<p>never ends")) }).await;
+    let bed = bed(Vec::new(), PluginSet::default());
+    let (context, tools) = bed.resolve(&refs("fetch")).await;
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let calling = bed.call_until(
+        &context,
+        &tools[0],
+        json!({"url": peer.url}),
+        cancel.clone(),
+    );
+    let (said, ()) = tokio::join!(calling, async { cancel.cancel() });
+    assert!(said.is_error, "{said:?}");
+}
+
+#[tokio::test]
+async fn a_page_inside_the_network_is_not_reached() {
+    let peer = Peer::start(|_| async { typed("text/html", "<p>inside</p>") }).await;
+    let bed = Bed::with(OutboundPolicy::default(), ToolLimits::default());
+    let (context, tools) = bed.resolve(&refs("fetch")).await;
+    for url in [
+        peer.url.as_str(),
+        "http://169.254.169.254/latest/",
+        "file:///etc/passwd",
+        "http://[::1]/",
+        "x",
+        "",
+    ] {
+        let said = bed.call(&context, &tools[0], json!({"url": url})).await;
+        assert!(said.is_error, "{url}: {said:?}");
+        assert!(!said.content.contains("inside"), "{url}: {said:?}");
+    }
+}

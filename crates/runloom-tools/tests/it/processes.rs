@@ -1,0 +1,237 @@
+//! MCP servers that are processes: shared, limited, started again, and gone at the end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use runloom_core::ports::tools::{Outcome, ServerTool, ToolContext};
+use runloom_core::toolbox::Effect;
+use runloom_protocol::definition::{McpEndpoint, PluginManifest};
+use runloom_protocol::validate::{PluginSource, plugin_manifest};
+use runloom_tools::{ConfiguredPlugin, PluginSet, ToolLimits};
+use serde_json::{Value, json};
+
+use crate::peers::{Bed, Defined, open_policy};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/stdio_server.py");
+
+/// A plugin `@p` with one server `s`, which is the script with these habits.
+fn plugin(habits: &[&str], env: Value) -> PluginManifest {
+    let mut args = vec![SCRIPT];
+    args.extend(habits);
+    let body = json!({"servers": [{"name": "s", "command": "python3", "args": args, "env": env}]});
+    plugin_manifest(&body, "p", PluginSource::Operator).unwrap()
+}
+
+fn bed(manifest: PluginManifest, limits: ToolLimits) -> Bed {
+    let defined = Defined {
+        secrets: vec![("TOKEN".to_owned(), "canary-0815".to_owned())],
+        configured: PluginSet {
+            installed: vec![ConfiguredPlugin {
+                manifest,
+                workspaces: None,
+            }],
+            without: Vec::new(),
+        },
+        ..Defined::default()
+    };
+    Bed::defining(defined, open_policy(), limits)
+}
+
+fn patient() -> ToolLimits {
+    ToolLimits {
+        resolve_timeout: Duration::from_secs(60),
+        ..ToolLimits::default()
+    }
+}
+
+/// What `@p/name` exposes in a workspace.
+async fn resolved(bed: &Bed, workspace: &str, name: &str) -> (ToolContext, Vec<ServerTool>) {
+    let refs = json!([{"kind": "mantyx_plugin", "name": format!("@p/{name}")}]);
+    bed.resolve_in(workspace, &refs).await
+}
+
+async fn call(bed: &Bed, workspace: &str, name: &str, input: Value) -> Outcome {
+    let (context, tools) = resolved(bed, workspace, name).await;
+    assert_eq!(tools.len(), 1, "{tools:?}");
+    bed.call(&context, &tools[0], input).await
+}
+
+/// Waits until no process has this number.
+async fn gone(pid: &str) {
+    let place = Path::new("/proc").join(pid);
+    let waiting = async {
+        while place.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    assert!(waited.is_ok(), "process {pid} is still there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_is_shared_by_the_runs_of_a_workspace_and_by_no_other() {
+    let bed = bed(plugin(&[], json!({})), patient());
+    let first = call(&bed, "acme", "pid", json!({})).await;
+    assert!(!first.is_error, "{first:?}");
+    let again = call(&bed, "acme", "pid", json!({})).await;
+    assert_eq!(first.content, again.content);
+    let other = call(&bed, "rival", "pid", json!({})).await;
+    assert_ne!(first.content, other.content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_tool_or_all_tools_of_a_process_are_exposed() {
+    let bed = bed(plugin(&[], json!({})), patient());
+    let (_, one) = resolved(&bed, "acme", "echo").await;
+    assert_eq!(one[0].name, "echo");
+    assert_eq!(one[0].description, "does echo");
+    assert_eq!(one[0].effect, Effect::Read);
+    assert_eq!(one[0].parameters["properties"]["text"]["type"], "string");
+    let (context, all) = resolved(&bed, "acme", "s").await;
+    let names: Vec<&str> = all.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "s_echo",
+            "s_pid",
+            "s_environment",
+            "s_folder",
+            "s_die",
+            "s_linger"
+        ]
+    );
+    let echoed = bed.call(&context, &all[0], json!({"text": "hello"})).await;
+    assert_eq!(echoed.content, "hello");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_environment_is_limited_and_secrets_do_not_come_back() {
+    let env = json!({"MY_TOKEN": "Bearer {{secret:TOKEN}}", "MODE": "test"});
+    let bed = bed(plugin(&[], env), patient());
+    let said = call(&bed, "acme", "environment", json!({})).await;
+    assert!(!said.content.contains("canary-0815"), "{said:?}");
+    let seen: Value = serde_json::from_str(&said.content).unwrap();
+    assert_eq!(seen["MY_TOKEN"], "Bearer ***");
+    assert_eq!(seen["MODE"], "test");
+    // Cargo sets this one for every test; it must not be passed on.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    assert!(seen.get("CARGO_MANIFEST_DIR").is_none(), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_is_missing_is_said_and_nothing_is_started() {
+    let bed = bed(plugin(&[], json!({"X": "{{secret:GONE}}"})), patient());
+    let said = call(&bed, "acme", "pid", json!({})).await;
+    assert!(said.is_error && said.content.contains("`GONE`"), "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_died_is_started_again() {
+    let bed = bed(plugin(&[], json!({})), patient());
+    let first = call(&bed, "acme", "pid", json!({})).await;
+    let died = call(&bed, "acme", "die", json!({})).await;
+    assert!(died.is_error, "{died:?}");
+    let second = call(&bed, "acme", "pid", json!({})).await;
+    assert!(!second.is_error, "{second:?}");
+    assert_ne!(first.content, second.content);
+    gone(&first.content).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_cannot_start_is_left_alone_for_a_while() {
+    let notes = std::env::temp_dir().join(format!("runloom-starts-{}", std::process::id()));
+    let bed = bed(
+        plugin(&["note-start", notes.to_str().unwrap(), "exit"], json!({})),
+        patient(),
+    );
+    // Each failure doubles the pause, so that one of the calls falls into it however slow the machine is.
+    let mut calls = 0;
+    let paused = loop {
+        calls += 1;
+        let said = call(&bed, "acme", "pid", json!({})).await;
+        assert!(said.is_error, "{said:?}");
+        if said.content.contains("times in a row") {
+            break said;
+        }
+        assert!(calls < 20, "{said:?}");
+    };
+    assert!(paused.content.contains("tried again later"), "{paused:?}");
+    let starts = std::fs::read_to_string(&notes).unwrap();
+    std::fs::remove_file(&notes).unwrap();
+    assert!(starts.lines().count() <= 2 * calls, "{starts}");
+    let (_, all) = resolved(&bed, "acme", "s").await;
+    assert_eq!(all[0].name, "s_unavailable");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_is_not_there_is_said() {
+    let body = json!({"servers": [{"name": "s", "command": "no-such-program-anywhere"}]});
+    let manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+    let bed = bed(manifest, patient());
+    let said = call(&bed, "acme", "pid", json!({})).await;
+    assert!(said.content.contains("cannot be started"), "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_launcher_started_ends_with_the_server() {
+    for habit in ["", "stubborn"] {
+        // The shell stays between us and the script: killing it alone would leave the script behind.
+        let line = format!("python3 {SCRIPT} {habit}; true");
+        let body = json!({"servers": [{"name": "s", "command": "sh", "args": ["-c", line]}]});
+        let manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+        let bed = bed(manifest, patient());
+        let pid = call(&bed, "acme", "pid", json!({})).await;
+        assert!(!pid.is_error, "{pid:?}");
+        bed.tasks.stop.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(60), bed.tasks.ended());
+        assert!(ended.await.is_ok(), "the tasks end in bounded time");
+        gone(&pid.content).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_at_once_are_bounded() {
+    let limits = ToolLimits {
+        process_concurrency: 2,
+        ..patient()
+    };
+    let bed = bed(plugin(&[], json!({})), limits);
+    let (context, tools) = resolved(&bed, "acme", "linger").await;
+    let calls = (0..8).map(|_| bed.call(&context, &tools[0], json!({})));
+    for said in futures_util::future::join_all(calls).await {
+        let most: u32 = said.content.parse().unwrap();
+        assert!(most <= 2, "{most} at once");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_on_standard_error_holds_nothing_up() {
+    let bed = bed(plugin(&["noisy"], json!({})), patient());
+    let said = call(&bed, "acme", "echo", json!({"text": "still here"})).await;
+    assert_eq!(said.content, "still here");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugins_own_program_is_found_in_its_folder() {
+    let body = json!({"servers": [{"name": "s", "command": "./stdio_server.py"}]});
+    let mut manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+    let folder = Path::new(SCRIPT).parent().unwrap();
+    let McpEndpoint::Process(process) = &mut manifest.servers[0].endpoint else {
+        panic!("{manifest:?}");
+    };
+    process.folder = Some(folder.to_owned());
+    // The script is not executable: that the attempt was made in the folder shows in the refusal.
+    let bed = bed(manifest, patient());
+    let said = call(&bed, "acme", "folder", json!({})).await;
+    assert!(said.content.contains("ermission denied"), "{said:?}");
+    let body =
+        json!({"servers": [{"name": "s", "command": "python3", "args": ["./stdio_server.py"]}]});
+    let mut manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+    let McpEndpoint::Process(process) = &mut manifest.servers[0].endpoint else {
+        panic!("{manifest:?}");
+    };
+    process.folder = Some(folder.to_owned());
+    let bed = self::bed(manifest, patient());
+    let said = call(&bed, "acme", "folder", json!({})).await;
+    assert_eq!(Path::new(&said.content), folder);
+}

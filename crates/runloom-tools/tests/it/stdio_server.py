@@ -1,0 +1,89 @@
+"""An MCP server on its standard streams, with every habit that a test needs. Standard library only."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+habits = sys.argv[1:]
+if "note-start" in habits:
+    with open(habits[habits.index("note-start") + 1], "a") as notes:
+        notes.write("started\n")
+if "exit" in habits:
+    sys.exit(3)
+if "stubborn" in habits:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "noisy" in habits:
+    for number in range(20_000):
+        print(f"line {number} " + "x" * 100, file=sys.stderr)
+
+lock = threading.Lock()
+busy = 0
+most = 0
+
+
+def say(message):
+    with lock:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def text(value):
+    return {"content": [{"type": "text", "text": value}]}
+
+
+def linger():
+    global busy, most
+    with lock:
+        busy += 1
+        most = max(most, busy)
+    time.sleep(0.05)
+    with lock:
+        busy -= 1
+        return most
+
+
+def call(name, arguments):
+    if name == "echo":
+        return text(arguments.get("text", ""))
+    if name == "pid":
+        return text(str(os.getpid()))
+    if name == "environment":
+        return text(json.dumps(dict(os.environ)))
+    if name == "folder":
+        return text(os.getcwd())
+    if name == "die":
+        os._exit(7)
+    if name == "linger":
+        return text(str(linger()))
+    return {"isError": True, **text(f"no tool {name}")}
+
+
+TOOLS = ["echo", "pid", "environment", "folder", "die", "linger"]
+
+
+def answer(message):
+    method, params = message.get("method"), message.get("params") or {}
+    if "id" not in message:
+        return
+    if method == "initialize":
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "stdio", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": tool, "description": f"does {tool}",
+                             "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+                             "annotations": {"readOnlyHint": tool != "die"}} for tool in TOOLS]}
+    elif method == "tools/call":
+        result = call(params["name"], params.get("arguments") or {})
+    else:
+        say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no such method"}})
+        return
+    say({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+for line in sys.stdin:
+    threading.Thread(target=answer, args=(json.loads(line),)).start()
+while "stubborn" in habits:
+    time.sleep(1)

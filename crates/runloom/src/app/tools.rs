@@ -1,0 +1,51 @@
+//! The tools that the server executes, and the plugins of the configuration.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use runloom_core::ports::tools::ToolHost;
+use runloom_core::service::memory::MemoryService;
+use runloom_core::service::registry::RegistryService;
+use runloom_core::tasks::Tasks;
+use runloom_tools::outbound::{Outbound, OutboundPolicy};
+use runloom_tools::{ConfiguredPlugin, Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
+
+use crate::cli::SANDBOX;
+use crate::config::{Config, PluginConfig};
+
+/// The host of server tools.
+pub(super) fn open(
+    config: &Config,
+    registry: &Arc<RegistryService>,
+    memory: &Arc<MemoryService>,
+    tasks: &Tasks,
+) -> Result<Arc<dyn ToolHost>> {
+    let policy = OutboundPolicy {
+        allow_private_networks: config.outbound.allow_private_networks,
+        allow_hosts: config.outbound.allow_hosts.clone(),
+        ..OutboundPolicy::default()
+    };
+    let parts = HostParts {
+        outbound: Outbound::new(policy).context("[outbound] cannot be used")?,
+        definitions: Arc::clone(registry) as _,
+        plugins: plugins(&config.plugins),
+        memory: Some(Arc::clone(memory)),
+        sandbox: SandboxProgram::this_program(SANDBOX).context("cannot find this program")?,
+        limits: ToolLimits::default(),
+    };
+    Ok(Arc::new(Host::new(parts, tasks)))
+}
+
+fn plugins(configured: &[PluginConfig]) -> PluginSet {
+    let mut set = PluginSet::default();
+    for plugin in configured {
+        match &plugin.manifest {
+            None => set.without.push(plugin.slug.clone()),
+            Some(manifest) => set.installed.push(ConfiguredPlugin {
+                manifest: manifest.clone(),
+                workspaces: plugin.workspaces.clone(),
+            }),
+        }
+    }
+    set
+}

@@ -1,0 +1,101 @@
+//! `runloom admin memory …`: what agents remembered, looked at and forgotten.
+
+use clap::Subcommand;
+use runloom_client::AdminClient;
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::output;
+
+/// Characters of a memory in a table.
+const SHOWN: usize = 80;
+
+/// Memories of a workspace.
+#[derive(Debug, Subcommand)]
+pub(super) enum Memories {
+    /// List them, newest first
+    List {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+        /// How many at most
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+        /// Where the page begins, from an earlier page
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Forget one, or all that are old
+    Forget {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+        /// Its key
+        #[arg(
+            required_unless_present = "older_than_days",
+            conflicts_with = "older_than_days"
+        )]
+        key: Option<String>,
+        /// Forget what was not changed for this many days; 0 forgets everything
+        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=36_500))]
+        older_than_days: Option<u32>,
+    },
+}
+
+pub(super) async fn run(
+    client: &AdminClient,
+    command: Memories,
+    json: bool,
+) -> Result<(), Failure> {
+    match command {
+        Memories::List {
+            workspace,
+            limit,
+            cursor,
+        } => {
+            let page = client
+                .memories(&workspace, limit, cursor.as_deref())
+                .await?;
+            if json {
+                output::json(&page)?;
+                return Ok(());
+            }
+            let rows: Vec<_> = page
+                .memories
+                .iter()
+                .map(|memory| {
+                    let line: String = memory.text.split_whitespace().collect::<Vec<_>>().join(" ");
+                    vec![
+                        memory.key.clone(),
+                        memory.updated_at.chars().take(19).collect(),
+                        line.chars().take(SHOWN).collect(),
+                    ]
+                })
+                .collect();
+            output::table(&["KEY", "UPDATED", "TEXT"], &rows)?;
+            if let Some(cursor) = page.next_cursor {
+                output::note(format!("There are more: --cursor {cursor}"));
+            }
+        }
+        Memories::Forget {
+            workspace,
+            key,
+            older_than_days,
+        } => {
+            let forgotten = match (key, older_than_days) {
+                (Some(key), _) => {
+                    client.forget_memory(&workspace, &key).await?;
+                    1
+                }
+                (None, Some(days)) => client.forget_memories(&workspace, days).await?.forgotten,
+                (None, None) => 0,
+            };
+            if json {
+                output::json(&json!({ "forgotten": forgotten }))?;
+            } else {
+                output::line(format!("{forgotten} forgotten"))?;
+            }
+        }
+    }
+    Ok(())
+}
