@@ -17,6 +17,7 @@ mod contract;
 #[path = "../it/fixture.rs"]
 mod fixture;
 
+mod alone;
 mod cluster;
 mod database;
 mod notices;

@@ -15,7 +15,9 @@
 
 mod checker;
 mod checker_tests;
+mod evidence;
 mod http;
+mod random;
 mod server;
 mod sse;
 mod world;
