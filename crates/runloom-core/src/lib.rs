@@ -17,6 +17,7 @@ pub mod hub;
 pub mod listener;
 pub mod live_catalog;
 pub mod planner;
+pub mod planted;
 pub mod ports;
 pub mod purses;
 pub mod run;
