@@ -8,6 +8,7 @@ use runloom_store::{OpenError, OpenOptions, open};
 
 use crate::cluster::{Cluster, we_are_root};
 use crate::fixture::{Fixture, Place, batch};
+use crate::proxy::at_the_end_of_a_way;
 
 impl Place for Cluster {}
 
@@ -50,6 +51,44 @@ async fn a_crashed_server_costs_time_and_nothing_else() {
     cluster.up();
     fixture.commit(lease, batch(3, 3, Next::Keep)).await;
     assert_eq!(fixture.seqs(lease.run).await, [(1, 1), (2, 2), (3, 3)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_a_crashed_server_gave_away_again_is_not_believed() {
+    // Nothing reaches the disk before somebody commits.
+    let quiet = [("wal_writer_delay", "10s"), ("autovacuum", "off")];
+    let Some(cluster) = Cluster::start(&quiet) else {
+        return;
+    };
+    let url = cluster.url();
+    let cluster = std::sync::Arc::new(cluster);
+    let place = tempfile::tempdir().unwrap();
+    let (fixture, way) = at_the_end_of_a_way(&url, place).await;
+    let lease = fixture.started("a").await;
+    fixture.commit(lease, batch(2, 2, Next::Keep)).await;
+    way.lose_next_commit();
+    let crash = async {
+        way.lost.notified().await;
+        tokio::task::block_in_place(|| {
+            cluster.down();
+            cluster.up();
+        });
+        // The number of the lost transaction is a stranger's now, who has committed.
+        let stranger = crate::database::connect(&url).await;
+        for _ in 0..50 {
+            let number = stranger.batch_execute("SELECT pg_current_xact_id()");
+            number.await.unwrap();
+        }
+        way.open();
+    };
+    let (first, ()) = tokio::join!(fixture.try_commit(lease, batch(3, 3, Next::Keep)), crash);
+    if first.is_err() {
+        // As the driver does: the same batch again.
+        fixture.commit(lease, batch(3, 3, Next::Keep)).await;
+    }
+    fixture.commit(lease, batch(4, 4, Next::Keep)).await;
+    let expected = [(1, 1), (2, 2), (3, 3), (4, 4)];
+    assert_eq!(fixture.seqs(lease.run).await, expected);
 }
 
 #[tokio::test]
