@@ -98,6 +98,11 @@ pub(crate) fn services() -> anyhow::Result<Tally> {
     one_target("services")
 }
 
+/// The fault suite in its short form.
+pub(crate) fn faults() -> anyhow::Result<Tally> {
+    one_target("faults")
+}
+
 /// Runs a test target that `cargo test` alone passes over. Asked of the whole workspace and not of one package, because the features
 /// of dependencies go by what is built together: everything is built once.
 fn one_target(name: &str) -> anyhow::Result<Tally> {
