@@ -7,6 +7,7 @@ use crate::load::Load;
 use crate::random::Random;
 use crate::replicas::{Death, Role};
 use crate::report::Report;
+use crate::services::{Rabbit, Valkey};
 use crate::stage::{Stage, Topology};
 
 /// How long a worker stands still: long enough for others to take its runs over.
@@ -193,6 +194,10 @@ impl<'a> Plan<'a> {
             Fault::CutLink | Fault::CloseLink | Fault::SlowLinks | Fault::StopLink => {
                 self.break_links(fault, stage, load);
             }
+            Fault::PurgeQueue => {
+                say(stage, "");
+                purge(stage, load);
+            }
             _ => {
                 say(stage, "");
                 service(fault, stage);
@@ -257,6 +262,25 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Throws the queue's messages away. Workers are quick, so they are kept from it until some are there.
+fn purge(stage: &Stage, load: &Load) {
+    let Some(rabbit) = &stage.rabbit else {
+        return;
+    };
+    let workers = stage.running(|role| role == Role::Worker);
+    let gates = || {
+        let of = |at: &usize| stage.replicas[*at].links.named("rabbitmq");
+        workers.iter().map(of)
+    };
+    for gate in gates() {
+        stage.runtime.block_on(gate.close());
+    }
+    load.clients.wait(u64::MAX >> 1, BROKEN);
+    let thrown_away = rabbit.purge(&stage.runtime);
+    stage.say(&format!("{thrown_away} messages were thrown away"));
+    gates().for_each(crate::gate::Gate::open);
+}
+
 /// What happens to a service.
 fn service(fault: Fault, stage: &mut Stage) {
     match fault {
@@ -264,14 +288,8 @@ fn service(fault: Fault, stage: &mut Stage) {
             stage.postgres.down();
             stage.postgres.up();
         }
-        Fault::RestartRabbitmq => stage.rabbit.iter_mut().for_each(|one| one.restart()),
-        Fault::RestartValkey => stage.valkey.iter_mut().for_each(|one| one.restart()),
-        Fault::FlushAll => stage.valkey.iter().for_each(|one| one.flush()),
-        _ => {
-            if let Some(rabbit) = &stage.rabbit {
-                let thrown_away = rabbit.purge(&stage.runtime);
-                stage.say(&format!("{thrown_away} messages were thrown away"));
-            }
-        }
+        Fault::RestartRabbitmq => stage.rabbit.iter_mut().for_each(Rabbit::restart),
+        Fault::RestartValkey => stage.valkey.iter_mut().for_each(Valkey::restart),
+        _ => stage.valkey.iter().for_each(Valkey::flush),
     }
 }
