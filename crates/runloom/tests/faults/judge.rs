@@ -158,7 +158,7 @@ fn unexpected_end(evidence: &Evidence, report: &mut Report) -> Option<String> {
 }
 
 /// A tool that may be executed once was executed once, whatever the call was named.
-fn repeated(ledger: &BTreeMap<String, Vec<Entry>>) -> Vec<String> {
+pub(crate) fn repeated(ledger: &BTreeMap<String, Vec<Entry>>) -> Vec<String> {
     let mut effects: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for entry in ledger.values().flatten() {
         *effects.entry((&entry.tool, &entry.token)).or_default() += 1;
@@ -171,7 +171,10 @@ fn repeated(ledger: &BTreeMap<String, Vec<Entry>>) -> Vec<String> {
 }
 
 /// What the log says of server tools is what the tool server did. Takes the calls of this log out of the ledger.
-fn against_ledger(log: &[Frame], ledger: &mut BTreeMap<String, Vec<Entry>>) -> Vec<String> {
+pub(crate) fn against_ledger(
+    log: &[Frame],
+    ledger: &mut BTreeMap<String, Vec<Entry>>,
+) -> Vec<String> {
     let mut found = Vec::new();
     for frame in log {
         let data = frame.data();
