@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::outcome::{Outcome, Shot};
@@ -50,12 +51,23 @@ impl Target {
                 "/v1/responses".to_owned(),
                 serde_json::json!({"model": model, "stream": true, "input": prompt}),
             ),
-            Self::Runloom { workspace, .. } => (
-                format!("/api/v1/workspaces/{workspace}/agent-runs"),
-                serde_json::json!({"modelId": format!("provider:script:{model}"), "systemPrompt": "Answer.",
-                    "prompt": prompt}),
-            ),
+            Self::Runloom { .. } => {
+                return self.run_of(model, prompt, serde_json::json!({}), tokens);
+            }
         };
+        self.posting(&path, body.to_string().as_bytes(), tokens)
+    }
+
+    /// A run of Runloom with more in its request than a prompt.
+    pub(crate) fn run_of(&self, model: &str, prompt: &str, mut body: Value, tokens: u64) -> Job {
+        let workspace = match self {
+            Self::Plain(_) => "",
+            Self::Runloom { workspace, .. } => workspace,
+        };
+        body["modelId"] = format!("provider:script:{model}").into();
+        body["systemPrompt"] = "Answer.".into();
+        body["prompt"] = prompt.into();
+        let path = format!("/api/v1/workspaces/{workspace}/agent-runs");
         self.posting(&path, body.to_string().as_bytes(), tokens)
     }
 

@@ -1,7 +1,7 @@
 //! The scripted provider: OpenAI's Responses API and chat completions, as far as a stream of tokens needs them.
 //!
 //! A process of its own, so that its work is nobody else's CPU; one thread, answers made once and written from memory.
-//! `GET /stats` counts what was asked, `GET /last` gives the last request's body back.
+//! `GET /lookup` is the tool that scripts call, `GET /stats` counts what was asked, `GET /last` gives the last request's body back.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,6 +21,9 @@ use crate::wire::{LAST_CHUNK, Requests, chunked};
 const STREAM_HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
+/// Where the tool of `call` scripts is.
+pub(crate) const TOOL_PATH: &str = "/lookup";
+
 /// Different scripts of one measurement are few.
 const ANSWERS_KEPT: usize = 64;
 
@@ -29,6 +32,8 @@ const ANSWERS_KEPT: usize = 64;
 pub(crate) struct Stats {
     pub(crate) requests: u64,
     pub(crate) finished: u64,
+    /// Calls of the tool.
+    pub(crate) tools: u64,
 }
 
 #[derive(Default)]
@@ -64,6 +69,11 @@ async fn converse(mut stream: TcpStream, shared: &RefCell<Shared>) -> anyhow::Re
         let api = match request.line {
             "POST /v1/responses" => Api::Responses,
             "POST /v1/chat/completions" => Api::Chat,
+            "GET /lookup" => {
+                shared.borrow_mut().stats.tools += 1;
+                whole(&mut stream, "200 OK", br#"{"found":"a log that is kept"}"#).await?;
+                continue;
+            }
             "GET /stats" => {
                 let body = serde_json::to_vec(&shared.borrow().stats)?;
                 whole(&mut stream, "200 OK", &body).await?;

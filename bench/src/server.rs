@@ -7,6 +7,8 @@ use anyhow::Context;
 
 use crate::child::Running;
 use crate::drive::Target;
+use crate::provider::TOOL_PATH;
+use crate::script::TOOL;
 
 /// The workspace of the measurements.
 const WORKSPACE: &str = "bench";
@@ -111,6 +113,9 @@ writes_per_minute = 4000000000
 reads_per_minute = 4000000000
 max_body_bytes = 67108864
 
+[outbound]
+allow_private_networks = true
+
 [log]
 level = "warn"
 
@@ -130,6 +135,12 @@ kind = "openai"
 base_url = "{provider}/v1"
 api_key_env = "BENCH_PROVIDER_KEY"
 models = [ {models} ]
+
+[[workspaces.tools]]
+slug = "{TOOL}"
+type = "http"
+description = "Looks something up."
+url = "{provider}{TOOL_PATH}"
 "#,
         store = store.display(),
         models = models.join(", ")

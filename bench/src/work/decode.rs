@@ -59,6 +59,7 @@ pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         ));
     }
     rows.extend(frames(bench.effort.of(FRAMES))?);
+    rows.extend(super::counted::measure()?);
     Ok(rows)
 }
 
@@ -117,7 +118,7 @@ async fn call(model: &dyn Model) -> anyhow::Result<u64> {
     let request = ModelRequest {
         system: "Answer.".into(),
         messages: Arc::new(vec![Message::User {
-            text: "Say ten thousand words.".to_owned(),
+            text: "Say ten thousand words.".into(),
         }]),
         tools: Arc::default(),
         tools_enabled: true,

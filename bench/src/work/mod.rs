@@ -1,5 +1,6 @@
 //! The workloads, one file each. A new one is its file and its row in [`WORKS`].
 
+mod counted;
 mod decode;
 mod fan_out;
 mod growth;
@@ -158,11 +159,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 async fn perform(name: &'static str, bench: &Bench) -> anyhow::Result<Vec<Row>> {
     match name {
         "W1" => short_runs::throughput(bench).await,
-        "W2" => Ok(vec![Row::missing(
-            name,
-            "tool loop: two turns and one server tool",
-            "no server tool is measured yet",
-        )]),
+        "W2" => short_runs::tool_loop(bench).await,
         "W3" => short_runs::first_token(bench).await,
         "W4" => slow_streams::measure(bench).await,
         "W5" => sessions::measure(bench).await,

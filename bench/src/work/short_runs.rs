@@ -1,8 +1,12 @@
-//! W1 and W3: one turn of 50 tokens, as fast as it goes, and what the way through the server adds to the first token.
+//! W1, W2 and W3: one turn of 50 tokens, as fast as it goes; two turns with a tool between them; and what the way through the
+//! server adds to the first token.
+
+use serde_json::json;
 
 use crate::child::Running;
 use crate::drive::{Target, load};
 use crate::report::{Goal, Row};
+use crate::script::TOOL;
 use crate::server::Place;
 
 use super::{Bench, Sample, errors, sample};
@@ -35,7 +39,7 @@ pub(super) async fn throughput(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             let meter = server.running.meter();
             ours.add(sample(&server.target, meter, &our_job, runs, at_once).await?);
         }
-        rows.extend(judged(&ours, &floors, at_once));
+        rows.extend(judged("W1", &ours, &floors, at_once));
     }
     let peak = server.running.meter().peak()? / f64::from(1 << 20);
     let floor_peak = floor.meter().peak()? / f64::from(1 << 20);
@@ -87,9 +91,9 @@ async fn without_disk(
     Ok(rows)
 }
 
-fn judged(ours: &Sample, floor: &Sample, at_once: u64) -> Vec<Row> {
+fn judged(work: &'static str, ours: &Sample, floor: &Sample, at_once: u64) -> Vec<Row> {
     let row = |what: &str, unit, pair, goal| {
-        Row::beside("W1", format!("{what}, {at_once} at once"), unit, pair, goal)
+        Row::beside(work, format!("{what}, {at_once} at once"), unit, pair, goal)
     };
     let pair = |of: fn(&Sample) -> f64| (of(ours), of(floor));
     vec![
@@ -118,11 +122,45 @@ fn judged(ours: &Sample, floor: &Sample, at_once: u64) -> Vec<Row> {
             Goal::Told,
         ),
         errors(
-            "W1",
+            work,
             &format!("{at_once} at once"),
             &[&ours.outcome, &floor.outcome],
         ),
     ]
+}
+
+/// W2.
+pub(super) async fn tool_loop(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    const AT_ONCE: u64 = 16;
+    const CALLING: &str = "bench-t50-call";
+    let (floor, at_floor) = bench.floor()?;
+    let server = bench.server("w2", &[CALLING])?;
+    let asked = json!({"model": CALLING, "stream": true, "input": PROMPT});
+    let floor_job = at_floor.posting("/v1/loop", asked.to_string().as_bytes(), TOKENS);
+    let asked = json!({"tools": [{"kind": "mantyx", "id": TOOL}]});
+    let our_job = server.target.run_of(CALLING, PROMPT, asked, TOKENS);
+    load(&at_floor, &floor_job, WARM_UP, 8).await;
+    load(&server.target, &our_job, WARM_UP, 8).await;
+    let runs = bench.effort.of(4000) / ROUNDS;
+    let (mut ours, mut floors) = (Sample::default(), Sample::default());
+    let before = bench.stats().await?.tools;
+    for _ in 0..ROUNDS {
+        floors.add(sample(&at_floor, floor.meter(), &floor_job, runs, AT_ONCE).await?);
+        let meter = server.running.meter();
+        ours.add(sample(&server.target, meter, &our_job, runs, AT_ONCE).await?);
+    }
+    let called = bench.stats().await?.tools - before;
+    let missing = (2 * runs * ROUNDS).abs_diff(called);
+    let mut rows = judged("W2", &ours, &floors, AT_ONCE);
+    rows.push(Row::alone(
+        "W2",
+        "calls of the tool too few or too many",
+        "calls",
+        missing as f64,
+        Goal::AtMost(0.0),
+    ));
+    bench.place.clear("w2");
+    Ok(rows)
 }
 
 /// W3.

@@ -42,6 +42,9 @@ pub struct WorkspaceInfo {
     /// Features that are switched off.
     #[serde(default)]
     pub without: Vec<String>,
+    /// What a spec without `modelId` gets; told of one workspace only, not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_model_id: Option<String>,
 }
 
 /// A key to be created.
@@ -227,6 +230,17 @@ impl AdminClient {
         let call = Call::post(self.transport.url(path), workspace, Repeat::Harmless)?;
         let method = Method::PUT;
         self.transport.json(Call { method, ..call }).await
+    }
+
+    /// One workspace.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn workspace(&self, slug: &str) -> Result<WorkspaceInfo> {
+        let url = self
+            .transport
+            .url(["api", "admin", "v1", "workspaces", slug]);
+        self.transport.json(Call::get(url)).await
     }
 
     /// All workspaces, by slug.

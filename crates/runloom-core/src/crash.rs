@@ -13,6 +13,8 @@
 //! | `before_model`: about to call the model | – |
 //! | `mid_stream`: a delta was taken from the model and is not yet durable | – |
 //! | `turn_done`: the model has ended its turn, which is not yet durable | – |
+//! | `before_tool`: the intent of a server tool's call is durable, the call has not begun | – |
+//! | `tool_done`: a server tool has answered, which is not yet durable | – |
 //! | `after_ask`: calls of client tools are durable and shown | – |
 //! | `mail_read`: a client's answer was folded in and is not yet in the log | – |
 //!

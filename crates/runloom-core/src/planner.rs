@@ -103,13 +103,13 @@ impl Planner {
         self: &Arc<Self>,
         id: RunId,
         stored: StoredRun,
-        history: Vec<PromptMessage>,
+        history: Arc<Vec<Message>>,
     ) -> Result<Planned> {
         if stored.spec.tools.is_empty() && stored.spec.output_schema.is_none() {
-            return self.plan_now(id, &stored, &history);
+            return self.plan_now(id, &stored, history);
         }
         let planner = Arc::clone(self);
-        tokio::task::spawn_blocking(move || planner.plan_now(id, &stored, &history))
+        tokio::task::spawn_blocking(move || planner.plan_now(id, &stored, history))
             .await
             .unwrap_or_else(|panic| Err(Error::internal(panic)))
     }
@@ -126,7 +126,7 @@ impl Planner {
         let plan = Plan {
             run: id,
             system: "".into(),
-            opening: Vec::new(),
+            opening: Arc::default(),
             toolbox: Arc::new(Toolbox::empty()),
             has_server_tools: false,
             schemas: Arc::clone(&self.schemas),
@@ -155,7 +155,7 @@ impl Planner {
         &self,
         id: RunId,
         stored: &StoredRun,
-        history: &[PromptMessage],
+        history: Arc<Vec<Message>>,
     ) -> Result<Planned> {
         let spec = &stored.spec;
         let model = self
@@ -218,19 +218,23 @@ fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
     parts.join("\n\n")
 }
 
-fn opening(history: &[PromptMessage], messages: &[PromptMessage]) -> Vec<Message> {
-    let neutral = |message: &PromptMessage| match message.role {
+fn opening(mut history: Arc<Vec<Message>>, messages: &[PromptMessage]) -> Arc<Vec<Message>> {
+    Arc::make_mut(&mut history).extend(messages.iter().filter_map(spoken));
+    history
+}
+
+/// A message as part of the conversation; system messages stand before it.
+pub(crate) fn spoken(message: &PromptMessage) -> Option<Message> {
+    let text = message.content.as_str().into();
+    match message.role {
         Role::System => None,
-        Role::User => Some(Message::User {
-            text: message.content.clone(),
-        }),
+        Role::User => Some(Message::User { text }),
         Role::Assistant => Some(Message::Assistant {
-            text: message.content.clone(),
+            text,
             calls: Vec::new(),
             state: None,
         }),
-    };
-    history.iter().chain(messages).filter_map(neutral).collect()
+    }
 }
 
 fn info_of(model: &CatalogModel, level: Option<u8>) -> ModelInfo {

@@ -5,7 +5,7 @@ use runloom_protocol::outcome::ErrorClass;
 
 /// Upper bound of one answer, in bytes: far above what any model writes, and an end to what a broken server may send.
 /// It also bounds everything that a decoder collects.
-const MAX_RESPONSE_BYTES: usize = 128 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Reads the frames of one answer. Pure: no I/O, no clock.
 ///

@@ -167,10 +167,16 @@ pub(crate) fn schema_rejected(mut error: ModelError) -> ModelError {
 
 /// Takes credentials out of a message: those we know, and what looks like one.
 pub(crate) fn redact(error: &mut ModelError, secrets: &[Secret]) {
+    error.message = without_secrets(&error.message, secrets);
+}
+
+/// A text without credentials: those we know, and what looks like one.
+pub(crate) fn without_secrets(text: &str, secrets: &[Secret]) -> String {
+    let mut text = text.to_owned();
     for secret in secrets {
         // A short value would blank ordinary words; no credential is that short.
         if secret.expose().len() >= 6 {
-            error.message = error.message.replace(secret.expose(), "***");
+            text = text.replace(secret.expose(), "***");
         }
     }
     let looks_like_key = |word: &str| {
@@ -179,14 +185,14 @@ pub(crate) fn redact(error: &mut ModelError, secrets: &[Secret]) {
             .iter()
             .any(|prefix| word.starts_with(prefix) && word.len() > prefix.len() + 4)
     };
-    if error.message.split_whitespace().any(looks_like_key) {
-        let words: Vec<&str> = error
-            .message
+    if text.split_whitespace().any(looks_like_key) {
+        let words: Vec<&str> = text
             .split(' ')
             .map(|word| if looks_like_key(word) { "***" } else { word })
             .collect();
-        error.message = words.join(" ");
+        text = words.join(" ");
     }
+    text
 }
 
 fn classified(status: Option<u16>, body: ErrorBody) -> ModelError {

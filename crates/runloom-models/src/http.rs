@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::clients;
 use crate::decode::{Decoding, Framing, StreamDecoder};
 use crate::error;
+use crate::exchange::Recorder;
 use crate::settings::{OpenError, ProviderSettings, Secret, Timeouts};
 
 /// How much of an error's body is read, in bytes.
@@ -41,6 +42,7 @@ pub(crate) struct Http {
     timeouts: Timeouts,
     headers: HeaderMap,
     secrets: Vec<Secret>,
+    recorder: Option<Recorder>,
 }
 
 impl fmt::Debug for Http {
@@ -74,6 +76,7 @@ impl Http {
             timeouts: provider.timeouts,
             headers,
             secrets,
+            recorder: provider.recorder.clone(),
         })
     }
 
@@ -104,6 +107,7 @@ impl Http {
             deadlines,
             began: false,
             secrets: self.secrets.clone(),
+            recorder: self.recorder.clone(),
         };
         Ok(Box::pin(stream::unfold(reading, Reading::next)))
     }
@@ -120,6 +124,9 @@ impl Http {
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
         }
+        if let Some(recorder) = &self.recorder {
+            recorder.sent(&call.url, &headers, &call.body, &self.secrets);
+        }
         let sending = self
             .client
             .post(call.url)
@@ -132,14 +139,17 @@ impl Http {
             Err(_) => return Err(deadlines.nothing_came()),
         };
         let status = response.status();
+        if let Some(recorder) = &self.recorder {
+            recorder.answered(status.as_u16(), response.headers());
+        }
         if !status.is_success() {
             let headers = response.headers().clone();
-            let body = error_body(response, deadlines).await;
+            let body = self.error_body(response, deadlines).await;
             return Err(error::from_response(status.as_u16(), &headers, &body));
         }
         if is_json(&response) {
             // Some servers answer 200 with an error, or ignore `stream`; neither is a stream.
-            let body = error_body(response, deadlines).await;
+            let body = self.error_body(response, deadlines).await;
             let parsed = error::ErrorBody::parse(&body);
             let mut failure = error::from_stream(parsed);
             failure.message = format!(
@@ -149,6 +159,14 @@ impl Http {
             return Err(failure);
         }
         Ok(response)
+    }
+
+    async fn error_body(&self, response: Response, deadlines: &Deadlines) -> Vec<u8> {
+        let body = error_body(response, deadlines).await;
+        if let Some(recorder) = &self.recorder {
+            recorder.read(&body);
+        }
+        body
     }
 
     fn redacted(&self, mut failure: ModelError) -> ModelError {
@@ -287,6 +305,7 @@ struct Reading {
     deadlines: Deadlines,
     began: bool,
     secrets: Vec<Secret>,
+    recorder: Option<Recorder>,
 }
 
 impl Reading {
@@ -325,6 +344,9 @@ impl Reading {
             let outcome = match timeout_at(until, body.next()).await {
                 Ok(Some(Ok(chunk))) => {
                     self.began |= !chunk.is_empty();
+                    if let Some(recorder) = &self.recorder {
+                        recorder.read(&chunk);
+                    }
                     // A trickle that never pauses must end as well.
                     if Instant::now() >= self.deadlines.total {
                         Err(self.deadlines.went_silent())

@@ -3,18 +3,23 @@
 //! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
 //!
 //! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `http` (deadlines,
-//! error bodies) on `clients`, `error` and `retry_after` (classification), `structured` (output schemas) and `tools`; then
+//! error bodies) on `clients` with `exchange` (what a person looking for a fault is shown), `error` and `retry_after` (classification), `structured` (output schemas), `conversation` and `tools`; then
 //! one folder per API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
-//! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder).
+//! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder). `probe` is
+//! the door through which fuzzing and measurements reach the pure parts.
 //!
 //! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that ends
 //! without the vendor's final frame is an error; keys never reach messages or logs.
 
+#[doc(hidden)]
+pub mod probe;
 pub mod settings;
 
 mod clients;
+mod conversation;
 mod decode;
 mod error;
+mod exchange;
 mod http;
 mod retry_after;
 mod sse;
@@ -32,6 +37,7 @@ use std::sync::Arc;
 
 use runloom_core::ports::model::Model;
 
+pub use exchange::{Exchange, Received, Recorder, Sent};
 pub use settings::{ModelSettings, OpenError, ProviderSettings, Secret, Timeouts};
 
 /// Opens one model of one provider.

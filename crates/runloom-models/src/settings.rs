@@ -6,6 +6,8 @@ use std::fmt;
 use serde_json::{Map, Value};
 use zeroize::Zeroize;
 
+use crate::exchange::Recorder;
+
 /// A key or token: printed as `***`, wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -89,6 +91,8 @@ pub struct ProviderSettings {
     pub timeouts: Timeouts,
     /// Keys that only one kind knows (`deployment`, `region`, …).
     pub extra: Map<String, Value>,
+    /// Keeps what is sent and what comes back, for a person who looks for a fault; `None` = nothing is kept.
+    pub recorder: Option<Recorder>,
 }
 
 impl fmt::Debug for ProviderSettings {

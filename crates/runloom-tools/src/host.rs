@@ -1,18 +1,24 @@
 //! The host: one table of kinds, and what they share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use runloom_core::error::Result;
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolHost};
+use runloom_core::ports::tools::{
+    Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
+};
 use runloom_core::tasks::Tasks;
 use runloom_protocol::tools::ToolRef;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
+use crate::action::Actions;
+use crate::code::{Sandbox, SandboxProgram};
 use crate::content;
+use crate::http::Http;
 use crate::kind::Kind;
 use crate::mcp::Mcp;
 use crate::names;
@@ -35,6 +41,10 @@ pub struct ToolLimits {
     pub connection_idle: Duration,
     /// MCP connections at once.
     pub max_connections: usize,
+    /// Code tools that run at once, each in a process of its own; more wait for their turn.
+    pub max_sandboxes: usize,
+    /// Code tools of one workspace that run at once.
+    pub max_workspace_sandboxes: usize,
 }
 
 impl Default for ToolLimits {
@@ -46,13 +56,27 @@ impl Default for ToolLimits {
             listing_ttl: Duration::from_secs(30),
             connection_idle: Duration::from_secs(60),
             max_connections: 256,
+            max_sandboxes: 32,
+            max_workspace_sandboxes: 8,
         }
     }
 }
 
+/// What a host works with.
+pub struct HostParts {
+    /// The way out for every connection.
+    pub outbound: Outbound,
+    /// What workspaces define.
+    pub definitions: Arc<dyn ToolDefinitions>,
+    /// What code tools run in.
+    pub sandbox: SandboxProgram,
+    /// How long and how much.
+    pub limits: ToolLimits,
+}
+
 /// Resolves and executes server-resolved tools.
 pub struct Host {
-    kinds: Vec<Box<dyn Kind>>,
+    kinds: Vec<Arc<dyn Kind>>,
 }
 
 impl std::fmt::Debug for Host {
@@ -63,15 +87,31 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    /// A host whose every connection goes through `outbound`; idle connections are closed by one of the `tasks`.
+    /// A host whose every connection goes through the one way out; idle connections are closed by one of the `tasks`.
     #[must_use]
-    pub fn new(outbound: Outbound, tasks: &Tasks, limits: ToolLimits) -> Self {
+    pub fn new(parts: HostParts, tasks: &Tasks) -> Self {
+        let HostParts {
+            outbound,
+            definitions,
+            sandbox,
+            limits,
+        } = parts;
+        let mcp = Arc::new(Mcp::new(outbound.clone(), tasks, limits.clone()));
+        let a2a = Arc::new(A2a::new(outbound.clone(), tasks.clone(), limits.clone()));
+        let actions = Arc::new(Actions {
+            definitions,
+            http: Http::new(outbound.clone()),
+            code: Sandbox::new(sandbox, outbound.clone(), &limits),
+            outbound,
+            mcp: Arc::clone(&mcp),
+            a2a: Arc::clone(&a2a),
+        });
         // The table: a new kind is a folder and a line.
-        let kinds: Vec<Box<dyn Kind>> = vec![
-            Box::new(Mcp::new(outbound.clone(), tasks, limits.clone())),
-            Box::new(A2a::new(outbound, tasks.clone(), limits)),
-            Box::new(WorkspaceTools),
-            Box::new(Plugins),
+        let kinds: Vec<Arc<dyn Kind>> = vec![
+            mcp,
+            a2a,
+            Arc::new(WorkspaceTools::new(actions)),
+            Arc::new(Plugins),
         ];
         Self { kinds }
     }

@@ -3,13 +3,17 @@
 //! Not here: tools that clients execute, and the question whether a call may be repeated (both are the core's).
 //!
 //! Reading order: [`Host`] (the table of kinds), `kind` (what a kind must do), [`outbound`] (the one guarded way out), then one
-//! folder per kind: `mcp`, `a2a`, `workspace`, `plugin`; `content` bounds what a model reads, `names` makes names valid.
+//! folder per kind: `mcp`, `a2a`, `workspace`, `plugin`; `action` (what a definition does) with `http` and `code`; `content` bounds what a model reads, `names` makes names valid.
 //!
 //! Invariants: every connection goes through [`outbound::Outbound`]; every call ends; a peer's failure is text for the model.
 
 mod a2a;
+mod action;
+mod code;
 mod content;
+mod escape;
 mod host;
+mod http;
 mod kind;
 mod mcp;
 mod names;
@@ -17,4 +21,5 @@ pub mod outbound;
 mod plugin;
 mod workspace;
 
-pub use host::{Host, ToolLimits};
+pub use code::{SandboxProgram, probe, sandbox};
+pub use host::{Host, HostParts, ToolLimits};

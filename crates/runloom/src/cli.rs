@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::{admin, chat, dev, doctor, models, run, runs, serve};
 use crate::config::Source;
 
+/// The command that makes this program the sandbox of a code tool.
+pub(crate) const SANDBOX: &str = "sandbox";
+
 const AFTER_HELP: &str = "\
 Try it:
   runloom dev                          a server with everything inside, and a key
@@ -69,6 +72,14 @@ pub(crate) enum Command {
     Models(models::Models),
     /// Manage workspaces and keys of a running server
     Admin(admin::Admin),
+    /// Run one code tool; started by the server itself
+    #[command(name = SANDBOX, hide = true)]
+    Sandbox {
+        /// Megabytes of memory
+        memory_mb: u32,
+        /// Seconds of the processor
+        cpu_seconds: u64,
+    },
 }
 
 /// `runloom config …`.
@@ -126,6 +137,7 @@ mod tests {
             "runs export run_1 --output f.jsonl",
             "models list --json",
             "models test platform:demo",
+            "models test --config f.toml --workspace acme openai/gpt-5.5 --json",
             "admin workspace create acme --name Acme --without apiKeys --without oauthApps --json",
             "admin workspace list",
             "admin key create --workspace acme --usage a2a --agent agent_1 --agent agent_2 --runs-per-minute 5 --json",

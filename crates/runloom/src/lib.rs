@@ -40,6 +40,20 @@ pub fn main() -> ExitCode {
             .into();
         }
     };
+    // Before anything else is set up: a sandbox has no threads, no TLS and no runtime.
+    if let cli::Command::Sandbox {
+        memory_mb,
+        cpu_seconds,
+    } = cli.command
+    {
+        let ended = runloom_tools::sandbox(memory_mb, cpu_seconds);
+        return if ended.is_ok() {
+            Exit::Ok
+        } else {
+            Exit::Failure
+        }
+        .into();
+    }
     // A second installation would only say that there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,20 +1,24 @@
 //! Tools that the server executes: the intent is durable before a call begins, its outcome before anything follows from it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{Stream, StreamExt};
 use runloom_protocol::event::{Event, FileInfo, ToolCall, ToolFiles, ToolResult};
 use runloom_protocol::outcome::RunCancelled;
 use tracing::debug;
 
 use super::turn::TurnInterrupt;
 use super::{Abandon, Driver, Left};
+use crate::crash;
 use crate::ports::tools::{Invocation, Outcome};
 use crate::run::{Note, ServerCall, Spent};
 
 /// Bytes of a result that its event shows; the model gets the whole.
 const SHOWN_BYTES: usize = 4 * 1024;
+/// How long calls may take to end after they were cancelled.
+const WIND_DOWN: Duration = Duration::from_millis(500);
 /// Characters of a result's summary.
 const SUMMARY_CHARS: usize = 160;
 
@@ -58,6 +62,7 @@ impl Driver {
             }))?;
         }
         self.journal.flush().await?;
+        crash::point("before_tool");
         let cancel = self.kill.child_token();
         let mut running: FuturesUnordered<_> = calls
             .into_iter()
@@ -84,6 +89,7 @@ impl Driver {
                     if self.kill.is_cancelled() {
                         return self.release().await.map(Some);
                     }
+                    crash::point("tool_done");
                     self.record_outcome(id, &tool.name, outcome)?;
                     self.journal.flush().await?;
                 },
@@ -92,10 +98,12 @@ impl Driver {
                     Some(TurnInterrupt::Stop) => return self.release().await.map(Some),
                     Some(TurnInterrupt::OutOfTime) => {
                         cancel.cancel();
+                        wind_down(running).await;
                         return self.fail(self.out_of_time(), Spent::default()).await.map(Some);
                     }
                     Some(TurnInterrupt::Cancel(receipt)) => {
                         cancel.cancel();
+                        wind_down(running).await;
                         return self.cancel(self.with_running(*receipt), Spent::default()).await.map(Some);
                     }
                 },
@@ -158,6 +166,14 @@ impl Driver {
             result,
             summary,
         }))
+    }
+}
+
+/// Lets cancelled calls end by themselves, so that each can tell its peer to stop; whoever does not is dropped.
+async fn wind_down(calls: impl Stream) {
+    let ending = calls.for_each(|_| std::future::ready(()));
+    if tokio::time::timeout(WIND_DOWN, ending).await.is_err() {
+        debug!("a tool did not end when it was told to");
     }
 }
 

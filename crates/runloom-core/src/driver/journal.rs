@@ -264,11 +264,15 @@ impl Journal {
     }
 }
 
-fn show(live: &LiveRun, chunk: Chunk) {
+fn show(live: &Arc<LiveRun>, chunk: Chunk) {
     if chunk.last_seq >= chunk.first_seq {
+        let terminal = chunk.terminal;
         crash::point("before_publish");
         live.publish(chunk);
         crash::point("after_publish");
+        if terminal {
+            live.keep_for_latecomers();
+        }
     }
 }
 

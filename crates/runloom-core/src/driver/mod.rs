@@ -3,6 +3,7 @@
 //! Everything that happens is recorded first in the state and the journal's draft, together; the draft is durable before anything
 //! outside may depend on it. A driver that cannot go on simply drops the run: the log says where it stands.
 
+mod ahead;
 mod execute;
 mod journal;
 mod mailbox;
@@ -28,6 +29,7 @@ use crate::ports::tools::{ToolContext, ToolHost};
 use crate::purses::Purse;
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 
+pub(crate) use ahead::Ahead;
 pub(crate) use journal::{Abandon, Journal};
 pub use mailbox::Doorbell;
 use mailbox::Mailbox;
@@ -79,6 +81,8 @@ pub(crate) struct Driver {
     pub(crate) purses: Vec<Purse>,
     /// What the call under way may cost, when a limit of money applies.
     pub(crate) reserved: Option<MicroUsd>,
+    /// The first call, when it was sent before the run was durable.
+    pub(crate) ahead: Option<Ahead>,
 }
 
 /// How a driver left its run.
@@ -391,6 +395,7 @@ pub(crate) struct Start {
     pub(crate) request: Vec<PromptMessage>,
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) purses: Vec<Purse>,
+    pub(crate) ahead: Option<Ahead>,
 }
 
 impl Driver {
@@ -411,6 +416,7 @@ impl Driver {
             request,
             doorbell,
             purses,
+            ahead,
         } = start;
         let (stop, kill) = tokens;
         let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
@@ -453,6 +459,7 @@ impl Driver {
             unreadable,
             purses,
             reserved: None,
+            ahead,
         }
     }
 }

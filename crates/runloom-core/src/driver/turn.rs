@@ -14,7 +14,7 @@ use super::{Abandon, Driver};
 use crate::crash;
 use crate::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelRequest, ModelStream};
 use crate::ports::store::Next;
-use crate::run::{self, CallPlan, Note, Spent, Step};
+use crate::run::{self, CallPlan, Note, RunState, Spent, Step};
 
 /// Longest text of one turn; a model that says more is broken.
 const MAX_TURN_BYTES: usize = 8 * 1024 * 1024;
@@ -151,7 +151,8 @@ impl Driver {
         let mut progress = Progress::default();
         let model = std::sync::Arc::clone(&self.model);
         crash::point("before_model");
-        let mut opening = model.call(self.request_of(plan));
+        let ahead = self.ahead.take().and_then(|ahead| ahead.take(plan));
+        let mut opening = ahead.unwrap_or_else(|| model.call(request_of(&self.state, plan)));
         let mut writing: Option<Writing> = None;
         let mut stream = loop {
             self.begin_writing(&mut writing)?;
@@ -325,21 +326,6 @@ impl Driver {
         Ok(())
     }
 
-    fn request_of(&self, plan: CallPlan) -> ModelRequest {
-        let fixed = &self.state.plan;
-        ModelRequest {
-            system: fixed.system.clone(),
-            messages: self.state.messages.clone(),
-            tools: self.state.toolbox.declarations(),
-            tools_enabled: plan.tools_enabled,
-            reasoning_level: fixed.reasoning_level,
-            output_schema: fixed.output.as_ref().map(|(schema, _)| schema.clone()),
-            force_output: plan.force_output,
-            max_output_tokens: plan.max_output_tokens,
-            cache_key: fixed.run.as_str().into(),
-        }
-    }
-
     fn begin_writing(&mut self, writing: &mut Option<Writing>) -> Result<(), Abandon> {
         if writing.is_none() && !self.journal.is_clean() {
             *writing = Some(self.journal.begin(Next::Keep)?);
@@ -385,6 +371,22 @@ impl Driver {
                 },
             }
         }
+    }
+}
+
+/// What the provider is asked in this turn.
+pub(super) fn request_of(state: &RunState, plan: CallPlan) -> ModelRequest {
+    let fixed = &state.plan;
+    ModelRequest {
+        system: fixed.system.clone(),
+        messages: state.messages.clone(),
+        tools: state.toolbox.declarations(),
+        tools_enabled: plan.tools_enabled,
+        reasoning_level: fixed.reasoning_level,
+        output_schema: fixed.output.as_ref().map(|(schema, _)| schema.clone()),
+        force_output: plan.force_output,
+        max_output_tokens: plan.max_output_tokens,
+        cache_key: fixed.run.as_str().into(),
     }
 }
 

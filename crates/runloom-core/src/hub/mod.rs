@@ -22,9 +22,14 @@ pub use subscription::{EventStream, subscribe};
 /// rest.
 const RING_BYTES: usize = 8 * 1024;
 
+/// Runs that stay for a while after their end: a client that asks for the stream of a short run usually comes when it is over.
+const ENDED_KEPT: usize = 128;
+
 /// The live runs of this process.
 pub struct Hub {
     runs: Mutex<Register>,
+    /// The last ones that ended here.
+    ended: Mutex<VecDeque<Arc<LiveRun>>>,
     subscribers: AtomicUsize,
     /// How often a stream looks into the store by itself, because another process may drive its run.
     poll: Option<Duration>,
@@ -36,6 +41,7 @@ impl Default for Hub {
     fn default() -> Self {
         Self {
             runs: Mutex::default(),
+            ended: Mutex::default(),
             subscribers: AtomicUsize::new(0),
             poll: None,
             bus: Arc::new(NoBus),
@@ -151,7 +157,8 @@ impl Hub {
     /// How many runs are driven or watched now.
     #[must_use]
     pub fn live_runs(&self) -> usize {
-        lock(&self.runs).by_id.len()
+        let kept = lock(&self.ended).len();
+        lock(&self.runs).by_id.len().saturating_sub(kept)
     }
 
     /// How many streams are open now.
@@ -189,6 +196,26 @@ impl LiveRun {
                 last_seq,
             });
         }
+    }
+
+    /// The run is over and shown. Its last events stay in memory until other runs have ended, unless they are many.
+    pub(crate) fn keep_for_latecomers(self: &Arc<Self>) {
+        let Some(hub) = self.hub.upgrade() else {
+            return;
+        };
+        if lock(&self.ring).bytes > RING_BYTES {
+            return;
+        }
+        let mut ended = lock(&hub.ended);
+        ended.push_back(Arc::clone(self));
+        let oldest = if ended.len() > ENDED_KEPT {
+            ended.pop_front()
+        } else {
+            None
+        };
+        drop(ended);
+        // Its drop takes the register's lock.
+        drop(oldest);
     }
 
     /// Tells that the run's row has a terminal status.

@@ -97,24 +97,24 @@ pub struct ToolDeclaration {
     pub output_schema: Option<Value>,
 }
 
-/// One message of a conversation, in no vendor's shape.
+/// One message of a conversation, in no vendor's shape. Texts are shared: a session's history is cloned with every run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
     /// Instructions in the middle of a conversation.
     System {
         /// What is said.
-        text: String,
+        text: Arc<str>,
     },
     /// The person, or the server speaking in the person's place (nudges).
     User {
         /// What is said.
-        text: String,
+        text: Arc<str>,
     },
     /// The model.
     Assistant {
         /// What was said; may be empty when there are calls.
-        text: String,
+        text: Arc<str>,
         /// What it asked for, in its order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<CallRequest>,
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_providers_items_survive_a_conversation() {
         let message = Message::Assistant {
-            text: "so".to_owned(),
+            text: "so".into(),
             calls: Vec::new(),
             state: Some(state()),
         };

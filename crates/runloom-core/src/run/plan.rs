@@ -19,7 +19,7 @@ pub struct Plan {
     /// The system prompt.
     pub system: Arc<str>,
     /// The conversation before the first turn: a session's history, then the request's messages.
-    pub opening: Vec<Message>,
+    pub opening: Arc<Vec<Message>>,
     /// The tools that are known from the spec alone.
     pub toolbox: Arc<Toolbox>,
     /// Whether the spec names tools that the server resolves at the start of the run.

@@ -129,7 +129,7 @@ impl RunState {
             ..StructuredOutput::default()
         };
         Self {
-            messages: Arc::new(plan.opening.clone()),
+            messages: Arc::clone(&plan.opening),
             toolbox: Arc::clone(&plan.toolbox),
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),
@@ -254,7 +254,7 @@ impl RunState {
             Note::Economise { reason } => {
                 self.economising = Some(reason);
                 self.push(Message::User {
-                    text: guard::ECONOMISE.to_owned(),
+                    text: guard::ECONOMISE.into(),
                 });
             }
             Note::Toolset { tools } => {
@@ -296,7 +296,7 @@ impl RunState {
         let calls = pair_ids(requested, call_ids);
         self.note_structured(structured);
         self.push(Message::Assistant {
-            text: message.text.clone(),
+            text: message.text.as_str().into(),
             calls: calls
                 .iter()
                 .map(|call| CallRequest {
@@ -314,7 +314,7 @@ impl RunState {
                 self.malformed += 1;
                 if self.malformed == 1 {
                     self.push(Message::User {
-                        text: guard::MALFORMED.to_owned(),
+                        text: guard::MALFORMED.into(),
                     });
                     self.answer = None;
                     return;
@@ -327,7 +327,7 @@ impl RunState {
             });
             if self.must_force_output() {
                 self.push(Message::User {
-                    text: guard::REPORT.to_owned(),
+                    text: guard::REPORT.into(),
                 });
             }
         } else {
@@ -373,11 +373,11 @@ impl RunState {
         // The last answer closes the turn before the event that announces the hard cutoff is folded.
         if self.must_finalise() || verdict == Verdict::Stuck {
             self.push(Message::User {
-                text: guard::FINALISE.to_owned(),
+                text: guard::FINALISE.into(),
             });
         } else if skipped {
             self.push(Message::User {
-                text: guard::NUDGE.to_owned(),
+                text: guard::NUDGE.into(),
             });
         }
     }

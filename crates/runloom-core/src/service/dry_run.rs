@@ -35,7 +35,7 @@ impl Service {
         let planned = self
             .parts
             .planner
-            .plan(id.clone(), stored, Vec::new())
+            .plan(id.clone(), stored, std::sync::Arc::default())
             .await?;
         let state = self.first_state(id, &planned).await;
         let mut budgets = self.applied(&planned).await?;

@@ -2,7 +2,9 @@
 //!
 //! `runs` and `sessions` are the product; `registry` keeps what workspaces define; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
+mod admit;
 pub mod auth;
+mod conversations;
 mod dry_run;
 pub mod rate;
 pub mod registry;
@@ -29,6 +31,7 @@ use crate::ports::tools::ToolHost;
 use crate::worker::Worker;
 
 use auth::Authenticator;
+use conversations::Conversations;
 use rate::RateLimiter;
 use registry::RegistryService;
 use tenancy::TenancyService;
@@ -66,6 +69,7 @@ pub struct Service {
     auth: Authenticator,
     rates: RateLimiter,
     tenancy: TenancyService,
+    conversations: Conversations,
     clock: Clock,
 }
 
@@ -135,6 +139,7 @@ impl Service {
             auth,
             rates,
             tenancy,
+            conversations: Conversations::default(),
             clock: Clock,
         }
     }

@@ -2,25 +2,20 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use runloom_protocol::event::{Event, Started, split_frames};
+use bytes::Bytes;
+use runloom_protocol::event::split_frames;
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
-use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, Role, SubmitToolResult};
+use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResult};
 
+use super::admit::Candidate;
 use super::auth::Caller;
-use super::{EventStream, PageRequest, Service, ServiceParts, cut_page, view};
+use super::{EventStream, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::hub::subscribe;
-use crate::planner::{Planned, StoredRun};
-use crate::ports::store::{
-    Cancelled, Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, RunFilter,
-    RunRow, StartNow, ToolDelivery, WorkspaceNo,
-};
-use crate::worker::Place;
+use crate::planner::StoredRun;
+use crate::ports::store::{Cancelled, Idempotency, RunFilter, RunRow, ToolDelivery};
 
-/// Characters of a prompt that lists show.
-const PREVIEW_CHARS: usize = 200;
 /// How much of a log one page of `events` reads.
 const EVENTS_PAGE_BYTES: usize = 1024 * 1024;
 
@@ -41,51 +36,18 @@ impl Service {
         let planned = self
             .parts
             .planner
-            .plan(id.clone(), stored.clone(), Vec::new())
+            .plan(id.clone(), stored.clone(), Arc::default())
             .await?;
-        let place = self
-            .parts
-            .worker
-            .as_ref()
-            .and_then(|worker| worker.reserve());
-        let chunk = started_chunk()?;
-        let start = place
-            .as_ref()
-            .zip(self.parts.worker.as_ref())
-            .map(|(_, worker)| StartNow {
-                worker: worker.id().to_owned(),
-                chunk: chunk.clone(),
-            });
-        let new = self.new_run(caller, &id, &stored, idempotency, start)?;
-        let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
-        // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
-        let id = self
-            .see_through(async move {
-                let now = new.created_at;
-                match parts.store.create_run(new).await? {
-                    Created::New {
-                        run,
-                        lease: Some(lease),
-                        ..
-                    } => {
-                        let claim = first_claim(workspace, &id, lease, chunk, now);
-                        parts.begin(place, claim, planned, stored.messages, run);
-                    }
-                    Created::New {
-                        run,
-                        blocked: false,
-                        ..
-                    } => parts.offer(run),
-                    Created::New { .. } => {}
-                    Created::Replayed(first) => return Ok(first),
-                    Created::KeyReused => return Err(Error::IdempotencyKeyReused),
-                    Created::NoSession => return Err(Error::NotFound { what: "session" }),
-                    Created::SessionEnded => return Err(Error::SessionEnded),
-                }
-                Ok(id)
-            })
-            .await?;
-        Ok(accepted(caller, &id))
+        let run = Candidate {
+            id,
+            stored,
+            planned,
+            idempotency,
+            session: None,
+            place: self.place(),
+            history: 0,
+        };
+        self.admit(caller, run).await
     }
 
     /// A run's snapshot.
@@ -282,113 +244,4 @@ impl Service {
             messages,
         })
     }
-
-    pub(super) fn new_run(
-        &self,
-        caller: &Caller,
-        id: &RunId,
-        stored: &StoredRun,
-        idempotency: Option<Idempotency>,
-        start: Option<StartNow>,
-    ) -> Result<NewRun> {
-        Ok(NewRun {
-            id: id.clone(),
-            workspace: caller.workspace.no,
-            credential: caller.key_id.to_string(),
-            session: None,
-            spec: serde_json::to_string(&stored.sealed(&self.parts.planner.vault)?)
-                .map_err(Error::internal)?,
-            public_spec: serde_json::to_string(&view::public_spec(&stored.spec))
-                .map_err(Error::internal)?,
-            metadata: stored.spec.metadata.clone(),
-            spec_name: stored.spec.name.clone(),
-            agent_id: stored.spec.agent_id.as_ref().map(ToString::to_string),
-            model_id: stored.model.clone(),
-            input_preview: preview(&stored.messages),
-            created_at: self.clock.now(),
-            idempotency,
-            start,
-        })
-    }
-}
-
-impl ServiceParts {
-    /// Hands a run that was created with its lease to the worker.
-    fn begin(
-        &self,
-        place: Option<Place>,
-        claim: Claim,
-        planned: Planned,
-        request: Vec<PromptMessage>,
-        run: crate::ports::store::RunNo,
-    ) {
-        // A subscriber may come before the driver's first word: it must find the run in the hub.
-        let live = self.hub.open(&claim.id, run, claim.workspace);
-        for entry in &claim.log {
-            live.publish(entry.chunk.clone());
-        }
-        if let (Some(place), Some(worker)) = (place, &self.worker) {
-            worker.begin(place, claim, planned, request, live);
-        }
-    }
-}
-
-pub(super) fn accepted(caller: &Caller, id: &RunId) -> RunAccepted {
-    let stream_url = format!(
-        "/api/v1/workspaces/{}/agent-runs/{id}/stream",
-        caller.workspace.slug
-    );
-    RunAccepted {
-        run_id: id.clone(),
-        stream_url,
-    }
-}
-
-fn started_chunk() -> Result<Chunk> {
-    let mut frames = BytesMut::new();
-    Event::Started(Started {})
-        .write_frame(1, &mut frames)
-        .map_err(Error::internal)?;
-    Ok(Chunk {
-        first_seq: 1,
-        last_seq: 1,
-        terminal: false,
-        frames: frames.freeze(),
-    })
-}
-
-/// The claim of a run that was created with its lease: what the store would answer, without asking it.
-fn first_claim(
-    workspace: WorkspaceNo,
-    id: &RunId,
-    lease: Lease,
-    chunk: Chunk,
-    now: Millis,
-) -> Claim {
-    Claim {
-        lease,
-        id: id.clone(),
-        workspace,
-        session: None,
-        spec: String::new(),
-        history: Vec::new(),
-        log: vec![LogEntry {
-            chunk,
-            notes: String::new(),
-            at: now,
-        }],
-        mail: Vec::new(),
-        attempts: 1,
-        created_at: now,
-        started_at: now,
-    }
-}
-
-fn preview(messages: &[PromptMessage]) -> String {
-    let last = messages
-        .iter()
-        .rev()
-        .find(|message| message.role == Role::User);
-    last.map(|message| message.content.chars().take(PREVIEW_CHARS).collect())
-        .unwrap_or_default()
 }

@@ -7,12 +7,12 @@ use runloom_protocol::resource::{
 };
 use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
 
+use super::admit::Candidate;
 use super::auth::Caller;
-use super::runs::accepted;
 use super::{PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::planner::StoredRun;
-use crate::ports::store::{Created, Ended, Idempotency, NewSession, SessionFilter, SessionRow};
+use crate::ports::store::{Ended, Idempotency, NewSession, SessionFilter, SessionRow};
 
 /// Messages that one snapshot shows; older ones are reached through the session's events.
 const SNAPSHOT_MESSAGES: usize = 10_000;
@@ -51,7 +51,7 @@ impl Service {
         let probe = RunId::from_suffix(self.clock.new_id());
         self.parts
             .planner
-            .plan(probe, stored.clone(), Vec::new())
+            .plan(probe, stored.clone(), std::sync::Arc::default())
             .await?;
         // Kept as it was asked for: each message meets its agent as the agent is then.
         let stored = StoredRun {
@@ -101,29 +101,43 @@ impl Service {
         request: CreateMessage,
         idempotency: Option<Idempotency>,
     ) -> Result<RunAccepted> {
-        let session = self.session_row(caller, id).await?;
-        let base: StoredRun = serde_json::from_str(&session.spec).map_err(Error::internal)?;
+        let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
+        let place = self.place();
+        let remembered = place
+            .as_ref()
+            .map(|_| self.conversations.take(&session))
+            .unwrap_or_default();
+        let known = place.as_ref().map(|_| remembered.count);
+        let resumed = self
+            .parts
+            .store
+            .resume_session(caller.workspace.no, &session, known)
+            .await?
+            .ok_or(Error::NotFound { what: "session" })?;
+        let history = remembered.followed_by(&resumed.since);
+        if place.is_some() {
+            self.conversations.put(session.clone(), history.clone());
+        }
+        let base: StoredRun = serde_json::from_str(&resumed.row.spec).map_err(Error::internal)?;
         let base = base.opened(&self.parts.planner.vault)?;
         let stored = self.merge(caller, base.spec, request).await?;
         let run_id = RunId::from_suffix(self.clock.new_id());
-        self.parts
+        let planned = self
+            .parts
             .planner
-            .plan(run_id.clone(), stored.clone(), Vec::new())
+            .plan(run_id.clone(), stored.clone(), history.messages)
             .await?;
-        let mut new = self.new_run(caller, &run_id, &stored, idempotency, None)?;
-        new.session = Some(session.id);
-        match self.parts.store.create_run(new).await? {
-            Created::New { run, blocked, .. } => {
-                if !blocked {
-                    self.parts.offer(run);
-                }
-                Ok(accepted(caller, &run_id))
-            }
-            Created::Replayed(first) => Ok(accepted(caller, &first)),
-            Created::KeyReused => Err(Error::IdempotencyKeyReused),
-            Created::NoSession => Err(Error::NotFound { what: "session" }),
-            Created::SessionEnded => Err(Error::SessionEnded),
-        }
+        let run = Candidate {
+            id: run_id,
+            stored,
+            planned,
+            idempotency,
+            session: Some(session),
+            // Behind another run it waits for its turn, and then for what will have been said.
+            place: place.filter(|_| !resumed.busy),
+            history: history.count,
+        };
+        self.admit(caller, run).await
     }
 
     /// Ends a session and stops its runs. Ending twice is no error.

@@ -12,9 +12,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
-use crate::driver::{Doorbell, Driver, DriverSettings, Left, Start};
+use crate::driver::{Ahead, Doorbell, Driver, DriverSettings, Left, Start};
 use crate::hub::{Hub, LiveRun};
-use crate::planner::{Planned, Planner, StoredRun};
+use crate::planner::{Planned, Planner, StoredRun, spoken};
 use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{
@@ -148,20 +148,21 @@ impl Worker {
 
     /// Drives a run that was created with this worker's lease.
     /// `live` keeps the run in the hub until its driver has it.
-    pub fn begin(
+    pub(crate) fn begin(
         self: &Arc<Self>,
         place: Place,
         claim: Claim,
-        planned: Planned,
-        request: Vec<PromptMessage>,
+        (planned, request): (Planned, Vec<PromptMessage>),
         live: Arc<LiveRun>,
+        ahead: Option<Ahead>,
     ) {
         let run = claim.lease.run;
         let doorbell = self.doorbells.install(run, place.unheard);
         let worker = Arc::clone(self);
         self.parts.tasks.spawn("run", async move {
             let span = info_span!("run", id = %claim.id);
-            let start = worker.start_of(claim, planned, request, doorbell);
+            let mut start = worker.start_of(claim, planned, request, doorbell);
+            start.ahead = ahead;
             worker.drive(start).instrument(span).await;
             drop((place, live));
         });
@@ -272,8 +273,9 @@ impl Worker {
                 let planner = &self.parts.planner;
                 let planned = match stored.opened(&planner.vault) {
                     Ok(stored) => {
+                        let history = claim.history.iter().filter_map(spoken).collect();
                         planner
-                            .plan(claim.id.clone(), stored, claim.history.clone())
+                            .plan(claim.id.clone(), stored, Arc::new(history))
                             .await
                     }
                     Err(error) => Err(error),
@@ -309,6 +311,7 @@ impl Worker {
             context,
             request,
             doorbell,
+            ahead: None,
         }
     }
 

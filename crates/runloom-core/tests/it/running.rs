@@ -174,7 +174,7 @@ async fn a_run_is_driven_although_its_client_hung_up() {
         created.now_or_never().is_none(),
         "the request is still under way when it is dropped"
     );
-    soon(world.model.called(1)).await;
+    soon(world.model.dropped(1)).await;
     let run = world.newest().await;
     assert!(matches!(
         world.events(&run).await.last(),

@@ -11,7 +11,7 @@ fn said(messages: &[Message]) -> Vec<&str> {
     messages
         .iter()
         .filter_map(|message| match message {
-            Message::User { text } | Message::Assistant { text, .. } => Some(text.as_str()),
+            Message::User { text } | Message::Assistant { text, .. } => Some(&**text),
             _ => None,
         })
         .collect()

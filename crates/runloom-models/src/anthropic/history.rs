@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::OWNER;
 use super::wire::{Block, CacheControl, OurBlock, Role, StoredBlock, Turn};
+use crate::conversation::split_instructions;
 
 /// Said in the user's place where the API wants the user to speak and nobody did.
 const FILLER: &str = "Continue.";
@@ -25,12 +26,7 @@ pub(crate) fn encode<'a>(
     model: &str,
     replay_thinking: bool,
 ) -> History<'a> {
-    let start = request
-        .messages
-        .iter()
-        .take_while(|message| matches!(message, Message::System { .. }))
-        .count();
-    let (leading, rest) = request.messages.split_at(start);
+    let (leading_system, rest) = split_instructions(&request.messages);
     let mut turns = Vec::new();
     for message in rest {
         match message {
@@ -66,13 +62,6 @@ pub(crate) fn encode<'a>(
         turns.push(filler());
     }
     mark_breakpoints(&mut turns);
-    let leading_system = leading
-        .iter()
-        .filter_map(|message| match message {
-            Message::System { text } => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
     History {
         leading_system,
         turns,

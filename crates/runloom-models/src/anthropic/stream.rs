@@ -133,11 +133,12 @@ impl Decoder {
                 *signature = whole;
             }
             (Delta::InputJson { partial_json }, Some(Block::Tool(tool))) => {
-                tool.json.push_str(&partial_json);
-                if !tool.json.trim().is_empty() {
+                // Only the new piece is looked at: what came before was when it came.
+                if !partial_json.trim().is_empty() {
                     // What the block began with is a placeholder; the input is known when the block is whole.
                     tool.input = None;
                 }
+                tool.json.push_str(&partial_json);
             }
             _ => {}
         }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use runloom_core::ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
 
-use self::frames::Frames;
+pub(crate) use self::frames::Frames;
 use self::sign::Credential;
 use crate::anthropic::request::{self, Encoded, Road};
 use crate::anthropic::stream::Decoder;

@@ -121,7 +121,7 @@ fn find_prompt(messages: &[Message]) -> (usize, &str, Script) {
         if script.directed || !matches!(before, Some(Message::Tool { .. })) {
             return (at, text, script);
         }
-        nudge.get_or_insert((at, text.as_str(), script));
+        nudge.get_or_insert((at, &**text, script));
     }
     nudge.unwrap_or((0, "", Script::default()))
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::OWNER;
 use super::wire::{Call, Content, Part, Response, Role, StoredPart};
+use crate::conversation::split_instructions;
 
 /// Said in the user's place where the API wants the user to speak and nobody did.
 const FILLER: &str = "Continue.";
@@ -29,12 +30,7 @@ pub(crate) fn encode<'a>(
     model: &str,
     wants_signatures: bool,
 ) -> History<'a> {
-    let start = request
-        .messages
-        .iter()
-        .take_while(|message| matches!(message, Message::System { .. }))
-        .count();
-    let (leading, rest) = request.messages.split_at(start);
+    let (leading_system, rest) = split_instructions(&request.messages);
     let mut writer = Writer {
         contents: Vec::new(),
         own_ids: Vec::new(),
@@ -56,13 +52,6 @@ pub(crate) fn encode<'a>(
     {
         contents.push(filler());
     }
-    let leading_system = leading
-        .iter()
-        .filter_map(|message| match message {
-            Message::System { text } => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
     History {
         leading_system,
         contents,
@@ -83,7 +72,7 @@ impl<'a> Writer<'a> {
             Message::System { text } => {
                 self.say(Role::User, format!("<system>\n{text}\n</system>").into())
             }
-            Message::User { text } => self.say(Role::User, text.into()),
+            Message::User { text } => self.say(Role::User, (&**text).into()),
             Message::Assistant { text, calls, state } => {
                 let stored = state.as_ref().and_then(|state| stored(state, model, calls));
                 let (parts, own_ids) =

@@ -5,8 +5,8 @@
 
 mod dialect;
 mod history;
-mod request;
-mod stream;
+pub(crate) mod request;
+pub(crate) mod stream;
 mod wire;
 
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 //! read with every liberty they are known to take.
 
 mod calls;
-mod request;
-mod stream;
+pub(crate) mod request;
+pub(crate) mod stream;
 mod wire;
 
 use std::sync::Arc;

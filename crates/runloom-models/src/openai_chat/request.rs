@@ -11,15 +11,15 @@ use crate::tools;
 
 /// The model that requests are made for.
 #[derive(Debug)]
-pub(super) struct Target {
-    pub(super) model: String,
-    pub(super) max_output_tokens: Option<u64>,
-    pub(super) dialect: Dialect,
+pub(crate) struct Target {
+    pub(crate) model: String,
+    pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) dialect: Dialect,
 }
 
 /// What differs between the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(crate) enum Dialect {
     /// Has replaced `max_tokens` by `max_completion_tokens`.
     Xai,
     /// Knows `max_tokens`, as nearly every server does.
@@ -96,7 +96,7 @@ struct Function<'a> {
 }
 
 /// The body of one call.
-pub(super) fn encode(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
     let tools: Vec<Tool<'_>> = request
         .tools
         .iter()

@@ -10,7 +10,7 @@ use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
 
 /// Reads one answer.
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     /// The request asked for reasoning, so thinking may be shown.
     shows_thinking: bool,
     /// The number of this turn in the conversation, for ids that the server leaves out.
@@ -26,7 +26,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn new(shows_thinking: bool, turn: usize, structured: StructuredOutput) -> Self {
+    pub(crate) fn new(shows_thinking: bool, turn: usize, structured: StructuredOutput) -> Self {
         Self {
             shows_thinking,
             turn,

@@ -3,8 +3,8 @@
 //! Nothing is stored at the vendor (`store: false`): the output items of a turn, encrypted reasoning included, travel as
 //! opaque provider state and are replayed verbatim to the same model.
 
-mod request;
-mod stream;
+pub(crate) mod request;
+pub(crate) mod stream;
 mod wire;
 
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn azure_url(provider: &ProviderSettings) -> Result<String, OpenError> {
 
 /// Whether a call still carries the output schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Schema {
+pub(crate) enum Schema {
     AsAsked,
     Dropped,
 }

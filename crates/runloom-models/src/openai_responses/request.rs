@@ -18,18 +18,18 @@ const MAX_CACHE_KEY: usize = 64;
 
 /// The model that requests are made for.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// What stands in `model`.
-    pub(super) model: String,
+    pub(crate) model: String,
     /// What provider state is tagged with: the vendor's name, which survives a renamed deployment.
     pub(super) state_model: String,
     pub(super) reasons: bool,
-    pub(super) max_output_tokens: Option<u64>,
+    pub(crate) max_output_tokens: Option<u64>,
 }
 
 impl Target {
     /// `name` is what the API calls the model; on Azure that is the deployment.
-    pub(super) fn new(model: &ModelSettings, name: &str) -> Self {
+    pub(crate) fn new(model: &ModelSettings, name: &str) -> Self {
         Self {
             model: name.to_owned(),
             state_model: model.vendor_model_id.clone(),
@@ -122,7 +122,7 @@ struct Format<'a> {
 }
 
 /// The body of one call.
-pub(super) fn encode(
+pub(crate) fn encode(
     target: &Target,
     request: &ModelRequest,
     schema: Schema,

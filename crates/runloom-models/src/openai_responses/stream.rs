@@ -13,7 +13,7 @@ use crate::error::{self, ErrorBody};
 use crate::tools;
 
 /// Reads one answer.
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     model: String,
     /// The request asked for reasoning, so thinking may be shown.
     shows_thinking: bool,
@@ -30,7 +30,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn new(model: &str, shows_thinking: bool, structured: StructuredOutput) -> Self {
+    pub(crate) fn new(model: &str, shows_thinking: bool, structured: StructuredOutput) -> Self {
         Self {
             model: model.to_owned(),
             shows_thinking,

@@ -322,7 +322,7 @@ pub fn schema() -> OutputSchema {
 pub fn answer_calls(request: &mut ModelRequest, heard: &Heard) {
     let messages = Arc::make_mut(&mut request.messages);
     messages.push(Message::Assistant {
-        text: heard.said(),
+        text: heard.said().into(),
         calls: heard.calls.clone(),
         state: heard.done().state.clone(),
     });

@@ -7,7 +7,8 @@ use runloom_protocol::spec::Enforcement;
 use serde_json::{Value, json};
 
 use crate::cases::{ask, listen, schema, stream};
-use crate::providers;
+use crate::providers::{self, Row};
+use crate::requests::{compare, sent};
 use crate::server::{Reply, Server};
 
 fn schema_refusal() -> Reply {
@@ -22,6 +23,35 @@ fn schema_refusal() -> Reply {
         headers: vec![("content-type", "application/json".to_owned())],
         body: body.to_string().into_bytes(),
     }
+}
+
+/// The forms of an Azure address beside the resource's own; the official package calls the same (`tests/vendor_python`).
+#[tokio::test]
+async fn every_form_of_an_azure_address_matches_its_snapshot() {
+    const DEPLOYMENT: (&str, &str) = ("deployment", "my-deployment");
+    const VERSION: (&str, &str) = ("api_version", "2025-04-01-preview");
+    type Extra = &'static [(&'static str, &'static str)];
+    let forms: [(&str, &str, Extra); 3] = [
+        ("address_of_the_v1_path", "/openai/v1", &[DEPLOYMENT]),
+        ("address_of_the_resource_alone", "", &[DEPLOYMENT]),
+        (
+            "address_of_a_deployment",
+            "/openai/deployments/my-deployment",
+            &[DEPLOYMENT, VERSION],
+        ),
+    ];
+    let mut differences = Vec::new();
+    for (name, base_path, extra) in forms {
+        let row = Row {
+            base_path,
+            extra,
+            ..providers::azure_openai()
+        };
+        let asked = sent(&row, ask("Hello")).await;
+        assert_eq!(asked.headers["api-key"], providers::API_KEY);
+        differences.extend(compare(&row, name, &asked));
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 #[tokio::test]

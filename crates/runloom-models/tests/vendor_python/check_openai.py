@@ -1,9 +1,12 @@
 """Lets the official `openai` package judge what we send to OpenAI-shaped APIs, and write streams for our decoders."""
 
+import http.server
 import json
 import sys
+import threading
 import typing
 
+import openai
 from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses import (
@@ -41,6 +44,51 @@ def check_requests(verdict):
         for path, request in requests(folder, kind):
             # Lazy iterables inside the types are only checked when they are read.
             verdict.check(f"{kind}/{path.name}", lambda: exhaust(adapter.validate_python(request["body"], strict=True)))
+
+
+class Address(http.server.BaseHTTPRequestHandler):
+    """Remembers where a client posts to, and with which credential."""
+
+    def do_POST(self):
+        self.server.called = (self.path, self.headers["api-key"])
+        self.send_error(500)
+
+    def log_message(self, *_):
+        pass
+
+
+def check_azure_addresses(verdict):
+    """The package's own Azure client must call the addresses that we call."""
+    version = "2025-04-01-preview"
+    with http.server.HTTPServer(("127.0.0.1", 0), Address) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        root = f"http://127.0.0.1:{server.server_port}"
+        azure = {"api_key": "key", "max_retries": 0}
+        v1 = lambda: openai.OpenAI(base_url=f"{root}/openai/v1", default_headers={"api-key": "key"}, **azure)
+        resource = lambda: openai.AzureOpenAI(azure_endpoint=root, api_version=version, **azure)
+        deployment = lambda: openai.AzureOpenAI(
+            base_url=f"{root}/openai/deployments/my-deployment", api_version=version, **azure
+        )
+        forms = {
+            "plain": resource,
+            "address_of_the_v1_path": v1,
+            "address_of_the_resource_alone": v1,
+            "address_of_a_deployment": deployment,
+        }
+        for name, client in forms.items():
+            verdict.check(f"azure-openai/{name}", lambda: same_address(server, client(), name))
+        server.shutdown()
+
+
+def same_address(server, client, name):
+    try:
+        client.responses.create(model="my-deployment", input="Hello")
+    except openai.InternalServerError:
+        pass
+    ours = json.loads((FIXTURES / "openai_responses/requests/azure-openai" / f"{name}.json").read_text())
+    assert "api-key" in ours["headers"], ours["headers"]
+    assert ours["body"]["model"] == "my-deployment", ours["body"]
+    assert server.called == (ours["path"], "key"), f"the package calls {server.called}, we call {ours['path']}"
 
 
 def exhaust(value):
@@ -200,6 +248,7 @@ def chat_tools():
 def main():
     verdict = Verdict(write="--write" in sys.argv[1:])
     check_requests(verdict)
+    check_azure_addresses(verdict)
     check_streams(verdict)
     streams = {
         "openai_responses/vendor/text.sse": responses_text(),

@@ -118,6 +118,9 @@ pub struct ModelDefinition {
     /// What it costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pricing: Option<ModelPrice>,
+    /// What a spec without `modelId` gets, unless the server's configuration names another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub default: bool,
 }
 
 /// US dollars per million tokens.

@@ -104,6 +104,8 @@ pub enum HttpMethod {
     /// Reads.
     #[default]
     Get,
+    /// Reads the headers alone.
+    Head,
     /// Acts.
     Post,
     /// Replaces.
@@ -116,13 +118,21 @@ pub enum HttpMethod {
 
 impl HttpMethod {
     /// Every method.
-    pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
+    pub const ALL: [Self; 6] = [
+        Self::Get,
+        Self::Head,
+        Self::Post,
+        Self::Put,
+        Self::Patch,
+        Self::Delete,
+    ];
 
     /// The word on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
+            Self::Head => "HEAD",
             Self::Post => "POST",
             Self::Put => "PUT",
             Self::Patch => "PATCH",
@@ -220,7 +230,7 @@ impl ToolDefinition {
     pub fn effect(&self) -> DeclaredEffect {
         self.effect.unwrap_or(match &self.action {
             ToolAction::Http(call) => match call.method {
-                HttpMethod::Get => DeclaredEffect::Read,
+                HttpMethod::Get | HttpMethod::Head => DeclaredEffect::Read,
                 HttpMethod::Put | HttpMethod::Delete => DeclaredEffect::Idempotent,
                 HttpMethod::Post | HttpMethod::Patch => DeclaredEffect::Once,
             },

@@ -7,7 +7,7 @@ use runloom_protocol::resource::{RunStatus, SessionStatus};
 use super::columns::{get_word, maybe_text, text, to_json};
 use super::error::Failure;
 use super::pool::Session;
-use super::{filter, int};
+use super::{filter, int, uint};
 
 /// Epoch of the lease that comes with the run.
 const FIRST_EPOCH: u64 = 1;
@@ -30,15 +30,20 @@ pub(super) async fn insert(session: &Session, new: &NewRun) -> Result<Created, F
         None => None,
         Some(id) => match lock_session(session, new.workspace, id.as_str()).await? {
             None => return Ok(Created::NoSession),
-            Some((_, SessionStatus::Ended)) => return Ok(Created::SessionEnded),
-            Some((of, SessionStatus::Active)) => Some(of),
+            Some((_, SessionStatus::Ended, _)) => return Ok(Created::SessionEnded),
+            Some((of, SessionStatus::Active, messages)) => Some((of, messages)),
         },
     };
+    let said = of.map_or(0, |(_, messages)| messages);
+    let of = of.map(|(of, _)| of);
     let blocked = match of {
         Some(of) => has_live_run(session, of).await?,
         None => false,
     };
-    let start = new.start.as_ref().filter(|_| !blocked);
+    let start = new
+        .start
+        .as_ref()
+        .filter(|start| !blocked && start.history == said);
     let run = insert_row(session, new, of, start.map(|start| start.worker.as_str())).await?;
     filter::label(
         session,
@@ -183,25 +188,29 @@ pub(super) async fn remember_use(
     Ok(())
 }
 
-/// Number and status of a session of the workspace. Locked: its runs come one after the other.
+/// Number, status and count of messages of a session of the workspace. Locked: its runs come one after the other.
 pub(super) async fn lock_session(
     session: &Session,
     workspace: WorkspaceNo,
     id: &str,
-) -> Result<Option<(i64, SessionStatus)>, Failure> {
+) -> Result<Option<(i64, SessionStatus, u64)>, Failure> {
     let row = session
         .first(
-            "SELECT no, status FROM sessions WHERE id = $1 AND workspace = $2 FOR NO KEY UPDATE",
+            "SELECT no, status, messages FROM sessions WHERE id = $1 AND workspace = $2 FOR NO KEY UPDATE",
             &[&id, &workspace.0],
         )
         .await?;
     match row {
         None => Ok(None),
-        Some(row) => Ok(Some((row.try_get(0)?, get_word(&row, "status")?))),
+        Some(row) => {
+            let status = get_word(&row, "status")?;
+            Ok(Some((row.try_get(0)?, status, uint(row.try_get(2)?))))
+        }
     }
 }
 
-async fn has_live_run(session: &Session, of: i64) -> Result<bool, Failure> {
+/// Whether a run of the session is alive.
+pub(super) async fn has_live_run(session: &Session, of: i64) -> Result<bool, Failure> {
     let row = session
         .first(
             "SELECT 1 FROM runs WHERE session = $1 AND completed_at IS NULL LIMIT 1",

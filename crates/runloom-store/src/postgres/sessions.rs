@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Ended, MailBody, Millis, NewSession, Page, SessionFilter, SessionNo, SessionRow, Sessions,
-    StoreResult, WorkspaceNo,
+    Ended, MailBody, Millis, NewSession, Page, ResumedSession, SessionFilter, SessionNo,
+    SessionRow, Sessions, StoreResult, WorkspaceNo,
 };
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::SessionStatus;
@@ -69,6 +69,29 @@ impl Sessions for PostgresStore {
                         Ok((uint(row.try_get(0)?), body))
                     })
                     .collect()
+            })
+            .await
+    }
+
+    async fn resume_session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+        known: Option<u64>,
+    ) -> StoreResult<Option<ResumedSession>> {
+        let sql = &format!("{SELECT} WHERE sessions.id = $1 AND sessions.workspace = $2");
+        self.pool
+            .read(|session| async move {
+                let row = session.first(sql, &[&id.as_str(), &workspace.0]).await?;
+                let Some(row) = row.as_ref().map(session_row).transpose()? else {
+                    return Ok(None);
+                };
+                let busy = create::has_live_run(&session, row.no.0).await?;
+                let since = match known {
+                    None => Vec::new(),
+                    Some(known) => messages_after(&session, row.no, known).await?,
+                };
+                Ok(Some(ResumedSession { row, since, busy }))
             })
             .await
     }
@@ -191,7 +214,7 @@ async fn end(
     now: Millis,
     silence: f64,
 ) -> Result<Ended, Failure> {
-    let Some((of, status)) = create::lock_session(session, workspace, id.as_str()).await? else {
+    let Some((of, status, _)) = create::lock_session(session, workspace, id.as_str()).await? else {
         return Ok(Ended::UnknownSession);
     };
     if status == SessionStatus::Active {
@@ -212,4 +235,20 @@ async fn end(
         }
     }
     Ok(Ended::Ended(told))
+}
+
+async fn messages_after(
+    session: &Session,
+    of: SessionNo,
+    known: u64,
+) -> Result<Vec<PromptMessage>, Failure> {
+    let rows = session
+        .query(
+            "SELECT body FROM messages WHERE session = $1 AND n > $2 ORDER BY n",
+            &[&of.0, &int(known)],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| Ok(row.try_get::<_, Json<PromptMessage>>(0)?.0))
+        .collect()
 }

@@ -3,7 +3,7 @@
 use runloom_core::ports::store::{Created, Idempotency, Lease, Millis, NewRun, RunNo, WorkspaceNo};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunStatus, SessionStatus};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{Json, Word};
 use super::writer::Tx;
@@ -25,15 +25,20 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
         None => None,
         Some(id) => match session(tx, new.workspace, id.as_str())? {
             None => return Ok(Created::NoSession),
-            Some((_, SessionStatus::Ended)) => return Ok(Created::SessionEnded),
-            Some((session, SessionStatus::Active)) => Some(session),
+            Some((_, SessionStatus::Ended, _)) => return Ok(Created::SessionEnded),
+            Some((session, SessionStatus::Active, messages)) => Some((session, messages)),
         },
     };
+    let said = session.map_or(0, |(_, messages)| messages);
+    let session = session.map(|(session, _)| session);
     let blocked = match session {
-        Some(session) => has_live_run(tx, session)?,
+        Some(session) => has_live_run(tx.connection, session)?,
         None => false,
     };
-    let start = new.start.as_ref().filter(|_| !blocked);
+    let start = new
+        .start
+        .as_ref()
+        .filter(|start| !blocked && start.history == said);
     tx.execute(
         "INSERT INTO runs (epoch, attempts, worker, status, workspace, session, id, created_at, started_at,
              credential, model_id, agent_id, spec_name, input_preview, metadata)
@@ -135,22 +140,26 @@ pub(super) fn remember_use(
     Ok(())
 }
 
-/// Number and status of a session of the workspace.
+/// Number, status and count of messages of a session of the workspace.
 pub(super) fn session(
     tx: &Tx<'_>,
     workspace: WorkspaceNo,
     id: &str,
-) -> rusqlite::Result<Option<(i64, SessionStatus)>> {
+) -> rusqlite::Result<Option<(i64, SessionStatus, u64)>> {
     tx.connection
-        .prepare_cached("SELECT no, status FROM sessions WHERE id = ?1 AND workspace = ?2")?
+        .prepare_cached(
+            "SELECT no, status, messages FROM sessions WHERE id = ?1 AND workspace = ?2",
+        )?
         .query_row(params![id, workspace.0], |row| {
-            Ok((row.get(0)?, row.get::<_, Word<SessionStatus>>(1)?.0))
+            let status = row.get::<_, Word<SessionStatus>>(1)?.0;
+            Ok((row.get(0)?, status, super::uint(row.get(2)?)))
         })
         .optional()
 }
 
-fn has_live_run(tx: &Tx<'_>, session: i64) -> rusqlite::Result<bool> {
-    tx.connection
+/// Whether a run of the session is alive.
+pub(super) fn has_live_run(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
+    connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM runs WHERE session = ?1 AND completed_at IS NULL)",
         )?

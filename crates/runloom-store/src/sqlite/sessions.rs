@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Ended, MailBody, Millis, NewSession, Page, SessionFilter, SessionNo, SessionRow, Sessions,
-    StoreResult, WorkspaceNo,
+    Ended, MailBody, Millis, NewSession, Page, ResumedSession, SessionFilter, SessionNo,
+    SessionRow, Sessions, StoreResult, WorkspaceNo,
 };
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::SessionStatus;
 use runloom_protocol::spec::{Metadata, PromptMessage};
-use rusqlite::{OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{Json, Word, time};
 use super::filter::{self, Conditions};
@@ -61,6 +61,18 @@ impl Sessions for SqliteStore {
                 messages.reverse();
                 Ok(messages)
             })
+            .await
+    }
+
+    async fn resume_session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+        known: Option<u64>,
+    ) -> StoreResult<Option<ResumedSession>> {
+        let id = id.clone();
+        self.readers
+            .read(move |connection| resume(connection, workspace, &id, known))
             .await
     }
 
@@ -121,6 +133,32 @@ impl Sessions for SqliteStore {
     }
 }
 
+fn resume(
+    connection: &Connection,
+    workspace: WorkspaceNo,
+    id: &SessionId,
+    known: Option<u64>,
+) -> rusqlite::Result<Option<ResumedSession>> {
+    let row = connection
+        .prepare_cached(&format!(
+            "{SELECT} WHERE sessions.id = ?1 AND sessions.workspace = ?2"
+        ))?
+        .query_row(params![id.as_str(), workspace.0], session_row)
+        .optional()?;
+    let Some(row) = row else { return Ok(None) };
+    let busy = create::has_live_run(connection, row.no.0)?;
+    let since = match known {
+        None => Vec::new(),
+        Some(known) => connection
+            .prepare_cached("SELECT body FROM messages WHERE session = ?1 AND n > ?2 ORDER BY n")?
+            .query_map([row.no.0, int(known)], |row| {
+                Ok(row.get::<_, Json<PromptMessage>>(0)?.0)
+            })?
+            .collect::<rusqlite::Result<_>>()?,
+    };
+    Ok(Some(ResumedSession { row, since, busy }))
+}
+
 const SELECT: &str =
     "SELECT sessions.*, session_specs.spec, session_specs.public_spec FROM sessions
     JOIN session_specs ON session_specs.session = sessions.no";
@@ -173,7 +211,7 @@ fn end(
     id: &SessionId,
     now: Millis,
 ) -> rusqlite::Result<Ended> {
-    let Some((session, status)) = create::session(tx, workspace, id.as_str())? else {
+    let Some((session, status, _)) = create::session(tx, workspace, id.as_str())? else {
         return Ok(Ended::UnknownSession);
     };
     if status == SessionStatus::Active {

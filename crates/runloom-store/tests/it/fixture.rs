@@ -239,6 +239,7 @@ pub(crate) fn start() -> StartNow {
     StartNow {
         worker: WORKER.to_owned(),
         chunk: chunk(1, 1),
+        history: 0,
     }
 }
 

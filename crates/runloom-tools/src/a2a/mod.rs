@@ -56,7 +56,7 @@ impl A2a {
     }
 
     /// The whole call; the failure is in words for a model.
-    async fn delegate(
+    pub(crate) async fn delegate(
         &self,
         agent: &A2aTool,
         call: &Invocation,
@@ -243,6 +243,20 @@ fn stopped(word: &str, task: &Value) -> Outcome {
     content.error()
 }
 
+/// The one argument of a remote agent.
+pub(crate) fn parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"message": {"type": "string"}},
+        "required": ["message"],
+    })
+}
+
+/// What the model is told of an agent that nobody described.
+pub(crate) fn description(name: &str) -> String {
+    format!("Delegate a task to the {name} agent over A2A. Pass the full task as a single message.")
+}
+
 #[async_trait]
 impl Kind for A2a {
     fn name(&self) -> &'static str {
@@ -276,23 +290,11 @@ impl Kind for A2a {
         };
         let given = agent.description.as_deref();
         let given = given.filter(|text| !text.trim().is_empty());
-        let description = given.map_or_else(
-            || {
-                format!(
-                    "Delegate a task to the {} agent over A2A. Pass the full task as a single message.",
-                    agent.name
-                )
-            },
-            str::to_owned,
-        );
+        let told = given.map_or_else(|| description(&agent.name), str::to_owned);
         vec![ServerTool {
             name: agent.name.clone(),
-            description,
-            parameters: json!({
-                "type": "object",
-                "properties": {"message": {"type": "string"}},
-                "required": ["message"],
-            }),
+            description: told,
+            parameters: parameters(),
             output_schema: None,
             effect: Effect::Once,
             from,

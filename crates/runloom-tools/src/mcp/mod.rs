@@ -65,6 +65,38 @@ impl Mcp {
         }
     }
 
+    /// One tool of a server as the workspace's own: called `name`, with the server's schema. A server that is away gives a stub.
+    pub(crate) async fn describe(
+        &self,
+        workspace: &Arc<str>,
+        server: &McpTool,
+        tool: &str,
+    ) -> Result<ServerTool, String> {
+        let tools = self.list(workspace, server).await;
+        let tools = tools.map_err(|fault| fault.message)?;
+        let found: Vec<_> = tools.into_iter().filter(|t| t.name == tool).collect();
+        let exposed = result::expose(server, 0, &found).pop();
+        exposed.ok_or_else(|| format!("it has no tool \"{tool}\""))
+    }
+
+    /// Calls one tool of a server by the server's own name for it; the failure is in words for a model.
+    pub(crate) async fn call_tool(
+        &self,
+        workspace: &Arc<str>,
+        server: &McpTool,
+        tool: &str,
+        call: Invocation,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, String> {
+        let asked = Call {
+            tool,
+            arguments: arguments(call.input),
+            tool_use_id: &call.tool_use_id,
+        };
+        let answer = self.execute(workspace, server, asked, cancel).await;
+        answer.map_err(|fault| fault.to_string())
+    }
+
     async fn execute(
         &self,
         workspace: &Arc<str>,
@@ -147,18 +179,13 @@ impl Kind for Mcp {
         let Some(name) = tool.target.get("tool").and_then(Value::as_str) else {
             return content::failure("This tool was resolved by another version of the server.");
         };
-        let asked = Call {
-            tool: name,
-            arguments: arguments(call.input),
-            tool_use_id: &call.tool_use_id,
-        };
         match self
-            .execute(&context.workspace, server, asked, &cancel)
+            .call_tool(&context.workspace, server, name, call, &cancel)
             .await
         {
             Ok(outcome) => outcome,
-            Err(fault) => content::failure(format!(
-                "The call to the MCP server \"{}\" failed: {fault}.",
+            Err(why) => content::failure(format!(
+                "The call to the MCP server \"{}\" failed: {why}.",
                 server.name
             )),
         }

@@ -116,6 +116,22 @@ impl OutboundResponse {
         Ok(whole.freeze())
     }
 
+    /// The beginning of the body, and whether there is more of it. The rest is not read.
+    ///
+    /// # Errors
+    /// The body is too slow or broken.
+    pub async fn beginning(mut self, bytes: usize) -> Result<(Bytes, bool)> {
+        let mut begun = BytesMut::new();
+        while let Some(chunk) = self.chunk().await? {
+            let room = bytes - begun.len();
+            begun.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if chunk.len() > room {
+                return Ok((begun.freeze(), true));
+            }
+        }
+        Ok((begun.freeze(), false))
+    }
+
     /// The body piece by piece; the stream ends after its first error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
         futures_util::stream::unfold(Some(self), |state| async move {

@@ -7,12 +7,17 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolHost};
+use runloom_core::error::Result;
+use runloom_core::ports::tools::{
+    Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
+    ToolHost,
+};
+use runloom_core::secret::Secret;
 use runloom_core::tasks::Tasks;
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{Host, ToolLimits};
+use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -125,6 +130,24 @@ pub(crate) struct Bed {
     tasks: Tasks,
 }
 
+/// A workspace that keeps nothing: the peers are in the specs.
+struct Nothing;
+
+#[async_trait::async_trait]
+impl ToolDefinitions for Nothing {
+    async fn tool(&self, _: &str, _: &str) -> Result<Option<ToolDefinition>> {
+        Ok(None)
+    }
+
+    async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
+        Ok(Vec::new())
+    }
+
+    async fn secret(&self, _: &str, _: &str) -> Result<Option<Secret>> {
+        Ok(None)
+    }
+}
+
 impl Drop for Bed {
     fn drop(&mut self) {
         self.tasks.stop.cancel();
@@ -142,7 +165,16 @@ impl Bed {
             ..ToolLimits::default()
         };
         let tasks = Tasks::default();
-        let host = Host::new(Outbound::new(policy).unwrap(), &tasks, limits);
+        let parts = HostParts {
+            outbound: Outbound::new(policy).unwrap(),
+            definitions: Arc::new(Nothing),
+            sandbox: SandboxProgram {
+                program: "/nonexistent".into(),
+                arguments: Vec::new(),
+            },
+            limits,
+        };
+        let host = Host::new(parts, &tasks);
         Self { host, tasks }
     }
 

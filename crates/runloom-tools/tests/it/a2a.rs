@@ -17,7 +17,7 @@ use crate::peers::{
 
 const MESSAGE: &str = "What is the weather?";
 
-fn said(text: &str) -> Value {
+pub(crate) fn said(text: &str) -> Value {
     json!({"kind": "message", "role": "agent", "messageId": "m1", "parts": [{"kind": "text", "text": text}]})
 }
 
@@ -38,7 +38,7 @@ async fn ask(bed: &Bed, url: &str) -> runloom_core::ports::tools::Outcome {
 }
 
 /// A JSON-RPC agent whose card lies at the well-known place.
-async fn agent<F>(script: F) -> Peer
+pub(crate) async fn agent<F>(script: F) -> Peer
 where
     F: Fn(&Heard) -> Response + Send + Sync + 'static,
 {

@@ -13,3 +13,4 @@ mod mcp;
 mod outbound;
 mod peers;
 mod ssrf;
+mod workspace;

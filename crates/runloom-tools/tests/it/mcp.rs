@@ -16,7 +16,7 @@ use crate::peers::{
 };
 
 /// A server of the handshake generation: sessions, no stream of its own. `script` may answer first.
-async fn server<F>(script: F) -> Peer
+pub(crate) async fn server<F>(script: F) -> Peer
 where
     F: Fn(&Heard) -> Option<Response> + Send + Sync + 'static,
 {

@@ -9,12 +9,17 @@ use axum::body::{Body, Bytes};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolHost};
+use runloom_core::error::Result;
+use runloom_core::ports::tools::{
+    Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
+    ToolHost,
+};
+use runloom_core::secret::Secret;
 use runloom_core::tasks::Tasks;
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{Host, ToolLimits};
+use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Heard {
     pub(crate) method: Method,
     pub(crate) path: String,
+    pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
@@ -71,6 +77,7 @@ impl Peer {
                 let heard = Heard {
                     method,
                     path: uri.path().to_owned(),
+                    query: uri.query().unwrap_or_default().to_owned(),
                     headers,
                     body: serde_json::from_slice(&body).unwrap_or(Value::Null),
                 };
@@ -164,6 +171,30 @@ pub(crate) fn open_policy() -> OutboundPolicy {
     }
 }
 
+/// What a test defines: tools as JSON, secrets in clear.
+#[derive(Default)]
+pub(crate) struct Defined {
+    pub(crate) tools: Vec<(String, ToolDefinition)>,
+    pub(crate) secrets: Vec<(String, String)>,
+}
+
+#[async_trait::async_trait]
+impl ToolDefinitions for Defined {
+    async fn tool(&self, _: &str, id_or_slug: &str) -> Result<Option<ToolDefinition>> {
+        let found = self.tools.iter().find(|(slug, _)| slug == id_or_slug);
+        Ok(found.map(|(_, tool)| tool.clone()))
+    }
+
+    async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
+        Ok(Vec::new())
+    }
+
+    async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
+        let found = self.secrets.iter().find(|(known, _)| known == name);
+        Ok(found.map(|(_, clear)| Secret::new(clear.as_str())))
+    }
+}
+
 /// A host with its own tasks.
 pub(crate) struct Bed {
     pub(crate) host: Host,
@@ -182,10 +213,23 @@ impl Bed {
     }
 
     pub(crate) fn with(policy: OutboundPolicy, limits: ToolLimits) -> Self {
+        Self::defining(Defined::default(), policy, limits)
+    }
+
+    pub(crate) fn defining(defined: Defined, policy: OutboundPolicy, limits: ToolLimits) -> Self {
         let tasks = Tasks::default();
-        let outbound = Outbound::new(policy).unwrap();
+        let parts = HostParts {
+            outbound: Outbound::new(policy).unwrap(),
+            definitions: Arc::new(defined),
+            // Code tools are tested where the program is.
+            sandbox: SandboxProgram {
+                program: "/nonexistent".into(),
+                arguments: Vec::new(),
+            },
+            limits,
+        };
         Self {
-            host: Host::new(outbound, &tasks, limits),
+            host: Host::new(parts, &tasks),
             tasks,
         }
     }

@@ -14,7 +14,7 @@ use runloom_tools::outbound::{
 };
 use serde_json::json;
 
-use crate::peers::{Bed, Peer, redirect, reply, status};
+use crate::peers::{Bed, Defined, Peer, redirect, reply, status};
 
 /// Addresses that lead inside, or that are no place for HTTP at all.
 const FORBIDDEN: &[&str] = &[
@@ -164,6 +164,36 @@ async fn both_kinds_refuse_every_address_inside_before_and_at_the_call() {
                 outcome.content
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_tool_refuses_every_address_inside_before_and_at_the_call() {
+    let literal = |url: &&&str| !url.to_ascii_lowercase().contains("localhost");
+    let mut defined = Defined::default();
+    for url in FORBIDDEN.iter().filter(literal) {
+        // As it would lie in the store if validation had let it pass.
+        let definition = json!({"name": "t", "type": "http", "url": url});
+        let definition = serde_json::from_value(definition).unwrap();
+        defined.tools.push(((*url).to_owned(), definition));
+    }
+    let bed = Bed::defining(defined, OutboundPolicy::default(), ToolLimits::default());
+    for url in FORBIDDEN.iter().filter(literal) {
+        let tool = json!({"kind": "mantyx", "id": url});
+        let parsed: ToolRef = serde_json::from_value(tool.clone()).unwrap();
+        let refused = bed.host.check("acme", &[parsed]).await;
+        assert!(
+            matches!(refused, Err(Error::Invalid(_))),
+            "{url}: {refused:?}"
+        );
+        let (context, tools) = bed.resolve(&json!([tool])).await;
+        let outcome = bed.call(&context, &tools[0], json!({})).await;
+        let told = ["outbound policy", "URL is wrong"];
+        assert!(
+            outcome.is_error && told.iter().any(|words| outcome.content.contains(words)),
+            "{url}: {}",
+            outcome.content
+        );
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod declare;
 mod fabric;
-mod models;
+pub(crate) mod models;
 mod purses;
 
 use std::net::SocketAddr;
@@ -31,13 +31,14 @@ use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_http::AdminToken;
 use runloom_store::OpenOptions;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{Host, ToolLimits};
+use runloom_tools::{Host, HostParts, SandboxProgram, ToolLimits};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::fabric::Fabric;
 use self::models::Models;
+use crate::cli::SANDBOX;
 use crate::config::Config;
 
 /// How long open requests may take to end after the runs have been handed over.
@@ -179,7 +180,7 @@ async fn wire(
         Arc::new(Models::declared(config)?),
     ));
     let tools: Arc<dyn ToolHost> = Arc::new(FillingHost::new(
-        tools(config, tasks)?,
+        tools(config, &registry, tasks)?,
         Arc::clone(&registry) as _,
     ));
     // Before the worker: it must find the models and the budgets of the runs that it takes up again.
@@ -252,14 +253,23 @@ async fn doors(
     Ok((auth, tenancy))
 }
 
-fn tools(config: &Config, tasks: &Tasks) -> Result<Arc<dyn ToolHost>> {
+fn tools(
+    config: &Config,
+    registry: &Arc<RegistryService>,
+    tasks: &Tasks,
+) -> Result<Arc<dyn ToolHost>> {
     let policy = OutboundPolicy {
         allow_private_networks: config.outbound.allow_private_networks,
         allow_hosts: config.outbound.allow_hosts.clone(),
         ..OutboundPolicy::default()
     };
-    let outbound = Outbound::new(policy).context("[outbound] cannot be used")?;
-    Ok(Arc::new(Host::new(outbound, tasks, ToolLimits::default())))
+    let parts = HostParts {
+        outbound: Outbound::new(policy).context("[outbound] cannot be used")?,
+        definitions: Arc::clone(registry) as _,
+        sandbox: SandboxProgram::this_program(SANDBOX).context("cannot find this program")?,
+        limits: ToolLimits::default(),
+    };
+    Ok(Arc::new(Host::new(parts, tasks)))
 }
 
 fn vault(config: &Config, master_key: &[u8]) -> Vault {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use runloom_core::catalog::{Catalog, CatalogModel, Pricing, Source, WorkspaceModels};
 use runloom_core::error::Error;
 use runloom_core::ports::catalog::{CatalogBuilder, StoredProvider};
-use runloom_models::{ModelSettings, ProviderSettings, Secret, Timeouts};
+use runloom_models::{ModelSettings, ProviderSettings, Recorder, Secret, Timeouts};
 
 use runloom_protocol::definition::ModelDefinition;
 
@@ -21,18 +21,44 @@ pub(super) struct Models {
     declared: Catalog,
     /// Workspace and id of the providers that the configuration declares.
     ids: HashSet<(String, String)>,
+    calls: Calls,
+}
+
+/// How every model is called.
+#[derive(Clone, Default)]
+struct Calls {
     timeouts: Timeouts,
+    recorder: Option<Recorder>,
+}
+
+impl Calls {
+    fn of(config: &Config) -> Self {
+        Self {
+            timeouts: Timeouts {
+                first_byte_ms: config.runs.provider_first_byte_ms,
+                idle_ms: config.runs.provider_idle_ms,
+                total_ms: config.runs.provider_timeout_ms,
+                ..Timeouts::default()
+            },
+            recorder: None,
+        }
+    }
+}
+
+/// The models of the configuration alone, and what is sent to them and comes back.
+pub(crate) fn recorded(config: &Config) -> Result<(Catalog, Recorder)> {
+    let recorder = Recorder::default();
+    let calls = Calls {
+        recorder: Some(recorder.clone()),
+        ..Calls::of(config)
+    };
+    Ok((catalog(config, &calls)?, recorder))
 }
 
 impl Models {
     /// Opens every model that the configuration names.
     pub(super) fn declared(config: &Config) -> Result<Self> {
-        let timeouts = Timeouts {
-            first_byte_ms: config.runs.provider_first_byte_ms,
-            idle_ms: config.runs.provider_idle_ms,
-            total_ms: config.runs.provider_timeout_ms,
-            ..Timeouts::default()
-        };
+        let calls = Calls::of(config);
         let ids = config.workspaces.iter().flat_map(|workspace| {
             let slug = &workspace.slug;
             workspace
@@ -41,9 +67,9 @@ impl Models {
                 .map(move |provider| (slug.clone(), provider.id.clone()))
         });
         Ok(Self {
-            declared: catalog(config, timeouts)?,
+            declared: catalog(config, &calls)?,
             ids: ids.collect(),
-            timeouts,
+            calls,
         })
     }
 
@@ -54,7 +80,7 @@ impl Models {
 
     fn open(&self, provider: &StoredProvider) -> Result<Vec<Arc<CatalogModel>>> {
         let config = config_of(provider)?;
-        models_of(&config, self.timeouts, Source::WorkspaceProvider)
+        models_of(&config, &self.calls, Source::WorkspaceProvider)
     }
 }
 
@@ -76,12 +102,13 @@ impl CatalogBuilder for Models {
         let mut catalog = self.declared.clone();
         for provider in stored.iter().filter(|stored| !self.is_declared(stored)) {
             match self.open(provider) {
-                Ok(models) => catalog
-                    .workspaces
-                    .entry(provider.workspace.clone())
-                    .or_default()
-                    .models
-                    .extend(models),
+                Ok(models) => {
+                    let workspace = catalog.workspaces.entry(provider.workspace.clone());
+                    let workspace = workspace.or_default();
+                    workspace.models.extend(models);
+                    // The configuration goes first, then the first provider that names one.
+                    workspace.default = workspace.default.take().or(default_of(provider));
+                }
                 Err(error) => tracing::warn!(
                     workspace = provider.workspace,
                     provider = provider.id,
@@ -92,6 +119,12 @@ impl CatalogBuilder for Models {
         }
         catalog
     }
+}
+
+fn default_of(provider: &StoredProvider) -> Option<String> {
+    let models = &provider.definition.models;
+    let model = models.iter().find(|model| model.default)?;
+    Some(CatalogModel::workspace_id(&provider.id, &model.id))
 }
 
 /// A stored provider as the configuration would write it.
@@ -128,22 +161,21 @@ fn config_of(provider: &StoredProvider) -> Result<ProviderConfig> {
     })
 }
 
-fn catalog(config: &Config, timeouts: Timeouts) -> Result<Catalog> {
+fn catalog(config: &Config, calls: &Calls) -> Result<Catalog> {
     let mut platform = Vec::new();
     if config.platform.demo == Some(true) {
-        platform.push(demo(timeouts)?);
+        platform.push(demo(calls)?);
     }
     for provider in &config.platform.providers {
-        platform.extend(models_of(provider, timeouts, Source::PlatformOffering)?);
+        platform.extend(models_of(provider, calls, Source::PlatformOffering)?);
     }
     let mut workspaces = HashMap::new();
     for workspace in &config.workspaces {
         let mut models = Vec::new();
         for provider in &workspace.providers {
             let place = || format!("workspace {}, provider {}", workspace.slug, provider.id);
-            models.extend(
-                models_of(provider, timeouts, Source::WorkspaceProvider).with_context(place)?,
-            );
+            models
+                .extend(models_of(provider, calls, Source::WorkspaceProvider).with_context(place)?);
         }
         workspaces.insert(
             workspace.slug.clone(),
@@ -159,16 +191,16 @@ fn catalog(config: &Config, timeouts: Timeouts) -> Result<Catalog> {
     })
 }
 
-fn demo(timeouts: Timeouts) -> Result<Arc<CatalogModel>> {
+fn demo(calls: &Calls) -> Result<Arc<CatalogModel>> {
     let provider = ProviderConfig::demo(DEMO);
-    let settings = settings_of(&provider, timeouts);
+    let settings = settings_of(&provider, calls);
     let model = ModelConfig::named(DEMO);
     open(&provider, &settings, &model, Source::PlatformOffering)
 }
 
 fn models_of(
     provider: &ProviderConfig,
-    timeouts: Timeouts,
+    calls: &Calls,
     source: Source,
 ) -> Result<Vec<Arc<CatalogModel>>> {
     if let (Some(variable), None) = (&provider.api_key_env, &provider.api_key) {
@@ -176,7 +208,7 @@ fn models_of(
         tracing::warn!(provider = %provider.id, "{variable} is not set: its models are not offered");
         return Ok(Vec::new());
     }
-    let settings = settings_of(provider, timeouts);
+    let settings = settings_of(provider, calls);
     provider
         .models
         .iter()
@@ -225,7 +257,7 @@ fn open(
     }))
 }
 
-fn settings_of(provider: &ProviderConfig, timeouts: Timeouts) -> ProviderSettings {
+fn settings_of(provider: &ProviderConfig, calls: &Calls) -> ProviderSettings {
     ProviderSettings {
         id: provider.id.clone(),
         base_url: provider.base_url.clone(),
@@ -235,7 +267,8 @@ fn settings_of(provider: &ProviderConfig, timeouts: Timeouts) -> ProviderSetting
             .map(|key| Secret::new(key.expose())),
         headers: provider.headers.clone(),
         proxy: provider.proxy.clone(),
-        timeouts,
+        timeouts: calls.timeouts,
         extra: provider.extra.clone(),
+        recorder: calls.recorder.clone(),
     }
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use runloom_client::{Client, Options, RetryPolicy};
+use runloom_tools::SandboxProgram;
 use serde::Serialize;
 
-use crate::cli::ConfigFile;
+use crate::cli::{ConfigFile, SANDBOX};
 use crate::config::{self, Config, Environment};
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -108,8 +109,25 @@ async fn examine(config: &Config) -> Vec<Finding> {
     findings.push(check_database(&config.store.sqlite).await);
     findings.push(check_clock());
     findings.push(check_server(config).await);
+    findings.push(check_sandbox().await);
     findings.extend(check_secrets(config));
     findings
+}
+
+/// Without it everything works but code tools.
+async fn check_sandbox() -> Finding {
+    let program = SandboxProgram::this_program(SANDBOX).map_err(|error| error.to_string());
+    let tried = match program {
+        Ok(program) => runloom_tools::probe(&program).await,
+        Err(error) => Err(error),
+    };
+    match tried {
+        Ok(()) => finding("sandbox", Verdict::Ok, "code tools can run"),
+        Err(why) => {
+            let detail = format!("code tools cannot run here: {why}");
+            finding("sandbox", Verdict::Warning, detail)
+        }
+    }
 }
 
 fn check_folder(folder: &Path) -> Finding {

@@ -45,5 +45,9 @@ pub(crate) async fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Runs(runs) => runs::run(runs, &environment).await,
         Command::Models(models) => models::run(models, &environment).await,
         Command::Admin(admin) => admin::run(admin, &environment).await,
+        Command::Sandbox { .. } => Err(Failure::new(
+            Exit::Usage,
+            "a sandbox is started by the server alone".to_owned(),
+        )),
     }
 }

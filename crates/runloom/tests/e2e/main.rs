@@ -15,11 +15,14 @@
 
 mod checker;
 mod checker_tests;
+mod echo;
 mod evidence;
 mod http;
+mod peer;
 mod random;
 mod server;
 mod sse;
+mod tool_server;
 mod world;
 
 mod bodies;
@@ -31,8 +34,16 @@ mod credentials;
 mod crowds;
 mod deploy;
 mod desk;
+mod effects;
+mod guards;
 mod kills;
+mod model_trial;
 mod parked;
+mod provider_faults;
+mod receipts;
 mod repeats;
 mod sockets;
+mod spending;
+mod structure;
 mod tenants;
+mod tools;

@@ -70,6 +70,31 @@ impl Server {
         server
     }
 
+    /// `runloom serve` with this configuration, in this folder.
+    pub(crate) fn serve(folder: &Path, config: &str, variables: &[(String, String)]) -> Self {
+        std::fs::write(folder.join("runloom.toml"), config).unwrap();
+        let mut command = runloom(&["serve", "--listen", "127.0.0.1:0"]);
+        command.envs(variables.iter().cloned());
+        let mut server = Self::spawn(command, folder);
+        let line = server.line();
+        let address = line.strip_prefix("listening on http://");
+        server.address = address.unwrap_or_else(|| panic!("{line:?}")).to_owned();
+        server
+    }
+
+    /// A provider of the demo workspace that speaks chat completions; gives the id of its model.
+    pub(crate) fn provider(&self, url: &str, model: Value) -> String {
+        let provider =
+            serde_json::json!({"kind": "openai-compatible", "baseUrl": url, "models": [model]});
+        let made = self.admin(
+            "PUT",
+            "/api/admin/v1/workspaces/demo/providers/script",
+            &provider,
+        );
+        assert!(made.status < 300, "{made:?}");
+        format!("provider:script:{}", model["id"].as_str().unwrap())
+    }
+
     /// Any command that keeps running; what it prints is read by [`Self::line`].
     pub(crate) fn spawn(mut command: Command, folder: &Path) -> Self {
         let log = folder.join(format!("stderr-{}", unique()));

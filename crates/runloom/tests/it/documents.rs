@@ -1,5 +1,6 @@
 //! The documents say what the program does.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::program::{ended, stdout};
@@ -55,4 +56,44 @@ fn every_key_of_the_example_is_in_the_document() {
             .any(|form| document.contains(form));
         assert!(known, "docs/configuration.md does not know `{key}`");
     }
+}
+
+#[test]
+fn every_event_has_a_row_in_the_document_and_every_row_an_event() {
+    let source = repository_file("crates/runloom-protocol/src/event/mod.rs");
+    let (_, kinds) = source.split_once("pub fn kind(&self)").unwrap();
+    let (kinds, _) = kinds.split_once("\n    }\n").unwrap();
+    let kinds: BTreeSet<&str> = kinds
+        .lines()
+        .filter_map(|line| line.split_once("=> \"")?.1.split_once('"'))
+        .map(|(kind, _)| kind)
+        .collect();
+    let (_, declared) = source.split_once("pub enum Event {").unwrap();
+    let (declared, _) = declared.split_once("\n}\n").unwrap();
+    let variants = declared.lines().filter(|line| line.ends_with("),"));
+    assert_eq!(kinds.len(), variants.count(), "{kinds:?}");
+    let document = repository_file("docs/events.md");
+    let rows: BTreeSet<&str> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
+        .map(|(kind, _)| kind)
+        .collect();
+    assert_eq!(rows, kinds);
+}
+
+#[test]
+fn every_example_of_a_tool_is_valid() {
+    let document = repository_file("docs/tools.md");
+    let mut examples = 0;
+    for block in document.split("```json\n").skip(1) {
+        let text = block.split("```").next().unwrap();
+        let example: serde_json::Value = serde_json::from_str(text).unwrap();
+        let issues = match example["slug"].as_str() {
+            Some(slug) => runloom_protocol::validate::tool_definition(&example, slug).err(),
+            None => runloom_protocol::validate::create_run(&example).err(),
+        };
+        assert!(issues.is_none(), "{text}: {issues:?}");
+        examples += 1;
+    }
+    assert!(examples >= 6, "{examples}");
 }

@@ -8,4 +8,5 @@ mod dev;
 mod documents;
 mod program;
 mod registry;
+mod sandbox;
 mod serve;

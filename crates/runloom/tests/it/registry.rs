@@ -230,6 +230,41 @@ fn a_new_master_key_takes_over_and_no_secret_is_seen_on_the_way() {
 }
 
 #[test]
+fn a_stored_model_becomes_the_default_of_its_workspace() {
+    let mut house = house();
+    let _server = house.serve("first master key", None);
+    let default =
+        |house: &House| house.admin(&["workspace", "show", "acme"])["defaultModelId"].clone();
+    assert_eq!(default(&house), "platform:demo");
+    let put = |text: &str| {
+        let file = house.file("provider.json", text);
+        let arguments = ["provider", "put", "--workspace", "acme", "--file", &file];
+        let mut all = vec!["admin"];
+        all.extend(arguments);
+        house.command(&all).output().unwrap()
+    };
+    let made = put(
+        r#"{"id": "mine", "kind": "demo", "models": [{"id": "a"}, {"id": "m", "default": true}]}"#,
+    );
+    assert!(made.status.success(), "{}", stderr(&made));
+    assert_eq!(default(&house), "provider:mine:m");
+    let twice = put(
+        r#"{"id": "mine", "kind": "demo", "models": [{"id": "a", "default": true}, {"id": "m", "default": true}]}"#,
+    );
+    assert!(
+        stderr(&twice).contains("only one model can be the default"),
+        "{}",
+        stderr(&twice)
+    );
+    assert_eq!(default(&house), "provider:mine:m");
+    let missing = house
+        .command(&["admin", "workspace", "show", "nobody"])
+        .output()
+        .unwrap();
+    assert!(!missing.status.success());
+}
+
+#[test]
 fn a_wrong_master_key_is_told_at_the_start() {
     let mut house = house();
     house.serve("first master key", None).stop();

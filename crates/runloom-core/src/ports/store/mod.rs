@@ -31,7 +31,7 @@ pub use runs::{
     Cancelled, Created, Delivery, Idempotency, NewRun, Page, RunFilter, RunRow, Runs, StartNow,
     ToolDelivery,
 };
-pub use sessions::{Ended, NewSession, SessionFilter, SessionRow, Sessions};
+pub use sessions::{Ended, NewSession, ResumedSession, SessionFilter, SessionRow, Sessions};
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 
 /// Everything a server keeps.

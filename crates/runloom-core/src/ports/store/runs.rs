@@ -91,7 +91,8 @@ pub struct NewRun {
     /// Optional `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
     /// A worker of this process takes the run at once: lease with epoch 1, status `running` and the first chunk come in the
-    /// same transaction. Ignored (the run is queued) when the run stands behind another one of its session.
+    /// same transaction. Ignored (the run is queued) when the run stands behind another one of its session, or when more
+    /// was said in the session than the caller knows.
     pub start: Option<StartNow>,
 }
 
@@ -102,6 +103,8 @@ pub struct StartNow {
     pub worker: String,
     /// The `started` event.
     pub chunk: Chunk,
+    /// How many messages of the session its plan holds; 0 without a session.
+    pub history: u64,
 }
 
 /// Answer to [`Runs::create_run`].

@@ -28,6 +28,15 @@ pub trait Sessions: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<(u64, PromptMessage)>>;
 
+    /// A session about to be continued by somebody who knows its first `known` messages: its row, what was said after those
+    /// (nothing when `known` is `None`), and whether a run of it is alive.
+    async fn resume_session(
+        &self,
+        workspace: WorkspaceNo,
+        id: &SessionId,
+        known: Option<u64>,
+    ) -> StoreResult<Option<ResumedSession>>;
+
     /// How many messages a session has.
     async fn count_messages(&self, session: SessionNo) -> StoreResult<u64>;
 
@@ -53,6 +62,17 @@ pub trait Sessions: Send + Sync {
         workspace: WorkspaceNo,
         filter: &SessionFilter,
     ) -> StoreResult<u64>;
+}
+
+/// Answer to [`Sessions::resume_session`].
+#[derive(Debug, Clone)]
+pub struct ResumedSession {
+    /// The session.
+    pub row: SessionRow,
+    /// What the caller did not know, oldest first.
+    pub since: Vec<PromptMessage>,
+    /// A run of it is alive: the next one waits for its end.
+    pub busy: bool,
 }
 
 /// A session to be created.

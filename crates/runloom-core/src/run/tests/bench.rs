@@ -38,9 +38,9 @@ pub(super) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
     let mut plan = Plan {
         run: RunId::from_suffix("bench"),
         system: "be brief".into(),
-        opening: vec![Message::User {
-            text: "hello".to_owned(),
-        }],
+        opening: Arc::new(vec![Message::User {
+            text: "hello".into(),
+        }]),
         toolbox: Arc::new(Toolbox::build(&refs, &SchemaCache::new()).unwrap()),
         has_server_tools: false,
         schemas: Arc::new(SchemaCache::new()),
@@ -346,7 +346,7 @@ impl Bench {
             .messages
             .iter()
             .filter_map(|message| match message {
-                Message::User { text } => Some(text.as_str()),
+                Message::User { text } => Some(&**text),
                 _ => None,
             })
             .collect()

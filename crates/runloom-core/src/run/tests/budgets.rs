@@ -142,7 +142,7 @@ fn after_the_last_tool_turn_there_is_one_turn_without_tools() {
             bench.answer_all();
         }
         let finalise = Message::User {
-            text: guard::FINALISE.to_owned(),
+            text: guard::FINALISE.into(),
         };
         assert_eq!(*bench.last_message(), finalise);
         let plan = bench.turn(calls(&[("look", json!({}))]));

@@ -79,7 +79,7 @@ fn a_malformed_call_gets_one_more_chance() {
     bench.turn(malformed());
     assert_eq!(bench.call_plan().turn, 2);
     let nudge = Message::User {
-        text: guard::MALFORMED.to_owned(),
+        text: guard::MALFORMED.into(),
     };
     assert_eq!(*bench.last_message(), nudge);
     let mut again = Bench::new(plan(|_| {}));

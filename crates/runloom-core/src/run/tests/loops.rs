@@ -209,5 +209,5 @@ fn switched_off_nothing_is_ever_a_loop() {
 
 fn user(text: &str) -> Message {
     let text = text.to_owned();
-    Message::User { text }
+    Message::User { text: text.into() }
 }

@@ -103,7 +103,7 @@ fn plain_text_forces_the_hidden_tool_once() {
             .force_output
     );
     let report = Message::User {
-        text: guard::REPORT.to_owned(),
+        text: guard::REPORT.into(),
     };
     assert_eq!(*bench.last_message(), report);
     let forced = bench.turn(by(EnforcementMechanism::SyntheticTool, says(GOOD)));
@@ -192,7 +192,7 @@ fn the_finalise_turn_may_be_followed_by_a_forced_one() {
     assert!(plan.force_output && !plan.tools_enabled);
     let unanswered = |message: &&Message| match message {
         Message::Assistant { text, calls, state } => {
-            text == "one" && (!calls.is_empty() || state.is_some())
+            &**text == "one" && (!calls.is_empty() || state.is_some())
         }
         _ => false,
     };

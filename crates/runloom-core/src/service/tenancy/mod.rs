@@ -221,7 +221,11 @@ impl TenancyService {
         Ok(id)
     }
 
-    async fn workspace(&self, slug: &str) -> Result<WorkspaceRow> {
+    /// One workspace.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn workspace(&self, slug: &str) -> Result<WorkspaceRow> {
         let found = self.store.workspace(slug).await?;
         found.ok_or(Error::NotFound { what: "workspace" })
     }

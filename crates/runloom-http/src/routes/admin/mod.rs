@@ -14,12 +14,13 @@ use crate::error::Answer;
 use crate::extract::{Checked, Target};
 use crate::router::Access::Admin;
 use crate::router::Route;
-use wire::{KeyCreated, KeyList, KeyView, WorkspaceList, WorkspaceView};
+use wire::{KeyCreated, KeyList, KeyView, WorkspaceList, WorkspaceShown, WorkspaceView};
 
 pub(super) fn routes() -> Vec<Route> {
     let path = |path: &str| format!("/api/admin/v1/workspaces{path}");
     let mut routes = vec![
         Route::get(path(""), Admin, list_workspaces),
+        Route::get(path("/{slug}"), Admin, get_workspace),
         Route::put(path("/{slug}"), Admin, put_workspace),
         Route::get(path("/{slug}/keys"), Admin, list_keys),
         Route::post(path("/{slug}/keys"), Admin, create_key),
@@ -33,6 +34,15 @@ async fn list_workspaces(State(app): State<App>) -> Answer<Json<WorkspaceList>> 
     let rows = app.service.tenancy().list_workspaces().await?;
     let workspaces = rows.into_iter().map(WorkspaceView::of).collect();
     Ok(Json(WorkspaceList { workspaces }))
+}
+
+async fn get_workspace(State(app): State<App>, target: Target) -> Answer<Json<WorkspaceShown>> {
+    let row = app.service.tenancy().workspace(&target.slug).await?;
+    let catalog = app.service.catalog().list(&row.slug);
+    Ok(Json(WorkspaceShown {
+        workspace: WorkspaceView::of(row),
+        default_model_id: catalog.default_model_id,
+    }))
 }
 
 async fn put_workspace(

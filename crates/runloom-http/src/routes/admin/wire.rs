@@ -34,6 +34,14 @@ impl WorkspaceView {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WorkspaceShown {
+    #[serde(flatten)]
+    pub(super) workspace: WorkspaceView,
+    pub(super) default_model_id: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
 pub(super) struct KeyList {
     pub(super) keys: Vec<KeyView>,
 }

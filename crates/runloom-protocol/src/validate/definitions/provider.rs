@@ -80,6 +80,9 @@ fn models(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<ModelDefinition> 
         let Some(model) = model(&fields, issues) else {
             continue;
         };
+        if model.default && models.iter().any(|other: &ModelDefinition| other.default) {
+            fields.refuse("default", "only one model can be the default", issues);
+        }
         if seen.insert(model.id.clone()) {
             models.push(model);
         } else {
@@ -101,6 +104,7 @@ fn model(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ModelDefinition
         "maxOutputTokens",
         "reasoning",
         "pricing",
+        "default",
     ];
     fields.only(&known, issues);
     let id = fields.required_text("id", limits::REFERENCE_MAX_CHARS, issues);
@@ -112,6 +116,7 @@ fn model(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ModelDefinition
         .get("reasoning")
         .map(|_| fields.flag("reasoning", issues));
     let pricing = pricing(fields, issues);
+    let default = fields.flag("default", issues);
     Some(ModelDefinition {
         id: id?.to_owned(),
         label: label.map(str::to_owned),
@@ -119,6 +124,7 @@ fn model(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ModelDefinition
         max_output_tokens,
         reasoning,
         pricing,
+        default,
     })
 }
 

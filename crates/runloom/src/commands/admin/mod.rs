@@ -74,6 +74,11 @@ enum Workspace {
         #[arg(long, value_enum)]
         without: Vec<Feature>,
     },
+    /// Show a workspace and its default model
+    Show {
+        /// Its name in URLs
+        slug: String,
+    },
     /// List workspaces
     List,
 }
@@ -181,6 +186,16 @@ async fn workspace(client: &AdminClient, workspace: Workspace, json: bool) -> Re
                 output::json(&json!({ "slug": made.slug }))?;
             } else {
                 output::line(format!("workspace {} is there", made.slug))?;
+            }
+        }
+        Workspace::Show { slug } => {
+            let known = client.workspace(&slug).await?;
+            if json {
+                output::json(&json!(known))?;
+            } else {
+                let default = known.default_model_id.unwrap_or_default();
+                let row = vec![known.slug, known.name, known.without.join(", "), default];
+                output::table(&["SLUG", "NAME", "WITHOUT", "DEFAULT MODEL"], &[row])?;
             }
         }
         Workspace::List => {

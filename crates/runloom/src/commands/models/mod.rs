@@ -1,10 +1,15 @@
 //! `runloom models …`: what the workspace can run, and whether it answers.
 
+mod trial;
+
+use std::path::Path;
+
 use clap::Subcommand;
 use runloom_client::protocol::event::Event;
 use runloom_client::{Client, RunRequest, ToolHandlers};
 
-use crate::config::Environment;
+use crate::cli::ConfigFile;
+use crate::config::{self, Environment};
 use crate::exit::{Exit, Failure};
 use crate::render::summary;
 use crate::{connect, output};
@@ -18,22 +23,49 @@ pub(crate) enum Models {
         #[arg(long)]
         json: bool,
     },
-    /// Make one tiny run and show what came back
+    /// Call a model once; when it fails, show what was sent and what came back
+    ///
+    /// With a configuration (--config, or ./runloom.toml when no server is named) the provider is called from here.
+    /// Without one a server makes a tiny run.
     Test {
         /// Which model; without it the workspace's default
         model: Option<String>,
-        /// The terminal event as one JSON object
+        #[command(flatten)]
+        file: ConfigFile,
+        /// Which workspace of the configuration; the only one needs no name
+        #[arg(long, value_name = "SLUG")]
+        workspace: Option<String>,
+        /// One JSON object: what happened, or the terminal event of the server's run
         #[arg(long)]
         json: bool,
     },
 }
 
 pub(crate) async fn run(models: Models, environment: &Environment) -> Result<Exit, Failure> {
-    let client = connect::client(environment)?;
     match models {
-        Models::List { json } => list(&client, json).await,
-        Models::Test { model, json } => test(&client, model, json).await,
+        Models::List { json } => list(&connect::client(environment)?, json).await,
+        Models::Test {
+            model,
+            file,
+            workspace,
+            json,
+        } => {
+            if !is_here(&file, environment) {
+                return test(&connect::client(environment)?, model, json).await;
+            }
+            let config = config::load(&file.source(), environment)?;
+            let workspace = workspace
+                .as_deref()
+                .or_else(|| environment.get("MANTYX_WORKSPACE_SLUG"));
+            trial::run(&config, workspace, model.as_deref(), json).await
+        }
     }
+}
+
+/// Whether the configuration of the server is at hand, and not only the address of one.
+fn is_here(file: &ConfigFile, environment: &Environment) -> bool {
+    file.config.is_some()
+        || environment.get("MANTYX_API_KEY").is_none() && Path::new(config::DEFAULT_FILE).exists()
 }
 
 async fn list(client: &Client, json: bool) -> Result<Exit, Failure> {
@@ -105,7 +137,8 @@ async fn test(client: &Client, model: Option<String>, json: bool) -> Result<Exit
                 .api_status
                 .map_or_else(String::new, |status| format!(", HTTP {status}"));
             let message = format!(
-                "{} ({}{status}): {}",
+                "{} ({}{status}): {}\nhint: with the server's configuration (--config FILE) this command shows what \
+                 was sent and what came back",
                 error.model.id,
                 error.error_class.as_str(),
                 error.error

@@ -1,0 +1,206 @@
+//! Accepting a run: made durable, then driven here when there is a place, or offered to the workers.
+
+use bytes::BytesMut;
+use runloom_protocol::event::{Event, Started};
+use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::resource::RunAccepted;
+use runloom_protocol::spec::{PromptMessage, Role};
+
+use super::auth::Caller;
+use super::{Service, ServiceParts, view};
+use crate::driver::Ahead;
+use crate::error::{Error, Result};
+use crate::planner::{Planned, StoredRun};
+use crate::ports::store::{
+    Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, StartNow, WorkspaceNo,
+};
+use crate::worker::Place;
+
+/// Characters of a prompt that lists show.
+const PREVIEW_CHARS: usize = 200;
+
+/// A run that is ready to be created.
+pub(super) struct Candidate {
+    pub(super) id: RunId,
+    pub(super) stored: StoredRun,
+    pub(super) planned: Planned,
+    pub(super) idempotency: Option<Idempotency>,
+    /// Whose message it is.
+    pub(super) session: Option<SessionId>,
+    /// Where it will be driven.
+    pub(super) place: Option<Place>,
+    /// How many messages of its session the plan holds.
+    pub(super) history: u64,
+}
+
+impl Service {
+    /// A place for one more run in this process.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.parts.worker.as_ref()?.reserve()
+    }
+
+    /// Makes the run durable and sets it going.
+    ///
+    /// # Errors
+    /// When it cannot be created; nothing was then.
+    pub(super) async fn admit(&self, caller: &Caller, run: Candidate) -> Result<RunAccepted> {
+        let start = match (&run.place, &self.parts.worker) {
+            (Some(_), Some(worker)) => Some(StartNow {
+                worker: worker.id().to_owned(),
+                chunk: started_chunk()?,
+                history: run.history,
+            }),
+            _ => None,
+        };
+        let new = self.new_run(caller, &run, start)?;
+        let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
+        // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
+        let id = self
+            .see_through(async move { parts.create(workspace, new, run).await })
+            .await?;
+        let stream_url = format!(
+            "/api/v1/workspaces/{}/agent-runs/{id}/stream",
+            caller.workspace.slug
+        );
+        Ok(RunAccepted {
+            run_id: id,
+            stream_url,
+        })
+    }
+
+    fn new_run(&self, caller: &Caller, run: &Candidate, start: Option<StartNow>) -> Result<NewRun> {
+        let (stored, spec) = (&run.stored, &run.stored.spec);
+        Ok(NewRun {
+            id: run.id.clone(),
+            workspace: caller.workspace.no,
+            credential: caller.key_id.to_string(),
+            session: run.session.clone(),
+            spec: serde_json::to_string(&stored.sealed(&self.parts.planner.vault)?)
+                .map_err(Error::internal)?,
+            public_spec: serde_json::to_string(&view::public_spec(spec))
+                .map_err(Error::internal)?,
+            metadata: spec.metadata.clone(),
+            spec_name: spec.name.clone(),
+            agent_id: spec.agent_id.as_ref().map(ToString::to_string),
+            model_id: stored.model.clone(),
+            input_preview: preview(&stored.messages),
+            created_at: self.clock.now(),
+            idempotency: run.idempotency.clone(),
+            start,
+        })
+    }
+}
+
+impl ServiceParts {
+    async fn create(&self, workspace: WorkspaceNo, new: NewRun, run: Candidate) -> Result<RunId> {
+        let (now, chunk) = (
+            new.created_at,
+            new.start.as_ref().map(|start| start.chunk.clone()),
+        );
+        // A request that may be a repetition must not call the model a second time.
+        let mut ahead = match (&run.place, &run.idempotency) {
+            (Some(_), None) => Ahead::of(&run.planned.plan, &run.planned.model),
+            _ => None,
+        };
+        let creating = self.store.create_run(new);
+        let created = match &mut ahead {
+            Some(ahead) => ahead.beside(creating).await?,
+            None => creating.await?,
+        };
+        match (created, chunk) {
+            (
+                Created::New {
+                    lease: Some(lease), ..
+                },
+                Some(chunk),
+            ) => {
+                let claim = first_claim(workspace, &run.id, lease, chunk, now);
+                let id = run.id.clone();
+                self.begin(claim, run, ahead);
+                Ok(id)
+            }
+            (
+                Created::New {
+                    run: no, blocked, ..
+                },
+                _,
+            ) => {
+                if !blocked {
+                    self.offer(no);
+                }
+                Ok(run.id)
+            }
+            (Created::Replayed(first), _) => Ok(first),
+            (Created::KeyReused, _) => Err(Error::IdempotencyKeyReused),
+            (Created::NoSession, _) => Err(Error::NotFound { what: "session" }),
+            (Created::SessionEnded, _) => Err(Error::SessionEnded),
+        }
+    }
+
+    /// Hands a run that was created with its lease to the worker.
+    fn begin(&self, claim: Claim, run: Candidate, ahead: Option<Ahead>) {
+        // A subscriber may come before the driver's first word: it must find the run in the hub.
+        let live = self.hub.open(&claim.id, claim.lease.run, claim.workspace);
+        for entry in &claim.log {
+            live.publish(entry.chunk.clone());
+        }
+        if let (Some(place), Some(worker)) = (run.place, &self.worker) {
+            worker.begin(
+                place,
+                claim,
+                (run.planned, run.stored.messages),
+                live,
+                ahead,
+            );
+        }
+    }
+}
+
+fn started_chunk() -> Result<Chunk> {
+    let mut frames = BytesMut::new();
+    Event::Started(Started {})
+        .write_frame(1, &mut frames)
+        .map_err(Error::internal)?;
+    Ok(Chunk {
+        first_seq: 1,
+        last_seq: 1,
+        terminal: false,
+        frames: frames.freeze(),
+    })
+}
+
+/// The claim of a run that was created with its lease: what the store would answer, without asking it.
+fn first_claim(
+    workspace: WorkspaceNo,
+    id: &RunId,
+    lease: Lease,
+    chunk: Chunk,
+    now: Millis,
+) -> Claim {
+    Claim {
+        lease,
+        id: id.clone(),
+        workspace,
+        session: None,
+        spec: String::new(),
+        history: Vec::new(),
+        log: vec![LogEntry {
+            chunk,
+            notes: String::new(),
+            at: now,
+        }],
+        mail: Vec::new(),
+        attempts: 1,
+        created_at: now,
+        started_at: now,
+    }
+}
+
+fn preview(messages: &[PromptMessage]) -> String {
+    let last = messages
+        .iter()
+        .rev()
+        .find(|message| message.role == Role::User);
+    last.map(|message| message.content.chars().take(PREVIEW_CHARS).collect())
+        .unwrap_or_default()
+}

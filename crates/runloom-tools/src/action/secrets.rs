@@ -1,0 +1,245 @@
+//! The secrets of one call: read at its beginning, put on the wire, taken out of everything that comes back.
+
+use std::collections::BTreeMap;
+
+use runloom_core::error::Chain;
+use runloom_core::ports::tools::ToolDefinitions;
+use runloom_core::secret::{MASK, Secret};
+use runloom_protocol::definition::template::{self, Piece};
+use serde_json::Value;
+
+use crate::escape;
+
+/// Shortest text of a header that is looked for in answers without being a named secret: shorter ones are words.
+const LITERAL_MIN_BYTES: usize = 8;
+
+/// Shortest piece of a secret at the end of a cut text that is taken out.
+const TAIL_MIN_BYTES: usize = 4;
+
+/// Headers whose literal values are no credentials.
+const HARMLESS: [&str; 8] = [
+    "accept",
+    "accept-language",
+    "cache-control",
+    "content-type",
+    "origin",
+    "prefer",
+    "referer",
+    "user-agent",
+];
+
+/// What one call may use, and must not show.
+#[derive(Debug, Default)]
+pub(crate) struct Secrets {
+    known: BTreeMap<String, Secret>,
+    /// Every spelling in which a peer could repeat a secret, the longest first.
+    spellings: Vec<Secret>,
+}
+
+impl Secrets {
+    /// Reads the secrets with these names.
+    ///
+    /// # Errors
+    /// In words for a model, when there is none of that name or it cannot be read.
+    pub(crate) async fn read<'n>(
+        definitions: &dyn ToolDefinitions,
+        workspace: &str,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Self, String> {
+        let mut secrets = Self::default();
+        for name in names {
+            if secrets.known.contains_key(name) {
+                continue;
+            }
+            match definitions.secret(workspace, name).await {
+                Ok(Some(secret)) => {
+                    secrets.hide(secret.expose());
+                    secrets.known.insert(name.to_owned(), secret);
+                }
+                Ok(None) => {
+                    return Err(format!(
+                        "the workspace has no secret `{name}`, which this tool needs"
+                    ));
+                }
+                Err(error) => {
+                    tracing::warn!(secret = name, error = %Chain(&error), "a tool's secret cannot be read");
+                    return Err(format!("the secret `{name}` cannot be read"));
+                }
+            }
+        }
+        Ok(secrets)
+    }
+
+    /// Literal values of headers are credentials as well, unless their name says otherwise.
+    pub(crate) fn hide_headers(&mut self, headers: &BTreeMap<String, String>) {
+        for (name, value) in headers {
+            let harmless = HARMLESS
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name));
+            if harmless {
+                continue;
+            }
+            for piece in template::pieces(value).unwrap_or_default() {
+                let Piece::Text(text) = piece else { continue };
+                // `Bearer abc`: the word before the token is no secret, and peers leave it out.
+                let token = text.trim_end().rsplit(' ').next().unwrap_or_default();
+                for text in [text.trim(), token] {
+                    if text.len() >= LITERAL_MIN_BYTES {
+                        self.hide(text);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A secret in clear.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.known.get(name).map(Secret::expose)
+    }
+
+    /// Every secret by its name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.known
+            .iter()
+            .map(|(name, secret)| (name.as_str(), secret.expose()))
+    }
+
+    /// A text of the workspace's administrator with its secrets filled in.
+    pub(crate) fn fill(&self, text: &str) -> Result<String, String> {
+        template::fill_secrets(text, |name| self.get(name).map(str::to_owned))
+            .map_err(|name| format!("the workspace has no secret `{name}`, which this tool needs"))
+    }
+
+    /// Headers of the workspace's administrator with their secrets filled in.
+    pub(crate) fn fill_headers(
+        &self,
+        headers: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let filled = headers
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), self.fill(value)?)));
+        filled.collect()
+    }
+
+    /// A text without the secrets.
+    pub(crate) fn redact(&self, text: String) -> String {
+        let found = |text: &String, secret: &Secret| text.contains(secret.expose());
+        self.spellings.iter().fold(text, |text, secret| {
+            if found(&text, secret) {
+                secret.redact(&text)
+            } else {
+                text
+            }
+        })
+    }
+
+    /// As [`Self::redact`], for a text that was cut: its end may be the beginning of a secret.
+    pub(crate) fn redact_cut(&self, text: String) -> String {
+        let mut text = self.redact(text);
+        let tail = |secret: &Secret| {
+            let clear = secret.expose();
+            let longest = clear.len().saturating_sub(1).min(text.len());
+            (TAIL_MIN_BYTES..=longest)
+                .rev()
+                .find(|&length| clear.is_char_boundary(length) && text.ends_with(&clear[..length]))
+        };
+        if let Some(length) = self.spellings.iter().filter_map(tail).max() {
+            text.truncate(text.len() - length);
+            text.push_str(MASK);
+        }
+        text
+    }
+
+    /// JSON without the secrets. What is no JSON without them is empty.
+    pub(crate) fn redact_json(&self, value: Value) -> Value {
+        let text = value.to_string();
+        let redacted = self.redact(text.clone());
+        if redacted == text {
+            return value;
+        }
+        serde_json::from_str(&redacted).unwrap_or_else(|_| serde_json::json!({}))
+    }
+
+    fn hide(&mut self, clear: &str) {
+        let mut spellings = vec![clear.to_owned()];
+        spellings.push(escape::json_inside(clear));
+        spellings.push(escape::percent(clear));
+        spellings.push(escape::percent(clear).replace("%20", "+"));
+        spellings.push(escape::markup(clear));
+        spellings.retain(|spelling| {
+            !self
+                .spellings
+                .iter()
+                .any(|known| known.expose() == spelling)
+        });
+        spellings.dedup();
+        self.spellings
+            .extend(spellings.into_iter().map(Secret::new));
+        self.spellings
+            .sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
+    }
+}
+
+#[cfg(test)]
+impl Secrets {
+    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
+        let mut secrets = Self::default();
+        for (name, clear) in pairs {
+            secrets.hide(clear);
+            secrets
+                .known
+                .insert((*name).to_owned(), Secret::new(*clear));
+        }
+        secrets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_taken_out_in_every_spelling() {
+        let secrets = Secrets::of(&[("A", "p\"ss /w&rd")]);
+        for text in [
+            r#"you sent p"ss /w&rd"#,
+            r#"{"got": "p\"ss /w&rd"}"#,
+            "?k=p%22ss%20%2Fw%26rd",
+            "?k=p%22ss+%2Fw%26rd",
+            "<b>p&quot;ss /w&amp;rd</b>",
+        ] {
+            let shown = secrets.redact(text.to_owned());
+            assert!(shown.contains("***"), "{shown}");
+            assert!(!shown.contains("ss"), "{shown}");
+        }
+        assert_eq!(secrets.redact("nothing".to_owned()), "nothing");
+    }
+
+    #[test]
+    fn the_beginning_of_a_secret_at_a_cut_is_taken_out() {
+        let secrets = Secrets::of(&[("A", "canary-1234")]);
+        let cut = |text: &str| secrets.redact_cut(text.to_owned());
+        assert_eq!(cut("got canary-12"), "got ***");
+        assert_eq!(cut("got canary-1234"), "got ***");
+        assert_eq!(cut("got can"), "got can");
+        assert_eq!(cut(""), "");
+    }
+
+    #[test]
+    fn literal_headers_are_hidden_unless_they_are_harmless() {
+        let headers = [
+            ("Authorization", "Bearer tok-12345678"),
+            ("Accept", "application/json"),
+            ("X-Version", "2024"),
+            ("X-Named", "{{secret:A}}"),
+            ("X-Mixed", "Key half-87654321{{city}}"),
+        ];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut secrets = Secrets::default();
+        secrets.hide_headers(&headers.into_iter().collect());
+        let shown = secrets.redact("tok-12345678 application/json 2024 half-87654321".to_owned());
+        assert_eq!(shown, "*** application/json 2024 ***");
+        let schema = serde_json::json!({"type": "object", "description": "for tok-12345678"});
+        assert_eq!(secrets.redact_json(schema)["description"], "for ***");
+    }
+}
