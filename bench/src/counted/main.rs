@@ -130,32 +130,32 @@ fn conversation() -> ModelRequest {
     let mut messages = Vec::new();
     for turn in 0..100 {
         messages.push(Message::User {
-            text: "What is the weather in Oslo today, and should I take a coat?".to_owned(),
+            text: "What is the weather in Oslo today, and should I take a coat?".into(),
         });
         let id = format!("call_{turn}");
         messages.push(Message::Assistant {
-            text: "Let me look.".to_owned(),
+            text: "Let me look.".into(),
             calls: vec![CallRequest {
                 id: id.clone(),
-                name: "get_weather".to_owned(),
+                name: "get_weather".into(),
                 input: json!({"city": "Oslo", "units": "metric"}),
             }],
             state: None,
         });
         messages.push(Message::Tool {
             call_id: id,
-            name: "get_weather".to_owned(),
-            content: "{\"degrees\":21,\"sky\":\"clear\"}".to_owned(),
+            name: "get_weather".into(),
+            content: "{\"degrees\":21,\"sky\":\"clear\"}".into(),
             is_error: false,
         });
         messages.push(Message::Assistant {
-            text: "It is clear and 21 degrees; you can leave the coat at home.".to_owned(),
+            text: "It is clear and 21 degrees; you can leave the coat at home.".into(),
             calls: Vec::new(),
             state: None,
         });
     }
     messages.push(Message::User {
-        text: "Thanks!".to_owned(),
+        text: "Thanks!".into(),
     });
     ModelRequest {
         system: "Answer.".into(),

@@ -99,7 +99,7 @@ async fn call(model: &CatalogModel) -> Result<Heard, ModelError> {
     let request = ModelRequest {
         system: "Answer in one short sentence.".into(),
         messages: Arc::new(vec![Message::User {
-            text: "Say hello.".to_owned(),
+            text: "Say hello.".into(),
         }]),
         tools: Arc::default(),
         tools_enabled: true,
