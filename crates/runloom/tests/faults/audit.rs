@@ -126,6 +126,21 @@ impl Audit {
         rows.iter().map(written).collect()
     }
 
+    /// The process that holds the most runs now.
+    pub(crate) fn busiest(&self) -> Option<String> {
+        let held = "SELECT process FROM runs JOIN (SELECT DISTINCT worker, process FROM audit_claims) AS holder
+            ON holder.worker = runs.worker GROUP BY process ORDER BY count(*) DESC LIMIT 1";
+        self.query(held).pop()
+    }
+
+    /// How many claims took a run from this process.
+    pub(crate) fn taken_from(&self, process: &str) -> usize {
+        let taken = format!(
+            "SELECT 1 FROM audit_claims WHERE before IN (SELECT worker FROM audit_claims WHERE process = '{process}')"
+        );
+        self.query(&taken).len()
+    }
+
     /// Makes what a process held claimable at once, as if its silence had lasted long enough.
     pub(crate) fn forget(&self, process: &str) {
         self.query(&format!(
