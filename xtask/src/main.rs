@@ -1,12 +1,13 @@
-//! The project's chores: `cargo xtask test`, `lint` and `bench`.
+//! The project's chores: `cargo xtask test`, `lint`, `faults` and `bench`.
 //!
 //! Needs nothing but the toolchain to start: whatever a stage wants beyond that (Python
 //! environments, Debian packages) the stage installs itself, below `target/xtask`.
 //! Reading order: `stages` (the table), `report` (what is printed and counted), `process`
-//! (running one program), then the rooms of the stages: `cargo`, `python`, `server`, `interop`.
+//! (running one program), then the rooms of the stages: `cargo`, `python`, `server`, `interop`, `faults`.
 
 mod cargo;
 mod cluster;
+mod faults;
 mod interop;
 mod peers;
 mod place;
@@ -22,11 +23,13 @@ use stages::Suite;
 
 const USAGE: &str = "\
 usage: cargo xtask <command> [--only STAGE[,STAGE…]]
+       cargo xtask faults [--seed N] [--minutes N] [--only FAULT[,FAULT…]] [--topology full|postgres]
        cargo xtask bench [--only WORKLOAD[,WORKLOAD…]] [--quick]
 
 commands
   test     everything: format, lints, tests, doctests, interop, vendors' packages
   lint     format and lints only
+  faults   the fault suite in its long form, 10 minutes for each topology unless told otherwise
   bench    the measurements: a release build, then target/bench/report.md (see bench/README.md)
   stages   lists the stages that --only takes";
 
@@ -51,6 +54,7 @@ fn dispatch(arguments: &[String]) -> anyhow::Result<bool> {
         "test" => Suite::Test,
         "lint" => Suite::Lint,
         "bench" => return cargo::bench(rest),
+        "faults" => return faults::run(rest),
         "stages" => {
             stages::list();
             return Ok(true);

@@ -71,6 +71,12 @@ const STAGES: &[Stage] = &[
         run: cargo::cluster,
     },
     Stage {
+        name: "faults",
+        what: "everything dies while runs go on, short form (the long one: cargo xtask faults)",
+        suites: &[Suite::Test],
+        run: cargo::faults,
+    },
+    Stage {
         name: "interop-0.11",
         what: "mantyx-sdk 0.11.0 from PyPI against the real server",
         suites: &[Suite::Test],

@@ -18,6 +18,7 @@ pub mod listener;
 pub mod live_catalog;
 pub mod metrics;
 pub mod planner;
+pub mod planted;
 pub mod ports;
 pub mod purses;
 pub mod run;

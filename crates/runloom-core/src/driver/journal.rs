@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::crash;
 use crate::hub::LiveRun;
 use crate::metrics::METRICS;
+use crate::planted::{self, Bug};
 use crate::ports::store::{
     Ask, Batch, Chunk, CommitError, Committed, Lease, MailNo, MicroUsd, Next, OpenCall, PurseLimit,
     Reservation, Store, StoreResult, UsageDelta,
@@ -25,6 +26,9 @@ use crate::run::{Note, PlacedNote};
 /// First and longest pause between attempts to write to a store that is unavailable.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
+
+/// How long a planted bug shows what is not durable.
+const PLANTED_WINDOW: Duration = Duration::from_millis(50);
 
 /// Why a run is left as it is.
 #[derive(Debug, thiserror::Error)]
@@ -193,8 +197,15 @@ impl Journal {
         );
         Ok(Box::pin(async move {
             let chunk = batch.chunk.clone();
+            let too_early = planted::is_planted(Bug::PublishFirst);
+            if too_early {
+                show(&live, chunk.clone());
+                tokio::time::sleep(PLANTED_WINDOW).await;
+            }
             let committed = write(&*store, lease, batch, &kill).await?;
-            show(&live, chunk);
+            if !too_early {
+                show(&live, chunk);
+            }
             // Without `unless_mail` nothing is refused for mail.
             committed.ok_or(Abandon::Fenced)
         }))

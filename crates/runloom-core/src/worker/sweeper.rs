@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::Worker;
+use crate::planted::{self, Bug};
 use crate::ports::queue::Job;
 use crate::ports::store::Millis;
 
@@ -89,6 +90,9 @@ impl Worker {
     }
 
     async fn sweep_once(&self) {
+        if planted::is_planted(Bug::NoSweep) {
+            return;
+        }
         let now = self.clock.now();
         // Whoever parks a run from here on cannot know whether this sweep still sees its timer, so it wakes the next one.
         self.next_sweep.store(i64::MAX, Ordering::SeqCst);

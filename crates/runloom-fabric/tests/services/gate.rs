@@ -1,8 +1,10 @@
-//! A way to a service that can be cut: what a restart or a broken network looks like from here.
+//! A way to a service that can be cut, slowed down or stopped: what a restart or a broken network looks like from here.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use runloom_core::tasks::Tasks;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -25,6 +27,17 @@ struct State {
     open: bool,
     /// Connections of an older generation are cut.
     generation: u64,
+    pace: Pace,
+}
+
+/// How fast what is connected gets through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    Free,
+    /// Every packet is late.
+    Late(Duration),
+    /// Nothing gets through, and nobody is told.
+    Stopped,
 }
 
 impl Gate {
@@ -35,6 +48,7 @@ impl Gate {
         let (state, _) = watch::channel(State {
             open: true,
             generation: 0,
+            pace: Pace::Free,
         });
         let (visitors, _) = watch::channel(Visitors::default());
         let tasks = Tasks::default();
@@ -49,12 +63,12 @@ impl Gate {
                 }
                 counted.send_modify(|visitors| visitors.inside += 1);
                 let (service, counted) = (service.clone(), counted.clone());
-                let mut watched = watched.subscribe();
+                let (mut watched, pace) = (watched.subscribe(), watched.subscribe());
                 spawner.spawn_detached("passage", async move {
                     tokio::select! {
                         biased;
                         _ = watched.wait_for(|state| state.generation != entered.generation) => {}
-                        () = pass(here, &service) => {}
+                        () = pass(here, &service, pace) => {}
                     }
                     counted.send_modify(|visitors| visitors.inside -= 1);
                 });
@@ -100,6 +114,11 @@ impl Gate {
     pub(crate) fn open(&self) {
         self.state.send_modify(|state| state.open = true);
     }
+
+    /// From here on, for those who are connected and those who come.
+    pub(crate) fn pace(&self, pace: Pace) {
+        self.state.send_modify(|state| state.pace = pace);
+    }
 }
 
 impl Drop for Gate {
@@ -108,9 +127,38 @@ impl Drop for Gate {
     }
 }
 
-async fn pass(mut here: TcpStream, service: &str) {
-    let mut there = TcpStream::connect(service)
-        .await
-        .unwrap_or_else(|error| panic!("nothing listens on {service}: {error}"));
-    let _ = tokio::io::copy_bidirectional(&mut here, &mut there).await;
+/// Passes everything on. When nothing listens there, the visitor is turned away, as the service's machine would do it.
+async fn pass(here: TcpStream, service: &str, pace: watch::Receiver<State>) {
+    let Ok(there) = TcpStream::connect(service).await else {
+        return;
+    };
+    let _ = (here.set_nodelay(true), there.set_nodelay(true));
+    let ((from_here, to_here), (from_there, to_there)) = (here.into_split(), there.into_split());
+    tokio::join!(
+        carry(from_here, to_there, pace.clone()),
+        carry(from_there, to_here, pace)
+    );
+}
+
+/// One direction, to its end.
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut state: watch::Receiver<State>,
+) {
+    let mut bytes = vec![0; 16 * 1024];
+    while let Ok(length @ 1..) = from.read(&mut bytes).await {
+        let late = match state.borrow_and_update().pace {
+            Pace::Late(late) => late,
+            Pace::Free | Pace::Stopped => Duration::ZERO,
+        };
+        if !late.is_zero() {
+            tokio::time::sleep(late).await;
+        }
+        let passable = state.wait_for(|state| state.pace != Pace::Stopped);
+        if passable.await.is_err() || to.write_all(&bytes[..length]).await.is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown().await;
 }

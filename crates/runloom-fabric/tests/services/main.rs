@@ -10,6 +10,7 @@
     reason = "a test says by failing what it expected"
 )]
 
+#[allow(dead_code, reason = "slow and stopped ways are for the fault suite")]
 mod gate;
 #[path = "../it/queue.rs"]
 #[allow(

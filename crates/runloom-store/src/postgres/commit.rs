@@ -176,8 +176,11 @@ async fn lock(
     let mut rows = || answers.next().unwrap_or_default();
     rows();
     let xid = match rows().first() {
-        Some(row) => Xid(row.try_get(0)?),
-        None => Xid(String::new()),
+        Some(row) => Xid {
+            number: row.try_get(0)?,
+            begun: row.try_get(1)?,
+        },
+        None => return Err(Failure::InDoubt),
     };
     let sessions = rows();
     let counts = pairs(&sessions)?.collect();

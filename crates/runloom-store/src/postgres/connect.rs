@@ -21,10 +21,11 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Longest silence on a connection with something under way before the kernel gives it up.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
-/// What every session is told. No statement, lock or forgotten transaction may hold anything for long; two of the settings
+/// What every session is told. No statement, lock or forgotten transaction may hold anything for long: a worker that stands still
+/// inside a transaction keeps the rows of its runs locked, and others must have them within seconds. Two of the settings
 /// pin what the statements rest on. `synchronous_commit` is left alone: it is checked, and refused when it is off.
 pub(super) const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '5s';
-    SET idle_in_transaction_session_timeout = '10s'; SET default_transaction_isolation = 'read committed';
+    SET idle_in_transaction_session_timeout = '5s'; SET default_transaction_isolation = 'read committed';
     SET client_encoding = 'UTF8'";
 
 /// Where the server is and how it is spoken to.

@@ -15,8 +15,8 @@ use super::error::Failure;
 use super::pool::{Pool, Session};
 
 /// Silence after which others may claim a worker's runs, unless the options say otherwise. Workers speak every two seconds and
-/// look for runs at least every five: a dead worker's runs are taken over within about ten.
-pub(super) const SILENCE_MS: i64 = 8_000;
+/// look for runs every two, too: a dead worker's runs are taken over within ten.
+pub(super) const SILENCE_MS: i64 = 7_000;
 
 /// A sign of life this young is not repeated for a claim.
 const FRESH: Duration = Duration::from_secs(1);

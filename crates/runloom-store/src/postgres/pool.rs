@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, SimpleQueryMessage};
 
 use super::connect::{Endpoint, SESSION};
-use super::doubt::{self, Fate, PATIENCE, PAUSE, Xid};
+use super::doubt::{self, Fate, IDENTIFY, PATIENCE, PAUSE, Xid};
 use super::error::{Failure, broken};
 use crate::OpenError;
 
@@ -144,6 +144,7 @@ impl Pool {
                 match self.fate(&xid).await? {
                     Fate::Committed => {}
                     Fate::Aborted => return Err(failure),
+                    Fate::Disputed => return Err(Failure::InDoubt),
                 }
             }
             Err(failure) => return Err(failure),
@@ -200,13 +201,16 @@ impl Session {
     async fn begin(&self) -> Result<Xid, Failure> {
         let said = self
             .connection()?
-            .simple_query("BEGIN; SELECT pg_current_xact_id()::text")
+            .simple_query(&format!("BEGIN; {IDENTIFY}"))
             .await?;
         let xid = said.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            SimpleQueryMessage::Row(row) => Some(Xid {
+                number: row.get(0)?.to_owned(),
+                begun: row.get(1)?.to_owned(),
+            }),
             _ => None,
         });
-        Ok(Xid(xid.unwrap_or_default()))
+        xid.ok_or(Failure::InDoubt)
     }
 
     async fn end(&self, how: &str) -> Result<(), Failure> {

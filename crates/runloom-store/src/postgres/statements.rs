@@ -1,8 +1,10 @@
 //! The writer's statements.
 
 use futures_util::future::{try_join, try_join4, try_join5};
+use runloom_core::planted::{self, Bug};
 use tokio_postgres::{Client, Statement};
 
+use super::doubt::IDENTIFY;
 use super::ledger;
 
 /// The writer's statements, prepared once for each connection.
@@ -33,12 +35,17 @@ impl Prepared {
     /// Prepares everything in three flights.
     pub(super) async fn on(client: &Client) -> Result<Self, tokio_postgres::Error> {
         let prepare = |sql| client.prepare(sql);
+        let fence = if planted::is_planted(Bug::NoFence) {
+            LOCK_RUNS_UNFENCED
+        } else {
+            LOCK_RUNS
+        };
         let ((xid, lock_sessions, lock_runs, last_mail, next_in_session), (notify, give_back)) =
             try_join(
                 try_join5(
-                    prepare("SELECT pg_current_xact_id()::text"),
+                    prepare(IDENTIFY),
                     prepare(LOCK_SESSIONS),
-                    prepare(LOCK_RUNS),
+                    prepare(fence),
                     prepare(LAST_MAIL),
                     prepare(NEXT_IN_SESSION),
                 ),
@@ -101,6 +108,11 @@ const LOCK_SESSIONS: &str = "SELECT no, messages FROM sessions
 const LOCK_RUNS: &str = "SELECT runs.no, runs.attempts > 0, runs.session
     FROM unnest($1::BIGINT[], $2::BIGINT[]) AS lease (run, epoch)
     JOIN runs ON runs.no = lease.run AND runs.epoch = lease.epoch AND runs.worker IS NOT NULL
+    ORDER BY runs.no FOR NO KEY UPDATE OF runs";
+
+/// The same without the fence, for tests of the tests.
+const LOCK_RUNS_UNFENCED: &str = "SELECT runs.no, runs.attempts > 0, runs.session
+    FROM unnest($1::BIGINT[], $2::BIGINT[]) AS lease (run, epoch) JOIN runs ON runs.no = lease.run
     ORDER BY runs.no FOR NO KEY UPDATE OF runs";
 
 /// A statement of its own, after the locks: it must see mail that was written while we waited for them.

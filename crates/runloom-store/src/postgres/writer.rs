@@ -246,9 +246,12 @@ impl Task {
                 }
                 Err(Unwritten::InDoubt { xid, verdicts }) => {
                     self.connection = None;
-                    match self.fate(&xid, until).await {
-                        Ok(Fate::Committed) => return self.after_doubt(group, verdicts).await,
-                        Ok(Fate::Aborted) => {}
+                    let accepted = group.iter().zip(&verdicts);
+                    let accepted = accepted.filter(|(_, verdict)| verdict.is_ok());
+                    let witness = witness(accepted.map(|(job, _)| job));
+                    match self.is_written(&xid, witness, until).await {
+                        Ok(true) => return self.after_doubt(group, verdicts).await,
+                        Ok(false) => {}
                         Err(failure) => {
                             self.remember(&group, &verdicts, &xid);
                             return fail(group, &failure);
@@ -309,12 +312,13 @@ impl Task {
             };
             let same = doubt.lease == job.lease && doubt.seqs == seqs(&job.batch);
             if same {
-                match self.fate(&doubt.xid, until).await {
-                    Ok(Fate::Committed) => {
+                let witness = witness(std::iter::once(&job));
+                match self.is_written(&doubt.xid, witness, until).await {
+                    Ok(true) => {
                         self.after_doubt(vec![job], vec![Ok(())]).await;
                         continue;
                     }
-                    Ok(Fate::Aborted) => {}
+                    Ok(false) => {}
                     Err(failure) => {
                         self.doubts.insert(job.lease.run, doubt);
                         fail(vec![job], &failure);
@@ -361,6 +365,28 @@ impl Task {
         client.batch_execute(PLANS).await?;
         let prepared = Prepared::on(&client).await?;
         Ok(Connected { client, prepared })
+    }
+
+    /// Whether a transaction was committed. `witness` is a batch with records that it wrote, if there is one.
+    async fn is_written(
+        &mut self,
+        xid: &Xid,
+        witness: Option<&Waiting>,
+        until: Instant,
+    ) -> Result<bool, Failure> {
+        match (self.fate(xid, until).await?, witness) {
+            (Fate::Committed, _) => Ok(true),
+            (Fate::Aborted, _) => Ok(false),
+            // Without records it only gave leases back or changed a status, which may be done twice.
+            (Fate::Disputed, None) => Ok(false),
+            (Fate::Disputed, Some(job)) => {
+                self.connect(until).await?;
+                let Some(Connected { client, .. }) = &self.connection else {
+                    return Err(Failure::InDoubt);
+                };
+                within(doubt::is_in_log(client, xid, job.lease, &job.batch)).await
+            }
+        }
     }
 
     async fn fate(&mut self, xid: &Xid, until: Instant) -> Result<Fate, Failure> {
@@ -419,6 +445,11 @@ impl Task {
             }
         }
     }
+}
+
+/// A batch whose records show whether its transaction was committed.
+fn witness<'a>(mut jobs: impl Iterator<Item = &'a Waiting>) -> Option<&'a Waiting> {
+    jobs.find(|job| commit::has_records(&job.batch))
 }
 
 fn seqs(batch: &Batch) -> (u64, u64) {

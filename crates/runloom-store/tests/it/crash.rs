@@ -8,9 +8,10 @@ use runloom_core::ports::store::{ClaimOutcome, Millis, Next, RunFilter, Store};
 use runloom_protocol::resource::RunStatus;
 use runloom_store::{OpenOptions, open};
 
-use crate::fixture::{Fixture, NOW, batch, ending, finishing, page, put_workspace};
+use crate::fixture::{Fixture, NOW, Place, batch, ending, finishing, page, put_workspace};
+use crate::ground;
 
-const FOLDER: &str = "RUNLOOM_TEST_CRASH_FOLDER";
+const URL: &str = "RUNLOOM_TEST_CRASH_URL";
 
 /// What the parent finds: the run's status, its log's last number, and whether it can be claimed.
 #[derive(Debug, PartialEq)]
@@ -89,36 +90,31 @@ fn live(last_seq: u64) -> Left {
 
 /// In the parent: what the child left behind. In the child: never comes back.
 async fn crash(test: &str, point: &str) -> Option<Left> {
-    if let Ok(folder) = std::env::var(FOLDER) {
-        one_run(&folder).await;
+    if let Ok(url) = std::env::var(URL) {
+        one_run(url).await;
         panic!("passed {point} alive");
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().display().to_string();
-    let url = url(&path);
+    let (url, place) = ground().await;
     let store = open(&url, OpenOptions::default()).await.unwrap();
     put_workspace(&*store, "acme").await;
     drop(store);
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("crash::{test}")])
-        .env(FOLDER, &path)
+        .env(URL, &url)
         .env(runloom_core::crash::VARIABLE, point)
         .output()
         .unwrap();
     assert!(child.status.code().is_none(), "not killed: {child:?}");
+    place.silence_workers().await;
     let store = open(&url, OpenOptions::default()).await.unwrap();
     let health = runloom_store::check(&url).await.unwrap();
     assert!(health.is_good(), "{health:?}");
     look(&*store).await
 }
 
-fn url(folder: &str) -> String {
-    format!("sqlite:{folder}/runs.db")
-}
-
 /// One run from its start to its end: events 1, 2, 3 and the terminal 4.
-async fn one_run(folder: &str) {
-    let fixture = Fixture::at(url(folder), tempfile::tempdir().unwrap()).await;
+async fn one_run(url: String) {
+    let fixture = Fixture::at(url, tempfile::tempdir().unwrap()).await;
     let lease = fixture.started("a").await;
     fixture.commit(lease, batch(2, 2, Next::Keep)).await;
     fixture.commit(lease, batch(3, 3, Next::Keep)).await;

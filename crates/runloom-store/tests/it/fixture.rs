@@ -41,12 +41,6 @@ pub(crate) trait Place: Send + Sync {
 impl Place for TempDir {}
 
 impl Fixture {
-    pub(crate) async fn sqlite() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let url = format!("sqlite:{}", folder.path().join("runs.db").display());
-        Self::at(url, folder).await
-    }
-
     /// A store at this place; the place goes with it.
     pub(crate) async fn at(url: String, place: impl Place + 'static) -> Self {
         let store = runloom_store::open(&url, OpenOptions::default())

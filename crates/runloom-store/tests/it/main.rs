@@ -12,11 +12,19 @@ mod crash;
 mod fixture;
 mod open;
 
+/// Where the tests of crashes put their database.
+async fn ground() -> (String, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("runs.db").display());
+    (url, folder)
+}
+
 mod sqlite {
     use crate::fixture::Fixture;
 
     async fn make() -> Fixture {
-        Fixture::sqlite().await
+        let (url, folder) = crate::ground().await;
+        Fixture::at(url, folder).await
     }
 
     crate::contract::suite!(make);

@@ -1,26 +1,20 @@
-//! A server of the test's own, for what cannot be done to one that others use: unsafe settings, restarts, TLS.
+//! A server of the test's own, for what cannot be done to one that others use. The fault suite uses it, too.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use runloom_core::ports::store::{CommitError, Next, StoreErrorKind};
-use runloom_store::{OpenError, OpenOptions, open};
 use tempfile::TempDir;
 
-use crate::fixture::{Fixture, Place, batch};
-
 /// A running server, stopped and deleted with this value.
-struct Cluster {
+pub(crate) struct Cluster {
     folder: TempDir,
     tools: PathBuf,
     port: u16,
 }
 
-impl Place for Cluster {}
-
 impl Cluster {
     /// Starts a server with these settings, or returns `None` where PostgreSQL's own tools are not installed.
-    fn start(settings: &[(&str, &str)]) -> Option<Self> {
+    pub(crate) fn start(settings: &[(&str, &str)]) -> Option<Self> {
         let Some(tools) = tools() else {
             eprintln!("not tested: there is no initdb on this machine");
             return None;
@@ -52,20 +46,24 @@ impl Cluster {
         Some(cluster)
     }
 
-    fn data(&self) -> PathBuf {
+    /// Where its files are.
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    fn url(&self) -> String {
+    /// Its first database.
+    pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    fn up(&self) {
+    /// Starts it again.
+    pub(crate) fn up(&self) {
         let log = self.data().join("server.log").display().to_string();
         self.tool("pg_ctl", &["start", "-w", "-t", "60", "-l", &log]);
     }
 
-    fn down(&self) {
+    /// Ends it as a crash would: nothing is flushed.
+    pub(crate) fn down(&self) {
         self.tool("pg_ctl", &["stop", "-w", "-m", "immediate"]);
     }
 
@@ -98,7 +96,7 @@ fn run(tool: &Path, data: &Path, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-fn we_are_root() -> bool {
+pub(crate) fn we_are_root() -> bool {
     let me = Command::new("id").arg("-u").output().unwrap();
     me.stdout.starts_with(b"0")
 }
@@ -112,110 +110,4 @@ fn tools() -> Option<PathBuf> {
         .collect();
     found.sort();
     found.pop()
-}
-
-#[tokio::test]
-async fn a_server_that_can_lose_data_is_refused_by_name() {
-    for (setting, remedy) in [
-        ("fsync", "fsync = on"),
-        ("full_page_writes", "full_page_writes = on"),
-    ] {
-        let Some(cluster) = Cluster::start(&[(setting, "off")]) else {
-            return;
-        };
-        let refused = open(&cluster.url(), OpenOptions::default()).await;
-        let Err(error @ OpenError::Unsafe { .. }) = refused else {
-            panic!("{setting} = off was accepted");
-        };
-        let said = error.to_string();
-        assert!(said.contains(setting) && said.contains(remedy), "{said}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_crashed_server_costs_time_and_nothing_else() {
-    let Some(cluster) = Cluster::start(&[]) else {
-        return;
-    };
-    let cluster = std::sync::Arc::new(cluster);
-    let fixture = Fixture::at(cluster.url(), tempfile::tempdir().unwrap()).await;
-    let lease = fixture.started("a").await;
-    fixture.commit(lease, batch(2, 2, Next::Keep)).await;
-    cluster.down();
-    // Nobody is there: an error that says "later", within bounded time.
-    let refused = fixture.try_commit(lease, batch(3, 3, Next::Keep)).await;
-    let Err(CommitError::Store(error)) = refused else {
-        panic!("{refused:?}");
-    };
-    assert_eq!(error.kind, StoreErrorKind::Unavailable);
-    let refused = fixture.store().next_timer().await.unwrap_err();
-    assert_eq!(refused.kind, StoreErrorKind::Unavailable);
-    cluster.up();
-    fixture.commit(lease, batch(3, 3, Next::Keep)).await;
-    assert_eq!(fixture.seqs(lease.run).await, [(1, 1), (2, 2), (3, 3)]);
-}
-
-#[tokio::test]
-async fn tls_is_used_when_asked_for_and_the_certificate_must_be_good() {
-    let Some(cluster) = Cluster::start(&[]) else {
-        return;
-    };
-    let (certificate, key) = (
-        cluster.data().join("server.crt"),
-        cluster.data().join("server.key"),
-    );
-    if !self_signed(&certificate, &key) {
-        eprintln!("not tested: there is no openssl on this machine");
-        return;
-    }
-    cluster.down();
-    let file = cluster.data().join("postgresql.auto.conf");
-    let configuration = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{configuration}ssl = on\n")).unwrap();
-    // Only TLS is let in.
-    let gate = "hostssl all all 127.0.0.1/32 trust\n";
-    std::fs::write(cluster.data().join("pg_hba.conf"), gate).unwrap();
-    cluster.up();
-    let plain = open(&cluster.url(), OpenOptions::default()).await;
-    assert!(plain.is_err(), "the server takes TLS only");
-    let untrusted = format!("{}?sslmode=require", cluster.url());
-    let refused = open(&untrusted, OpenOptions::default()).await;
-    assert!(refused.is_err(), "nobody vouches for the certificate");
-    let trusted = format!(
-        "{}?sslmode=verify-full&sslrootcert={}",
-        cluster.url(),
-        certificate.display()
-    );
-    let store = open(&trusted, OpenOptions::default()).await.unwrap();
-    assert!(store.workspaces().await.unwrap().is_empty());
-}
-
-/// A certificate for 127.0.0.1, readable for the server.
-fn self_signed(certificate: &Path, key: &Path) -> bool {
-    let made = Command::new("openssl")
-        .args([
-            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-        ])
-        .args([
-            "-subj",
-            "/CN=127.0.0.1",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-        ])
-        .arg("-addext")
-        .arg("basicConstraints=critical,CA:FALSE")
-        .arg("-keyout")
-        .arg(key)
-        .arg("-out")
-        .arg(certificate)
-        .output();
-    let Ok(made) = made else { return false };
-    assert!(made.status.success(), "{made:?}");
-    if we_are_root() {
-        for file in [certificate, key] {
-            let owned = Command::new("chown").arg("postgres").arg(file).output();
-            assert!(owned.unwrap().status.success());
-        }
-    }
-    true
 }

@@ -14,9 +14,12 @@
 
 #[path = "../it/contract/mod.rs"]
 mod contract;
+#[path = "../it/crash.rs"]
+mod crash;
 #[path = "../it/fixture.rs"]
 mod fixture;
 
+mod alone;
 mod cluster;
 mod database;
 mod notices;
@@ -24,6 +27,12 @@ mod open;
 mod outages;
 mod proxy;
 mod races;
+
+/// Where the tests of crashes put their database.
+async fn ground() -> (String, database::Database) {
+    let database = database::Database::create().await;
+    (database.url(), database)
+}
 
 mod postgres {
     use crate::fixture::Fixture;

@@ -1,4 +1,5 @@
-//! A way to the server that swallows the answer to COMMIT: the server has written, and nobody hears of it.
+//! A way to the server that swallows the answer to COMMIT, so that the server has written and nobody hears of it, or loses the
+//! COMMIT itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +12,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::database::Database;
-use crate::fixture::{Fixture, NOW, batch, ending, finishing};
+use crate::fixture::{Fixture, NOW, Place, batch, ending, finishing};
 
 /// What the way does with those who use it.
 #[derive(Default)]
-struct Way {
+pub(crate) struct Way {
+    /// The next COMMIT is not passed on, the connection ends, and nobody is let in any more.
+    lose: AtomicBool,
+    /// One was lost.
+    pub(crate) lost: tokio::sync::Notify,
     /// The next COMMIT is passed on, its answer is not, and the connection ends.
     swallow: AtomicBool,
     /// Nobody is let in after that.
@@ -24,11 +29,15 @@ struct Way {
 }
 
 impl Way {
+    pub(crate) fn lose_next_commit(&self) {
+        self.lose.store(true, Ordering::SeqCst);
+    }
+
     fn swallow_next_commit(&self) {
         self.swallow.store(true, Ordering::SeqCst);
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         self.shut_then.store(false, Ordering::SeqCst);
         self.shut.store(false, Ordering::SeqCst);
     }
@@ -50,6 +59,11 @@ impl Way {
                 read = client.read(&mut up) => {
                     let Ok(length @ 1..) = read else { return };
                     let is_commit = contains(&up[..length], b"COMMIT\0");
+                    if is_commit && self.lose.swap(false, Ordering::SeqCst) {
+                        self.shut.store(true, Ordering::SeqCst);
+                        self.lost.notify_one();
+                        return;
+                    }
                     let swallow = is_commit && self.swallow.swap(false, Ordering::SeqCst);
                     if server.write_all(&up[..length]).await.is_err() {
                         return;
@@ -91,6 +105,14 @@ fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
 async fn far() -> (Fixture, Arc<Way>) {
     let database = Database::create().await;
     let url = database.url();
+    at_the_end_of_a_way(&url, database).await
+}
+
+/// A store whose connections go over such a way.
+pub(crate) async fn at_the_end_of_a_way(
+    url: &str,
+    place: impl Place + 'static,
+) -> (Fixture, Arc<Way>) {
     let (_, after_scheme) = url.split_once("://").unwrap();
     let (authority, name) = after_scheme.split_once('/').unwrap();
     let (user, server) = authority.rsplit_once('@').unwrap();
@@ -103,7 +125,7 @@ async fn far() -> (Fixture, Arc<Way>) {
     )]
     tokio::spawn(Arc::clone(&way).serve(listener, server.to_owned()));
     let near = format!("postgres://{user}@127.0.0.1:{port}/{name}");
-    (Fixture::at(near, database).await, way)
+    (Fixture::at(near, place).await, way)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use serde_json::{Value, json};
 
 use crate::checker::Seen;
+use crate::random::{Random, seed};
 use crate::server::{PATIENCE, settings};
 use crate::world::{Tools, World};
 
@@ -15,29 +16,6 @@ const ROUNDS: u64 = 15;
 const RUNS: usize = 20;
 /// Events that clients see between two kills, at most.
 const CALM: u64 = 400;
-
-/// A generator that needs no crate: what matters is that a seed repeats it.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
-fn seed() -> u64 {
-    let given = std::env::var("RUNLOOM_TEST_SEED").ok();
-    let seed = given.map_or_else(
-        || u64::from(std::process::id()),
-        |text| text.parse().unwrap(),
-    );
-    println!("RUNLOOM_TEST_SEED={seed}");
-    seed
-}
 
 fn prompt(kind: u64) -> &'static str {
     match kind {
@@ -106,7 +84,7 @@ fn random_kills_under_load_lose_nothing() {
     let mut server = world.start(&[]);
     std::thread::scope(|scope| {
         for name in 0..RUNS {
-            let random = Random(random.below(u64::MAX >> 33) + name as u64);
+            let random = random.split();
             let (world, state) = (&world, &state);
             scope.spawn(move || client(world, name, random, state));
         }

@@ -16,8 +16,10 @@
 mod checker;
 mod checker_tests;
 mod echo;
+mod evidence;
 mod http;
 mod peer;
+mod random;
 mod server;
 mod sse;
 mod tool_server;

@@ -1,10 +1,12 @@
 //! A run's stream as bytes: one frame at a time, exactly as it came.
 
 use std::io::{self, Write};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::http::{Answer, Api, Reading, connect};
+use crate::server::PATIENCE;
 
 /// One frame with its closing blank line, and what stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +79,9 @@ impl Stream {
         }
     }
 
-    /// The next event; `None` when the server closed the stream in order.
+    /// The next event; `None` when the server closed the stream in order. Heartbeats alone do not keep anybody waiting for ever.
     pub(crate) fn next(&mut self) -> io::Result<Option<Frame>> {
+        let begun = Instant::now();
         loop {
             let end = self.buffer.windows(2).position(|pair| pair == b"\n\n");
             if let Some(end) = end {
@@ -88,6 +91,9 @@ impl Stream {
                     return Ok(Some(frame));
                 }
                 continue;
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(io::ErrorKind::TimedOut.into());
             }
             let more = self.reading.more()?;
             if more.is_empty() {

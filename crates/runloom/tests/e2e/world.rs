@@ -8,9 +8,10 @@ use std::sync::{Condvar, Mutex};
 use serde_json::{Value, json};
 
 use crate::checker::{Evidence, Seen, violations};
+use crate::evidence::{evidence, shown};
 use crate::http::{Answer, Api};
 use crate::server::{PATIENCE, Server, Settings};
-use crate::sse::{Stream, replay};
+use crate::sse::Stream;
 
 /// How a follower treats tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,46 +229,6 @@ impl World {
         runs.map(|run| run["id"].as_str().unwrap().to_owned())
             .collect()
     }
-}
-
-/// What a server knows of a run that has ended.
-fn evidence(api: &Api, run: &str, seen: &[Seen], read_only: &[&str]) -> io::Result<Evidence> {
-    Ok(Evidence {
-        log: replay(api, run)?,
-        events: events(api, run)?,
-        snapshot: api
-            .send("GET", &format!("/agent-runs/{run}"), &[], b"")?
-            .json(),
-        seen: seen.to_vec(),
-        read_only: read_only.iter().map(|name| (*name).to_owned()).collect(),
-    })
-}
-
-fn events(api: &Api, run: &str) -> io::Result<Vec<String>> {
-    #[derive(serde::Deserialize)]
-    struct Page {
-        events: Vec<Box<serde_json::value::RawValue>>,
-    }
-    let mut events: Vec<String> = Vec::new();
-    loop {
-        let path = format!("/agent-runs/{run}/events?limit=1000&after={}", events.len());
-        let answer = api.send("GET", &path, &[], b"")?;
-        let page: Page = serde_json::from_slice(&answer.body).unwrap();
-        if page.events.is_empty() {
-            return Ok(events);
-        }
-        events.extend(page.events.iter().map(|event| event.get().to_owned()));
-    }
-}
-
-/// The log for people.
-fn shown(evidence: &Evidence) -> String {
-    let lines: Vec<&str> = evidence
-        .log
-        .iter()
-        .filter_map(|frame| frame.field("data"))
-        .collect();
-    lines.join("\n")
 }
 
 struct Closer<'a>(&'a World);

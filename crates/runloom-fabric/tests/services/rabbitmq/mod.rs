@@ -90,7 +90,7 @@ async fn no_job_is_lost_when_connections_break() {
         // Doubled jobs are allowed.
         while !missing.is_empty() {
             let next = pull(&*worker.queue).await;
-            if missing.remove(&next.run.0) && missing.len() % 70 == 0 {
+            if missing.remove(&next.run.0) && missing.len().is_multiple_of(70) {
                 world.gate.cut();
             }
         }

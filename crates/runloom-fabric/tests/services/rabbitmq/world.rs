@@ -126,7 +126,7 @@ impl World {
             letter.is_some()
         })
         .await;
-        letter.unwrap().delivery.data.clone()
+        letter.unwrap().delivery.data
     }
 
     pub(super) async fn publish(&self, payload: &[u8]) {

@@ -1,0 +1,56 @@
+//! Bugs that a test can plant, so that the fault suite shows that it would find them.
+//!
+//! `RUNLOOM_PLANT_BUG=<name>` plants one in this process. Only builds with debug assertions have them: in a release the
+//! question is answered `false` by the compiler and nothing of them remains.
+//!
+//! | name | what is wrong then |
+//! | --- | --- |
+//! | `publish_first` | events are shown before they are durable |
+//! | `no_fence` | a worker whose run was taken over may still write (PostgreSQL) |
+//! | `no_sweep` | nobody looks for runs whose message was lost, or whose worker died |
+
+/// The environment variable.
+pub const VARIABLE: &str = "RUNLOOM_PLANT_BUG";
+
+/// A bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// Events are shown before they are durable.
+    PublishFirst,
+    /// An old epoch is not refused.
+    NoFence,
+    /// The sweeper sleeps.
+    NoSweep,
+}
+
+/// Whether this bug was planted.
+#[cfg(debug_assertions)]
+#[must_use]
+pub fn is_planted(bug: Bug) -> bool {
+    static PLANTED: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
+    let planted = PLANTED.get_or_init(|| {
+        let planted = Bug::named(&std::env::var(VARIABLE).ok()?)?;
+        tracing::warn!(bug = ?planted, "a bug was planted into this process: it is for tests and loses data");
+        Some(planted)
+    });
+    *planted == Some(bug)
+}
+
+/// Never, in a build without debug assertions.
+#[cfg(not(debug_assertions))]
+#[must_use]
+pub const fn is_planted(_bug: Bug) -> bool {
+    false
+}
+
+#[cfg(debug_assertions)]
+impl Bug {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "publish_first" => Some(Self::PublishFirst),
+            "no_fence" => Some(Self::NoFence),
+            "no_sweep" => Some(Self::NoSweep),
+            _ => None,
+        }
+    }
+}
