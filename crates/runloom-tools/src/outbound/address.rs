@@ -67,6 +67,11 @@ const V6: &[(Ipv6Addr, u32, Reach)] = &[
         Reach::Reserved,
     ),
     (
+        Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0),
+        20,
+        Reach::Reserved,
+    ),
+    (
         Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0),
         7,
         Reach::Private,
@@ -108,9 +113,16 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
 
 fn reach_v6(address: Ipv6Addr) -> Reach {
     let bits = address.to_bits();
-    V6.iter()
-        .find(|(network, length, _)| (bits ^ network.to_bits()) >> (128 - length) == 0)
-        .map_or(Reach::Public, |(_, _, reach)| *reach)
+    let listed = V6
+        .iter()
+        .find(|(network, length, _)| (bits ^ network.to_bits()) >> (128 - length) == 0);
+    match listed {
+        Some((_, _, reach)) => *reach,
+        // 2000::/3 is all there is of the internet. Whatever else there is (translated IPv4 addresses, segments of a
+        // network's routing) has its meaning inside some network.
+        None if bits >> 125 == 0b001 => Reach::Public,
+        None => Reach::Reserved,
+    }
 }
 
 /// `::ffff:a.b.c.d` is the IPv4 address itself, whatever the socket is called.
@@ -153,6 +165,14 @@ mod tests {
             ("::ffff:127.0.0.1", Reach::Private),
             ("::ffff:169.254.169.254", Reach::Reserved),
             ("::ffff:8.8.8.8", Reach::Public),
+            ("::ffff:0:7f00:1", Reach::Reserved),
+            ("1fff:ffff::1", Reach::Reserved),
+            ("2000::1", Reach::Public),
+            ("3ffe:ffff::1", Reach::Public),
+            ("3fff::1", Reach::Reserved),
+            ("3fff:1000::1", Reach::Public),
+            ("4000::1", Reach::Reserved),
+            ("5f00::1", Reach::Reserved),
             ("64:ff9b::7f00:1", Reach::Reserved),
             ("2002:7f00:1::", Reach::Reserved),
             ("2001:4860:4860::8888", Reach::Public),

@@ -1,11 +1,13 @@
 //! The operator's list of hosts that may be reached wherever they are.
 
+use std::net::Ipv6Addr;
+
 use super::error::{OutboundError, Result};
 
 /// One entry of `allow_hosts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostPattern {
-    /// Lower case, without brackets and without a closing dot.
+    /// Lower case, without a closing dot; of an IPv6 address its digits in full.
     host: String,
     /// `*.host`: every name below, not the host itself.
     below: bool,
@@ -47,10 +49,16 @@ impl HostPattern {
 }
 
 fn normal(host: &str) -> String {
-    host.trim_start_matches('[')
+    let host = host
+        .trim_start_matches('[')
         .trim_end_matches(']')
         .trim_end_matches('.')
-        .to_ascii_lowercase()
+        .to_ascii_lowercase();
+    match host.parse::<Ipv6Addr>() {
+        // An IPv6 address has many spellings, and the parser of URLs knows only one of them.
+        Ok(address) => format!("[{:032x}]", address.to_bits()),
+        Err(_) => host,
+    }
 }
 
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
@@ -89,6 +97,9 @@ mod tests {
             ("*.internal.example:8443", "a.internal.example", 443, false),
             ("[::1]:9000", "[::1]", 9000, true),
             ("::1", "[::1]", 9000, true),
+            ("[FD00:0:0:0::1]", "[fd00::1]", 80, true),
+            ("[::127.0.0.1]:80", "[::7f00:1]", 80, true),
+            ("[::127.0.0.1]:80", "[::7f00:2]", 80, false),
         ];
         for (pattern, host, port, expected) in table {
             let parsed = HostPattern::parse(pattern).unwrap();
