@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::debian;
 use crate::place;
 use crate::process;
 use crate::report::{self, Closing, Tally};
@@ -47,7 +48,8 @@ pub(crate) fn clippy() -> anyhow::Result<Tally> {
     };
     let mut tally = strictly(&["--all-targets"])?;
     // "All" leaves out the targets that need services.
-    tally += strictly(&["--test=postgres", "--test=services", "--test=faults"])?;
+    let others = ["postgres", "services", "faults", "netns"].map(|name| format!("--test={name}"));
+    tally += strictly(&others.each_ref().map(String::as_str))?;
     Ok(tally)
 }
 
@@ -98,6 +100,20 @@ pub(crate) fn postgres() -> anyhow::Result<Tally> {
 /// The tests that talk to other services, which the rest does without. They say where they looked when one is not there.
 pub(crate) fn services() -> anyhow::Result<Tally> {
     one_target("services")
+}
+
+/// The outbound guard in network namespaces. What makes them is installed when it is missing and can be.
+pub(crate) fn netns() -> anyhow::Result<Tally> {
+    let needed = [
+        ("unshare", "--version", "util-linux"),
+        ("ip", "-V", "iproute2"),
+    ];
+    for (program, asks, package) in needed {
+        if !process::works(Command::new(program).arg(asks)) {
+            debian::install(&[package])?;
+        }
+    }
+    one_target("netns")
 }
 
 /// Several processes of the server on the same services.

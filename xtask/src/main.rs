@@ -7,6 +7,7 @@
 
 mod cargo;
 mod cluster;
+mod debian;
 mod faults;
 mod interop;
 mod peers;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 
-use crate::{place, process, report};
+use crate::{debian, place, process, report};
 
 /// Downloads and installs of one environment; a slow mirror is no reason to fail.
 const INSTALL_AT_MOST: Duration = Duration::from_secs(15 * 60);
@@ -95,7 +95,7 @@ fn system_python() -> anyhow::Result<&'static str> {
     if can_make_environments() {
         return Ok("python3");
     }
-    install_debian(&["python3", "python3-venv", "python3-pip"])?;
+    debian::install(&["python3", "python3-venv", "python3-pip"])?;
     anyhow::ensure!(
         can_make_environments(),
         "python3 cannot make environments (modules venv and ensurepip): install Python 3.10 or newer"
@@ -105,28 +105,4 @@ fn system_python() -> anyhow::Result<&'static str> {
 
 fn can_make_environments() -> bool {
     process::works(Command::new("python3").args(["-c", "import venv, ensurepip"]))
-}
-
-/// Installs Debian packages; a clear error when this is no Debian or we are not root.
-fn install_debian(packages: &[&str]) -> anyhow::Result<()> {
-    let names = packages.join(" ");
-    let root = process::works(Command::new("sh").args(["-c", "test \"$(id -u)\" = 0"]));
-    let debian = process::works(Command::new("apt-get").arg("--version"));
-    anyhow::ensure!(
-        root && debian,
-        "please install: {names} (we install them only as root on Debian)"
-    );
-    report::say(&format!("installing {names}"));
-    for arguments in [&["update", "-qq"][..], &["install", "-y", "-qq"][..]] {
-        let mut command = Command::new("apt-get");
-        command
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive");
-        if arguments.contains(&"install") {
-            command.args(packages);
-        }
-        let finished = process::run(&mut command, INSTALL_AT_MOST)?;
-        anyhow::ensure!(finished, "apt-get cannot install {names}");
-    }
-    Ok(())
 }

@@ -59,6 +59,12 @@ const STAGES: &[Stage] = &[
         run: cargo::doctests,
     },
     Stage {
+        name: "netns",
+        what: "attacks on the outbound guard in a network of their own, where every attempt to connect is seen",
+        suites: &[Suite::Test],
+        run: cargo::netns,
+    },
+    Stage {
         name: "services",
         what: "the queue and the bus against a RabbitMQ and a Valkey or Redis that run here",
         suites: &[Suite::Test],
