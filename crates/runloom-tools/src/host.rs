@@ -143,13 +143,16 @@ impl Host {
 #[async_trait]
 impl ToolHost for Host {
     async fn check(&self, workspace: &str, refs: &[ToolRef]) -> Result<()> {
+        let mut known = Vec::with_capacity(refs.len());
         for (index, tool) in refs.iter().enumerate() {
-            if let Some(kind) = self.kind_of(tool) {
-                kind.check(workspace, &format!("tools[{index}]"), tool)
-                    .await?;
-            }
+            let path = format!("tools[{index}]");
+            let name = match self.kind_of(tool) {
+                Some(kind) => kind.check(workspace, &path, tool).await?,
+                None => None,
+            };
+            known.push((path, name));
         }
-        Ok(())
+        names::refuse_twins(refs, &known)
     }
 
     async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool> {

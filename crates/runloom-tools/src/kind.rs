@@ -15,8 +15,9 @@ pub(crate) trait Kind: Send + Sync {
     /// Whether the ref is of this kind.
     fn takes(&self, tool: &ToolRef) -> bool;
 
-    /// Refuses a ref that can never work; `path` is its place in the spec. Makes no connection.
-    async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<()>;
+    /// Refuses a ref that can never work; `path` is its place in the spec. Makes no connection. Answers with the model-facing name,
+    /// as far as it is known before a peer is asked.
+    async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>>;
 
     /// What the ref exposes. Ends within its own deadline; names need not be valid or unique yet.
     async fn resolve(&self, context: &ToolContext, from: usize, tool: &ToolRef) -> Vec<ServerTool>;

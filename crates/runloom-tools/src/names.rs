@@ -1,8 +1,10 @@
 //! Model-facing names: valid for every provider, unique in the run, the same at every resolution.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use runloom_core::error::{Error, Result};
 use runloom_core::ports::tools::ServerTool;
+use runloom_protocol::error::Issue;
 use runloom_protocol::limits::TOOL_NAME_MAX_CHARS;
 use runloom_protocol::tools::ToolRef;
 use sha2::{Digest, Sha256};
@@ -37,20 +39,50 @@ pub(crate) fn hash(text: &str) -> String {
     })
 }
 
+/// The names of tools that the client executes, which are as it wrote them.
+fn of_the_client(tool: &ToolRef) -> Vec<String> {
+    match tool {
+        ToolRef::Local(tool) => vec![tool.name.clone()],
+        ToolRef::A2aLocal(tool) => vec![tool.name.clone()],
+        ToolRef::McpLocal(server) => server.tools.iter().map(|tool| tool.name.clone()).collect(),
+        ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {
+            Vec::new()
+        }
+    }
+}
+
+/// Refuses two tools under one name, for each ref its path and the name of its tool. Names that only a peer's listing brings are not known yet:
+/// [`settle`] makes them unique.
+///
+/// # Errors
+/// [`Error::Invalid`] with every name that is there twice.
+pub(crate) fn refuse_twins(refs: &[ToolRef], known: &[(String, Option<String>)]) -> Result<()> {
+    let mut first: HashMap<String, &str> = HashMap::new();
+    let mut twins = Vec::new();
+    for (tool, (path, name)) in refs.iter().zip(known) {
+        let own = name.as_deref().map(valid);
+        for name in own.into_iter().chain(of_the_client(tool)) {
+            if let Some(other) = first.get(name.as_str()) {
+                twins.push(Issue {
+                    path: path.clone(),
+                    message: format!("duplicate tool name `{name}`: already used by {other}"),
+                });
+            } else {
+                first.insert(name, path);
+            }
+        }
+    }
+    if twins.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Invalid(twins))
+    }
+}
+
 /// Makes the names of the resolved tools valid and unique beside those of the client's tools, which keep theirs. The first
 /// keeps its name, later ones are numbered, in the order of the tools.
 pub(crate) fn settle(refs: &[ToolRef], tools: &mut [ServerTool]) {
-    let mut taken: HashSet<String> = HashSet::new();
-    for tool in refs {
-        match tool {
-            ToolRef::Local(tool) => drop(taken.insert(tool.name.clone())),
-            ToolRef::A2aLocal(tool) => drop(taken.insert(tool.name.clone())),
-            ToolRef::McpLocal(server) => {
-                taken.extend(server.tools.iter().map(|tool| tool.name.clone()));
-            }
-            ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {}
-        }
-    }
+    let mut taken: HashSet<String> = refs.iter().flat_map(of_the_client).collect();
     for tool in tools {
         let base = valid(&tool.name);
         let mut name = base.clone();

@@ -267,16 +267,16 @@ impl Kind for A2a {
         matches!(tool, ToolRef::A2a(_))
     }
 
-    async fn check(&self, _workspace: &str, path: &str, tool: &ToolRef) -> Result<()> {
+    async fn check(&self, _workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>> {
         let ToolRef::A2a(agent) = tool else {
-            return Ok(());
+            return Ok(None);
         };
         self.outbound
             .check(&agent.agent_card_url)
             .map_err(|error| Error::invalid(format!("{path}.agentCardUrl"), error.to_string()))?;
         spec_headers(&agent.headers)
             .map_err(|error| Error::invalid(format!("{path}.headers"), error.to_string()))?;
-        Ok(())
+        Ok(Some(agent.name.clone()))
     }
 
     async fn resolve(

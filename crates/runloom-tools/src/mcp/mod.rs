@@ -162,16 +162,16 @@ impl Kind for Mcp {
         matches!(tool, ToolRef::Mcp(_))
     }
 
-    async fn check(&self, _workspace: &str, path: &str, tool: &ToolRef) -> Result<()> {
+    async fn check(&self, _workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>> {
         let ToolRef::Mcp(server) = tool else {
-            return Ok(());
+            return Ok(None);
         };
         self.outbound
             .check(&server.url)
             .map_err(|error| Error::invalid(format!("{path}.url"), error.to_string()))?;
         spec_headers(&server.headers)
             .map_err(|error| Error::invalid(format!("{path}.headers"), error.to_string()))?;
-        Ok(())
+        Ok(None)
     }
 
     async fn resolve(&self, context: &ToolContext, from: usize, tool: &ToolRef) -> Vec<ServerTool> {

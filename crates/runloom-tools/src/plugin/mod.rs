@@ -110,15 +110,19 @@ impl Kind for Plugins {
         matches!(tool, ToolRef::MantyxPlugin(_))
     }
 
-    async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<()> {
+    async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>> {
         let ToolRef::MantyxPlugin(tool) = tool else {
-            return Ok(());
+            return Ok(None);
         };
         match self.find(workspace, &tool.name).await? {
-            Some(Found::Tool(found)) => self.actions.check(&format!("{path}.name"), &found),
+            Some(Found::Tool(found)) => {
+                self.actions.check(&format!("{path}.name"), &found)?;
+                Ok(Some(found.name))
+            }
             Some(Found::Server(server)) => {
                 let any = server.tool(&server.name);
-                self.actions.check(&format!("{path}.name"), &any)
+                self.actions.check(&format!("{path}.name"), &any)?;
+                Ok(None)
             }
             None => {
                 let plugins = self.installed.plugins(workspace).await?;

@@ -64,13 +64,16 @@ impl Kind for WorkspaceTools {
         matches!(tool, ToolRef::Mantyx(_))
     }
 
-    async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<()> {
+    async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>> {
         let ToolRef::Mantyx(tool) = tool else {
-            return Ok(());
+            return Ok(None);
         };
         let path = format!("{path}.id");
         match self.find(workspace, &tool.id).await? {
-            Some(definition) => self.actions.check(&path, &definition),
+            Some(definition) => {
+                self.actions.check(&path, &definition)?;
+                Ok(Some(definition.name))
+            }
             None => Err(Error::invalid(
                 path,
                 format!("there is no tool \"{}\" in this workspace", tool.id),

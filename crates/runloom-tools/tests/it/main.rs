@@ -15,4 +15,5 @@ mod peers;
 mod plugins;
 mod processes;
 mod ssrf;
+mod twins;
 mod workspace;
