@@ -9,6 +9,7 @@
 )]
 
 mod a2a;
+mod cancels;
 mod mcp;
 mod outbound;
 mod peers;

@@ -27,7 +27,7 @@ where
     .await
 }
 
-fn ordinary(heard: &Heard) -> Response {
+pub(crate) fn ordinary(heard: &Heard) -> Response {
     if heard.method != Method::POST {
         return status(405);
     }
@@ -54,7 +54,7 @@ fn ordinary(heard: &Heard) -> Response {
     }
 }
 
-fn tool(name: &str) -> Value {
+pub(crate) fn tool(name: &str) -> Value {
     json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object",
         "properties": {"text": {"type": "string"}, "b": {}, "a": {}}}})
 }
