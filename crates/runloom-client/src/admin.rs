@@ -1,7 +1,7 @@
 //! The admin API: workspaces, their keys, the documents that they keep and what they remember.
 
 use reqwest::Method;
-use runloom_protocol::resource::{MemoriesForgotten, MemoryList, StoredDocument};
+use runloom_protocol::resource::{InstalledPlugin, MemoriesForgotten, MemoryList, StoredDocument};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -342,10 +342,17 @@ impl AdminClient {
         kind: DocumentKind,
     ) -> Result<Vec<StoredDocument>> {
         let url = self.documents_url(workspace, kind, None);
-        let mut page: std::collections::HashMap<String, Vec<StoredDocument>> =
-            self.transport.json(Call::get(url)).await?;
-        page.remove(kind.in_lists())
-            .ok_or_else(|| Error::Protocol(format!("the answer has no `{}`", kind.in_lists())))
+        listed(self.transport.json(Call::get(url)).await?, kind.in_lists())
+    }
+
+    /// The plugins that a workspace has without keeping them: of the operator's configuration, and those that come with the
+    /// server.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn installed_plugins(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        let url = self.documents_url(workspace, DocumentKind::Plugin, None);
+        listed(self.transport.json(Call::get(url)).await?, "installed")
     }
 
     /// Deletes a document, by its slug or id.
@@ -432,4 +439,11 @@ impl AdminClient {
         let segments = ["api", "admin", "v1", "workspaces", workspace, "keys"];
         self.transport.url(segments.into_iter().chain(key))
     }
+}
+
+/// One of the lists of an answer.
+fn listed<T: serde::de::DeserializeOwned>(mut answer: Value, list: &str) -> Result<Vec<T>> {
+    let found = answer.get_mut(list).map(Value::take);
+    let found = found.ok_or_else(|| Error::Protocol(format!("the answer has no `{list}`")))?;
+    serde_json::from_value(found).map_err(|error| Error::Protocol(format!("`{list}`: {error}")))
 }

@@ -11,6 +11,7 @@ use runloom_core::ports::tools::{
 };
 use runloom_core::service::memory::MemoryService;
 use runloom_core::tasks::Tasks;
+use runloom_protocol::resource::InstalledPlugin;
 use runloom_protocol::tools::ToolRef;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -91,6 +92,7 @@ pub struct HostParts {
 /// Resolves and executes server-resolved tools.
 pub struct Host {
     kinds: Vec<Arc<dyn Kind>>,
+    installed: Arc<Installed>,
 }
 
 impl std::fmt::Debug for Host {
@@ -129,9 +131,12 @@ impl Host {
             mcp,
             a2a,
             Arc::new(WorkspaceTools::new(Arc::clone(&actions))),
-            Arc::new(Plugins::new(definitions, actions)),
+            Arc::new(Plugins::new(Arc::clone(&definitions), actions)),
         ];
-        Self { kinds }
+        Self {
+            kinds,
+            installed: definitions,
+        }
     }
 
     fn kind_of(&self, tool: &ToolRef) -> Option<&dyn Kind> {
@@ -179,5 +184,9 @@ impl ToolHost for Host {
             Some(kind) => kind.call(context, tool, call, cancel).await,
             None => content::failure("This server cannot execute this tool."),
         }
+    }
+
+    async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        self.installed.given(workspace).await
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use runloom_protocol::error::Issue;
 use runloom_protocol::id::RunId;
+use runloom_protocol::resource::InstalledPlugin;
 use runloom_protocol::spec::ToolFile;
 use runloom_protocol::tools::ToolRef;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,15 @@ pub trait ToolHost: Send + Sync {
         call: Invocation,
         cancel: CancellationToken,
     ) -> Outcome;
+
+    /// The plugins that the workspace has without keeping them: of the operator's configuration, and those that come with the
+    /// server. One whose name a plugin of the workspace itself has taken is not among them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    async fn installed(&self, _workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        Ok(Vec::new())
+    }
 }
 
 /// What a workspace keeps for its tools, for a [`ToolHost`].

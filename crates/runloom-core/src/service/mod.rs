@@ -19,6 +19,7 @@ mod watching;
 
 use std::sync::Arc;
 
+use runloom_protocol::resource::InstalledPlugin;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -179,6 +180,14 @@ impl Service {
     #[must_use]
     pub fn registry(&self) -> &Arc<RegistryService> {
         &self.parts.registry
+    }
+
+    /// The plugins that a workspace has without keeping them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn installed_plugins(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        self.parts.tools.installed(workspace).await
     }
 
     /// What workspaces remember.

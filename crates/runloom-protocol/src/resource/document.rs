@@ -24,6 +24,45 @@ pub struct StoredDocument {
     pub definition: Option<Value>,
 }
 
+/// A plugin that a workspace has without having been given it: the operator configured it, or it comes with the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstalledPlugin {
+    /// `@plugin`.
+    pub name: String,
+    /// Where it comes from.
+    pub source: InstalledFrom,
+    /// Its own version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The names of its tools and of its MCP servers.
+    pub tools: Vec<String>,
+}
+
+/// Where a plugin comes from that no workspace keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InstalledFrom {
+    /// The operator's configuration.
+    Operator,
+    /// The server itself.
+    Shipped,
+}
+
+impl InstalledFrom {
+    /// The word in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Shipped => "shipped",
+        }
+    }
+}
+
 /// `GET /agents`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentList {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{RunId, SessionId};
 
-pub use document::{AgentList, AgentListItem, StoredDocument};
+pub use document::{AgentList, AgentListItem, InstalledFrom, InstalledPlugin, StoredDocument};
 pub use memory::{MemoriesForgotten, MemoryInfo, MemoryLinkInfo, MemoryList};
 pub use model::{CatalogEntry, ModelCatalog, ModelSource, Pricing};
 pub use run::{RunList, RunListItem, RunSnapshot, RunStatus};

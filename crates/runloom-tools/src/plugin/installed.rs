@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use runloom_core::error::Result;
 use runloom_core::ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions};
 use runloom_core::secret::Secret;
+use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 
 use super::shipped;
 
@@ -66,6 +67,38 @@ impl Installed {
             shipped: shipped::manifests().into_iter().filter(wanted).collect(),
             configured: set.installed,
         }
+    }
+}
+
+impl Installed {
+    /// The plugins of the operator and the shipped ones that the workspace has.
+    pub(crate) async fn given(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        let own = self.inner.plugins(workspace).await?;
+        let mut seen: HashSet<String> = own.into_iter().map(|plugin| plugin.name).collect();
+        let configured = self
+            .configured
+            .iter()
+            .filter(|plugin| plugin.is_in(workspace))
+            .map(|plugin| (&plugin.manifest, InstalledFrom::Operator));
+        let shipped = self.shipped.iter();
+        let shipped = shipped.map(|manifest| (manifest, InstalledFrom::Shipped));
+        let given = configured.chain(shipped);
+        let given = given.filter(|(manifest, _)| seen.insert(manifest.name.clone()));
+        Ok(given
+            .map(|(manifest, from)| shown(manifest, from))
+            .collect())
+    }
+}
+
+fn shown(manifest: &PluginManifest, source: InstalledFrom) -> InstalledPlugin {
+    let tools = manifest.tools.iter().map(|tool| tool.name.clone());
+    let servers = manifest.servers.iter().map(|server| server.name.clone());
+    InstalledPlugin {
+        name: manifest.name.clone(),
+        source,
+        version: manifest.version.clone(),
+        description: manifest.description.clone(),
+        tools: tools.chain(servers).collect(),
     }
 }
 

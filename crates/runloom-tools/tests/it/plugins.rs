@@ -6,6 +6,7 @@ use runloom_core::error::Error;
 use runloom_core::ports::tools::{Outcome, ToolHost as _};
 use runloom_core::toolbox::Effect;
 use runloom_protocol::definition::PluginManifest;
+use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 use runloom_protocol::tools::ToolRef;
 use runloom_protocol::validate::{PluginSource, plugin_manifest};
 use runloom_tools::outbound::OutboundPolicy;
@@ -84,6 +85,35 @@ async fn the_workspaces_own_plugin_goes_before_the_operators_and_that_before_the
     );
     let own = bed(vec![plugin("web", "fetch", "our own", false)], set(None));
     assert_eq!(led_to(&own, "acme", "@web/fetch").await, "our own");
+}
+
+#[tokio::test]
+async fn plugins_that_nobody_put_there_are_listed_with_their_source() {
+    let configured = PluginSet {
+        installed: vec![
+            ConfiguredPlugin {
+                manifest: plugin("web", "fetch", "the operator's", true),
+                workspaces: Some(vec!["acme".to_owned()]),
+            },
+            ConfiguredPlugin {
+                manifest: plugin("math", "add", "hidden by the workspace's own", true),
+                workspaces: None,
+            },
+        ],
+        without: Vec::new(),
+    };
+    let bed = bed(vec![plugin("math", "add", "our own", false)], configured);
+    let listed = async |workspace: &str| {
+        let listed = bed.host.installed(workspace).await.unwrap().into_iter();
+        let shown = |plugin: InstalledPlugin| (plugin.name, plugin.source, plugin.tools.join(" "));
+        listed.map(shown).collect::<Vec<_>>()
+    };
+    let row = |name: &str, source, tools: &str| (name.to_owned(), source, tools.to_owned());
+    let time = row("@time", InstalledFrom::Shipped, "now");
+    let operators = row("@web", InstalledFrom::Operator, "fetch");
+    assert_eq!(listed("acme").await, [operators, time.clone()]);
+    let shipped = row("@web", InstalledFrom::Shipped, "fetch");
+    assert_eq!(listed("rival").await, [shipped, time]);
 }
 
 #[tokio::test]

@@ -267,6 +267,8 @@ fn a_folder_is_installed_listed_and_removed_from_the_command_line() {
     assert_eq!(said["result"], "Hei Ada!");
     let listed = desk.json(&["admin", "plugins", "list", "--workspace", "demo", "--json"]);
     assert_eq!(listed["documents"][0]["slug"], "greet");
+    assert_eq!(listed["installed"][0]["name"], "@web");
+    assert_eq!(listed["installed"][0]["source"], "shipped");
     let shown = desk.json(&[
         "admin",
         "plugins",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use runloom_protocol::definition::template;
+use runloom_protocol::resource::InstalledPlugin;
 use runloom_protocol::tools::ToolRef;
 use tokio_util::sync::CancellationToken;
 
@@ -92,6 +93,10 @@ fn names_secrets(tool: &ToolRef) -> bool {
 impl ToolHost for FillingHost {
     async fn check(&self, workspace: &str, refs: &[ToolRef]) -> Result<()> {
         self.inner.check(workspace, refs).await
+    }
+
+    async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        self.inner.installed(workspace).await
     }
 
     async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool> {

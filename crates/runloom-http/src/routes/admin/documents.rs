@@ -14,7 +14,8 @@ use runloom_core::error::Error;
 use runloom_core::ports::store::{DocumentKind, Expect};
 use runloom_core::service::registry::Rotation;
 use runloom_protocol::error::Issue;
-use runloom_protocol::resource::{self, StoredDocument};
+use runloom_protocol::resource::{self, InstalledPlugin, StoredDocument};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::App;
@@ -75,14 +76,30 @@ impl Checkable for Definition {
     }
 }
 
+/// The documents under their word; beside plugins those that the workspace has without keeping them.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    documents: BTreeMap<&'static str, Vec<StoredDocument>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    installed: Option<Vec<InstalledPlugin>>,
+}
+
 async fn list_documents(
     State(app): State<App>,
     target: Target,
     kind: DocumentKind,
     list: &'static str,
-) -> Answer<Json<BTreeMap<&'static str, Vec<StoredDocument>>>> {
+) -> Answer<Json<Listed>> {
     let documents = app.service.registry().list(&target.slug, kind).await?;
-    Ok(Json(BTreeMap::from([(list, documents)])))
+    let installed = match kind {
+        DocumentKind::Plugin => Some(app.service.installed_plugins(&target.slug).await?),
+        _ => None,
+    };
+    Ok(Json(Listed {
+        documents: BTreeMap::from([(list, documents)]),
+        installed,
+    }))
 }
 
 async fn get_document(
