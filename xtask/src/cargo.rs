@@ -47,7 +47,12 @@ pub(crate) fn clippy() -> anyhow::Result<Tally> {
     };
     let mut tally = strictly(&["--all-targets"])?;
     // "All" leaves out the targets that need services.
-    tally += strictly(&["--test=postgres", "--test=services", "--test=faults"])?;
+    tally += strictly(&[
+        "--test=postgres",
+        "--test=services",
+        "--test=cluster",
+        "--test=faults",
+    ])?;
     Ok(tally)
 }
 
