@@ -3,7 +3,7 @@
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::limits;
 use runloom_protocol::resource::{
-    RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot,
+    RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot, SessionStatus,
 };
 use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
 
@@ -115,6 +115,9 @@ impl Service {
             .resume_session(caller.workspace.no, &session, known)
             .await?
             .ok_or(Error::NotFound { what: "session" })?;
+        if resumed.row.status == SessionStatus::Ended {
+            return Err(Error::SessionEnded);
+        }
         let history = remembered.followed_by(&resumed.since);
         if place.is_some() {
             self.conversations.put(session.clone(), history.clone());

@@ -54,6 +54,24 @@ async fn messages_run_in_the_order_of_their_arrival_and_see_what_was_said() {
 }
 
 #[tokio::test]
+async fn a_conversation_is_remembered_whole_from_message_to_message() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let mut told = Vec::new();
+    for turn in 0..6 {
+        let text = format!("question {turn}");
+        world.model.script([Piece::Text("answer")]);
+        let run = world.message(&session, &text).await;
+        world.events(&run).await;
+        told.push(text);
+        let requests = world.model.requests();
+        assert_eq!(said(&requests[turn].messages), told);
+        told.push("answer".to_owned());
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn failed_and_cancelled_runs_leave_no_trace_in_the_session() {
     let world = World::new().await;
     let mut fatal = server_error();

@@ -96,6 +96,7 @@ macro_rules! suite {
                 the_end_of_a_run_names_the_next_of_its_session,
                 messages_are_appended_when_the_ending_has_them,
                 the_next_run_knows_the_sessions_history,
+                a_message_is_started_at_once_by_who_knows_all_that_was_said,
                 an_ended_session_takes_no_messages_and_cancels_its_runs,
                 a_session_of_another_workspace_is_not_found,
                 pages_of_messages_are_the_last_before_a_number,

@@ -1,6 +1,8 @@
 //! Sessions: order of runs, history, ending.
 
-use runloom_core::ports::store::{Created, Delivery, Ended, MailBody, Millis, Next, SessionNo};
+use runloom_core::ports::store::{
+    Created, Delivery, Ended, MailBody, Millis, Next, SessionNo, StartNow,
+};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use runloom_protocol::spec::{PromptMessage, Role};
 
@@ -127,6 +129,46 @@ pub(crate) async fn the_next_run_knows_the_sessions_history(mut fixture: Fixture
     let claim = fixture.claim(run).await;
     assert_eq!(claim.session, Some(session));
     assert_eq!(claim.history, pair);
+}
+
+pub(crate) async fn a_message_is_started_at_once_by_who_knows_all_that_was_said(fixture: Fixture) {
+    let store = fixture.store();
+    fixture.session("s").await;
+    let pair = vec![says(Role::User, "hi"), says(Role::Assistant, "hello")];
+    succeed(&fixture, "s", "a", pair.clone()).await;
+    let id = session_id("s");
+    let resumed = |known| store.resume_session(fixture.acme, &id, known);
+    let all = resumed(Some(0)).await.unwrap().unwrap();
+    assert_eq!((all.since, all.busy), (pair.clone(), false));
+    let last = resumed(Some(1)).await.unwrap().unwrap();
+    assert_eq!(last.since, pair[1..]);
+    let row = resumed(None).await.unwrap().unwrap();
+    assert_eq!((row.since, row.row.id), (Vec::new(), session_id("s")));
+    let knowing = |name: &str, history| {
+        let mut run = fixture.new_run(name);
+        run.session = Some(session_id("s"));
+        run.start = Some(StartNow { history, ..start() });
+        run
+    };
+    let stale = store.create_run(knowing("b", 1)).await.unwrap();
+    let Created::New {
+        run,
+        lease: None,
+        blocked: false,
+    } = stale
+    else {
+        panic!("{stale:?}");
+    };
+    assert!(resumed(Some(2)).await.unwrap().unwrap().busy);
+    let lease = fixture.claim(run).await.lease;
+    fixture.finish(lease, 1, RunStatus::Failed).await;
+    let fresh = store.create_run(knowing("c", 2)).await.unwrap();
+    assert!(
+        matches!(fresh, Created::New { lease: Some(_), .. }),
+        "{fresh:?}"
+    );
+    let rival = store.resume_session(fixture.rival, &id, None);
+    assert!(rival.await.unwrap().is_none());
 }
 
 pub(crate) async fn an_ended_session_takes_no_messages_and_cancels_its_runs(fixture: Fixture) {
