@@ -1,6 +1,7 @@
 //! Tools that the server executes, and a server that dies in the middle: a tool server counts what really reached it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -114,6 +115,20 @@ fn after_a_kill_in_the_middle_of_a_call_its_effect_decides_whether_it_is_repeate
         let _server = world.start(&[]);
         judge(&world, &peer, &run, tool, 1);
     }
+}
+
+#[test]
+fn a_cancelled_run_leaves_no_call_open_at_its_tool_server() {
+    let peer = tool_server(First::Silent);
+    let world = World::new(outbound());
+    let _server = world.start(&[]);
+    let run = world.create("/agent-runs", "k", &body(&peer, "pay"));
+    peer.until(1, is_call);
+    let path = format!("/agent-runs/{run}/cancel");
+    world.insist(|api| api.send("POST", &path, &[], b""));
+    // A call that nobody cancels is given up after a minute of silence.
+    peer.until_left_within(Duration::from_secs(20));
+    peer.until(1, |asked| asked.body["method"] == "notifications/cancelled");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -98,10 +99,10 @@ impl Peer {
         value
     }
 
-    fn wait(&self, what: &str, until: impl Fn(&Seen) -> bool) {
+    fn wait(&self, what: &str, at_most: Duration, until: impl Fn(&Seen) -> bool) {
         let (seen, changed) = &*self.seen;
         let (_seen, waited) = changed
-            .wait_timeout_while(seen.lock().unwrap(), PATIENCE, |seen| !until(seen))
+            .wait_timeout_while(seen.lock().unwrap(), at_most, |seen| !until(seen))
             .unwrap();
         assert!(!waited.timed_out(), "the peer never saw {what}");
     }
@@ -113,14 +114,19 @@ impl Peer {
 
     /// Waits for so many requests that fit.
     pub(crate) fn until(&self, count: usize, fits: impl Fn(&Asked) -> bool) {
-        self.wait("the request", |seen| {
+        self.wait("the request", PATIENCE, |seen| {
             seen.asked.iter().filter(|asked| fits(asked)).count() >= count
         });
     }
 
     /// Waits until a client has gone away while the peer was silent.
     pub(crate) fn until_left(&self) {
-        self.wait("its client leave", |seen| seen.left > 0);
+        self.until_left_within(PATIENCE);
+    }
+
+    /// The same, where a client that nobody told would leave by itself after a while.
+    pub(crate) fn until_left_within(&self, at_most: Duration) {
+        self.wait("its client leave", at_most, |seen| seen.left > 0);
     }
 }
 
