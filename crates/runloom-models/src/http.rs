@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response};
 use runloom_core::ports::model::{ModelError, ModelEvent, ModelStream};
 use runloom_protocol::outcome::ErrorClass;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::clients;
 use crate::decode::{Decoding, Framing, StreamDecoder};
@@ -98,18 +100,26 @@ impl Http {
             .accepted(call, &deadlines)
             .await
             .map_err(|failure| self.redacted(failure))?;
-        let reading = Reading {
+        // Boxed: the state is handed from event to event, and only a pointer shall move.
+        let reading = Box::new(Reading {
             body: Some(Box::pin(response.bytes_stream())),
             decoding: Decoding::new(framing, decoder),
             queue: VecDeque::new(),
             scratch: Vec::new(),
             failure: None,
-            deadlines,
+            timer: Box::pin(sleep_until(deadlines.first_byte())),
             began: false,
+            deadlines,
             secrets: self.secrets.clone(),
             recorder: self.recorder.clone(),
-        };
-        Ok(Box::pin(stream::unfold(reading, Reading::next)))
+        });
+        Ok(Box::pin(stream::unfold(
+            reading,
+            |mut reading| async move {
+                let item = reading.next().await?;
+                Some((item, reading))
+            },
+        )))
     }
 
     async fn accepted(
@@ -304,6 +314,8 @@ struct Reading {
     failure: Option<ModelError>,
     deadlines: Deadlines,
     began: bool,
+    /// Moved only when it fires, which is cheaper than at every chunk.
+    timer: Pin<Box<Sleep>>,
     secrets: Vec<Secret>,
     recorder: Option<Recorder>,
 }
@@ -323,50 +335,57 @@ impl Reading {
         }
     }
 
-    async fn next(mut self) -> Option<(Result<ModelEvent, ModelError>, Self)> {
+    /// The next bytes; `None` when they took too long.
+    async fn chunk(&mut self) -> Option<Option<reqwest::Result<Bytes>>> {
+        let (body, timer) = (self.body.as_mut()?, &mut self.timer);
+        let due = if self.began {
+            (Instant::now() + self.deadlines.idle).min(self.deadlines.total)
+        } else {
+            self.deadlines.first_byte()
+        };
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(chunk) = body.as_mut().poll_next(cx) {
+                return Poll::Ready(Some(chunk));
+            }
+            while timer.as_mut().poll(cx).is_ready() {
+                if Instant::now() >= due {
+                    return Poll::Ready(None);
+                }
+                timer.as_mut().reset(due);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         loop {
             if let Some(event) = self.queue.pop_front() {
                 if matches!(event, ModelEvent::Done(_)) {
                     self.queue.clear();
                 }
-                return Some((Ok(event), self));
+                return Some(Ok(event));
             }
             if let Some(mut failure) = self.failure.take() {
                 error::redact(&mut failure, &self.secrets);
-                return Some((Err(failure), self));
+                return Some(Err(failure));
             }
-            let body = self.body.as_mut()?;
-            let until = if self.began {
-                (Instant::now() + self.deadlines.idle).min(self.deadlines.total)
-            } else {
-                self.deadlines.first_byte()
-            };
-            let outcome = match timeout_at(until, body.next()).await {
-                Ok(Some(Ok(chunk))) => {
-                    self.began |= !chunk.is_empty();
-                    if let Some(recorder) = &self.recorder {
-                        recorder.read(&chunk);
-                    }
-                    // A trickle that never pauses must end as well.
-                    if Instant::now() >= self.deadlines.total {
-                        Err(self.deadlines.went_silent())
-                    } else {
-                        self.decoding.chunk(&chunk, &mut self.scratch)
-                    }
-                }
-                Ok(Some(Err(failure))) => Err(ModelError::new(
+            self.body.as_ref()?;
+            let outcome = match self.chunk().await {
+                Some(Some(Ok(chunk))) => self.read(&chunk),
+                Some(Some(Err(failure))) => Err(ModelError::new(
                     ErrorClass::Server,
                     format!(
                         "the connection broke in the middle of the provider's answer{}",
                         cause_of(&failure)
                     ),
                 )),
-                Ok(None) => {
+                Some(None) => {
                     self.body = None;
                     self.decoding.end(&mut self.scratch)
                 }
-                Err(_) if self.began => Err(self.deadlines.went_silent()),
-                Err(_) => Err(self.deadlines.nothing_came()),
+                None if self.began => Err(self.deadlines.went_silent()),
+                None => Err(self.deadlines.nothing_came()),
             };
             self.queue.extend(self.scratch.drain(..));
             self.failure = outcome.err();
@@ -374,5 +393,17 @@ impl Reading {
                 self.close();
             }
         }
+    }
+
+    fn read(&mut self, chunk: &[u8]) -> Result<(), ModelError> {
+        self.began |= !chunk.is_empty();
+        if let Some(recorder) = &self.recorder {
+            recorder.read(chunk);
+        }
+        // A trickle that never pauses must end as well.
+        if Instant::now() >= self.deadlines.total {
+            return Err(self.deadlines.went_silent());
+        }
+        self.decoding.chunk(chunk, &mut self.scratch)
     }
 }

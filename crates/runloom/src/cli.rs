@@ -13,7 +13,7 @@ pub(crate) const SANDBOX: &str = "sandbox";
 const AFTER_HELP: &str = "\
 Try it:
   runloom dev                          a server with everything inside, and a key
-  runloom run \"call weather {}\"        a run on it (in another terminal, same folder)
+  runloom run \"say Hello.\"             a run on it (in another terminal, same folder)
   runloom serve --config runloom.toml  a server by the book
 
 Client commands read MANTYX_BASE_URL, MANTYX_API_KEY and MANTYX_WORKSPACE_SLUG; without them they use

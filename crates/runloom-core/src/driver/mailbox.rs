@@ -29,6 +29,11 @@ impl Doorbell {
         self.0.notify_one();
     }
 
+    /// Waits for a ring. A ring that comes while this is dropped is kept for the next one.
+    pub(crate) async fn rung(&self) {
+        self.0.notified().await;
+    }
+
     /// True when somebody rang since the last look.
     pub(crate) fn take_ring(&self) -> bool {
         self.0.notified().now_or_never().is_some()
@@ -69,6 +74,16 @@ impl Mailbox {
             self.doorbell.0.notified().await;
             self.rung = true;
         }
+    }
+
+    /// Somebody rang, and the mail is not read yet.
+    pub(crate) fn has_rung(&self) -> bool {
+        self.rung
+    }
+
+    /// The doorbell, for those who wait for it without holding the mailbox.
+    pub(crate) fn doorbell(&self) -> Arc<Doorbell> {
+        Arc::clone(&self.doorbell)
     }
 
     /// There is mail although nobody rang: the next [`Self::take`] reads it.

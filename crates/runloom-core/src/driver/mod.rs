@@ -10,6 +10,7 @@ mod mailbox;
 mod money;
 mod turn;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -363,6 +364,19 @@ impl Driver {
     fn wall_deadline(&self) -> Option<Millis> {
         let limit = i64::try_from(self.state.plan.budgets.max_wall_ms?).unwrap_or(i64::MAX);
         Some(Millis(self.started_at.0.saturating_add(limit)))
+    }
+
+    /// Resolves when `budgets.maxWallMs` is used up, if there is such a limit.
+    fn wall_clock(&self) -> impl Future<Output = ()> + use<> {
+        let left = self
+            .wall_deadline()
+            .map(|deadline| self.clock.until(deadline));
+        async move {
+            match left {
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        }
     }
 
     fn out_of_time(&self) -> ModelError {

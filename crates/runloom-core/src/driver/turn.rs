@@ -1,5 +1,6 @@
 //! One turn: the model is called, its deltas are written and shown, its end is recorded.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
@@ -209,15 +210,34 @@ impl Driver {
         progress: &mut Progress,
         writing: &mut Option<Writing>,
     ) -> Result<StreamEnd, Abandon> {
+        // Made once for the whole answer: each takes a lock to be registered and another to be taken back, which every delta
+        // would pay.
+        let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
+        let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
+        let mut out_of_time = pin!(self.wall_clock());
+        // Somebody may have rung while the call was opened.
+        if self.mailbox.has_rung()
+            && let Some(interrupt) = self.mail_in_turn().await?
+        {
+            return Ok(StreamEnd::Interrupted(interrupt));
+        }
         loop {
             let room = self.journal.pending_bytes() < MAX_PENDING_BYTES;
             let item = tokio::select! {
                 biased;
                 written = written(writing) => { written?; None }
-                interrupt = self.interrupt() => match interrupt? {
-                    Some(interrupt) => return Ok(StreamEnd::Interrupted(interrupt)),
-                    None => None,
-                },
+                () = &mut rung => {
+                    rung.set(bell.rung());
+                    self.mailbox.look();
+                    match self.mail_in_turn().await? {
+                        Some(interrupt) => return Ok(StreamEnd::Interrupted(interrupt)),
+                        None => None,
+                    }
+                }
+                () = &mut killed => return Ok(StreamEnd::Interrupted(TurnInterrupt::Stop)),
+                () = &mut out_of_time => {
+                    return Ok(StreamEnd::Interrupted(TurnInterrupt::OutOfTime));
+                }
                 item = stream.next(), if room => Some(item),
             };
             // What has already arrived is written together.
@@ -351,20 +371,17 @@ impl Driver {
 
     /// Resolves when something outside ends the turn, or when mail came that does not (`None`).
     pub(super) async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
-        let wall = self
-            .wall_deadline()
-            .map(|deadline| self.clock.until(deadline));
-        let out_of_time = async {
-            match wall {
-                Some(left) => tokio::time::sleep(left).await,
-                None => std::future::pending().await,
-            }
-        };
+        let out_of_time = self.wall_clock();
         tokio::select! {
             () = self.mailbox.rung() => {}
             () = self.kill.cancelled() => return Ok(Some(TurnInterrupt::Stop)),
             () = out_of_time => return Ok(Some(TurnInterrupt::OutOfTime)),
         }
+        self.mail_in_turn().await
+    }
+
+    /// Reads mail in the middle of a turn; a cancel ends it.
+    async fn mail_in_turn(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
         let mail = self.mailbox.take(&self.kill).await?.unwrap_or_default();
         Ok(self
             .accept(mail)?
