@@ -314,7 +314,7 @@ struct Reading {
     failure: Option<ModelError>,
     deadlines: Deadlines,
     began: bool,
-    /// Moved only when it fires, which is cheaper than at every chunk.
+    /// Never later than what is due; moved on only when it fires, which is cheaper than at every chunk.
     timer: Pin<Box<Sleep>>,
     secrets: Vec<Secret>,
     recorder: Option<Recorder>,
@@ -343,6 +343,9 @@ impl Reading {
         } else {
             self.deadlines.first_byte()
         };
+        if timer.deadline() > due {
+            timer.as_mut().reset(due);
+        }
         std::future::poll_fn(|cx| {
             if let Poll::Ready(chunk) = body.as_mut().poll_next(cx) {
                 return Poll::Ready(Some(chunk));
