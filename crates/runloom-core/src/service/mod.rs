@@ -254,4 +254,12 @@ impl ServiceParts {
             (None, Delivery::Queue(run)) => self.offer(run, workspace),
         }
     }
+
+    /// Tells whoever is concerned that a run was cancelled.
+    fn notify_cancel(&self, delivery: Delivery, workspace: WorkspaceNo) {
+        match &self.worker {
+            Some(worker) => worker.notify_cancel(delivery, workspace),
+            None => self.notify(delivery, workspace),
+        }
+    }
 }

@@ -197,7 +197,7 @@ impl Service {
         self.see_through(async move {
             match parts.store.cancel_run(workspace, &run, "user", now).await? {
                 Cancelled::Accepted(delivery) => {
-                    parts.notify(delivery, workspace);
+                    parts.notify_cancel(delivery, workspace);
                     Ok(())
                 }
                 Cancelled::Nothing => Ok(()),

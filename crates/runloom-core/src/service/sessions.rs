@@ -155,7 +155,7 @@ impl Service {
             match parts.store.end_session(workspace, &session, now).await? {
                 Ended::Ended(deliveries) => {
                     let told = deliveries.into_iter();
-                    told.for_each(|delivery| parts.notify(delivery, workspace));
+                    told.for_each(|delivery| parts.notify_cancel(delivery, workspace));
                     Ok(())
                 }
                 Ended::UnknownSession => Err(Error::NotFound { what: "session" }),

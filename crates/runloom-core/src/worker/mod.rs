@@ -1,6 +1,7 @@
 //! The worker: claims runs, keeps a driver for each, wakes them, and hands them over at the end.
 
 mod doorbells;
+mod leaving;
 mod places;
 mod sweeper;
 
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use runloom_protocol::spec::PromptMessage;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
@@ -19,15 +20,16 @@ use crate::metrics::METRICS;
 use crate::planner::{Planned, Planner, StoredRun, spoken};
 use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
-use crate::ports::store::{
-    Batch, Chunk, Claim, ClaimOutcome, Delivery, Lease, MailNo, Millis, Next, RunNo, Store,
-    WorkspaceNo,
-};
+use crate::ports::store::{Claim, ClaimOutcome, Delivery, Millis, RunNo, Store, WorkspaceNo};
 use crate::ports::tools::{ToolContext, ToolHost};
 use crate::tasks::Tasks;
 
 use doorbells::Doorbells;
+use leaving::LeaveOnPanic;
 use places::Places;
+
+/// Cancelled runs that are ended at once beside those that have places.
+const ENDINGS: usize = 32;
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -67,6 +69,8 @@ pub struct Worker {
     clock: Clock,
     places: Arc<Places>,
     doorbells: Doorbells,
+    /// Cancelled runs that may be ended beside those that are driven.
+    endings: Arc<Semaphore>,
     sweep: Notify,
     next_sweep: AtomicI64,
     /// The last sweep found more than it offered.
@@ -100,6 +104,7 @@ impl Worker {
             settings,
             clock: Clock,
             doorbells: Doorbells::default(),
+            endings: Arc::new(Semaphore::new(ENDINGS)),
             sweep: Notify::new(),
             next_sweep: AtomicI64::new(i64::MAX),
             more: AtomicBool::new(false),
@@ -210,6 +215,30 @@ impl Worker {
             }
             Delivery::Queue(run) => self.parts.queue.push(job(run)),
         }
+    }
+
+    /// Tells whoever is concerned that a run was cancelled. One that nobody holds is ended here and now, without a place: it
+    /// does nothing but end, and a worker that is full must not make its client wait.
+    pub(crate) fn notify_cancel(self: &Arc<Self>, delivery: Delivery, workspace: WorkspaceNo) {
+        let Delivery::Queue(run) = delivery else {
+            return self.notify(delivery, workspace);
+        };
+        let turn = Arc::clone(&self.endings).try_acquire_owned();
+        let (false, Ok(turn)) = (self.parts.tasks.stop.is_cancelled(), turn) else {
+            return self.notify(delivery, workspace);
+        };
+        let Some(doorbell) = self.doorbells.try_install(run) else {
+            return self.notify(Delivery::Owner(run), workspace);
+        };
+        let worker = Arc::clone(self);
+        self.parts.tasks.spawn("end a cancelled run", async move {
+            let job = Job {
+                run,
+                workspace: Some(workspace),
+            };
+            worker.claim_and_drive(job, doorbell).await;
+            drop(turn);
+        });
     }
 
     async fn claim_runs(self: Arc<Self>) {
@@ -418,63 +447,5 @@ fn count(claim: &Claim) {
         let waited = claim.started_at.0.saturating_sub(claim.created_at.0);
         let waited = u64::try_from(waited).unwrap_or_default();
         METRICS.run_wait.took(Duration::from_millis(waited));
-    }
-}
-
-/// When a driver panics its lease is given back, so that the run goes on or, after some attempts, ends.
-struct LeaveOnPanic<'a> {
-    worker: &'a Worker,
-    lease: Lease,
-    workspace: WorkspaceNo,
-    last_seq: u64,
-    doorbell: Arc<Doorbell>,
-    armed: bool,
-}
-
-impl LeaveOnPanic<'_> {
-    /// The driver ended in order.
-    fn defuse(mut self) {
-        self.armed = false;
-    }
-}
-
-impl Drop for LeaveOnPanic<'_> {
-    fn drop(&mut self) {
-        if !self.armed {
-            return;
-        }
-        let (store, lease) = (Arc::clone(&self.worker.parts.store), self.lease);
-        let batch = Batch {
-            chunk: Chunk {
-                first_seq: self.last_seq + 1,
-                last_seq: self.last_seq,
-                terminal: false,
-                frames: bytes::Bytes::new(),
-            },
-            notes: String::new(),
-            at: self.worker.clock.now(),
-            opened: Vec::new(),
-            closed: Vec::new(),
-            mail_through: MailNo::default(),
-            unless_mail: false,
-            status: None,
-            usage: None,
-            next: Next::Return,
-        };
-        let queue = Arc::clone(&self.worker.parts.queue);
-        let job = Job {
-            run: lease.run,
-            workspace: Some(self.workspace),
-        };
-        self.worker.leave(job, &self.doorbell);
-        self.worker
-            .parts
-            .tasks
-            .spawn("give a lease back", async move {
-                match store.commit(lease, batch).await {
-                    Ok(_) => queue.push(job),
-                    Err(error) => error!(run = lease.run.0, %error, "cannot give a lease back"),
-                }
-            });
     }
 }

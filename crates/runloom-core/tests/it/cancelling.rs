@@ -76,6 +76,30 @@ async fn a_run_that_waits_for_a_client_is_cancelled_and_the_late_answer_ignored(
 }
 
 #[tokio::test]
+async fn a_queued_run_is_cancelled_although_every_place_is_taken() {
+    let mut settings = crate::world::settings();
+    settings.max_concurrent = 1;
+    let world = World::with(settings).await;
+    let gate = Gate::new();
+    world
+        .model
+        .script([Piece::Text("a"), Piece::Hold(gate.clone())]);
+    let busy = world.run("first").await;
+    world.watch(&busy, 0).await.until("assistant_delta").await;
+    let queued = world.run("second").await;
+    assert_eq!(world.status(&queued).await, RunStatus::Queued);
+    let mut watcher = world.watch(&queued, 0).await;
+    world.cancel(&queued).await;
+    let receipt = receipt(&world, &queued, &mut watcher).await;
+    assert_eq!(receipt.turns, 0);
+    assert_eq!(watcher.kinds(), ["started", "cancelled"]);
+    assert_eq!(world.status(&busy).await, RunStatus::Running);
+    gate.open();
+    world.events(&busy).await;
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_between_two_attempts_is_cancelled_without_another() {
     let world = World::new().await;
     let mut error = server_error();
