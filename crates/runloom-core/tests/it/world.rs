@@ -360,6 +360,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             bus: Arc::clone(&parts.bus),
             worker: Some(Arc::clone(worker)),
             end_streams: parts.tasks.stop.clone(),
+            stopping: parts.tasks.stop.clone(),
             admission: AdmissionLimits::default(),
         },
         Authenticator::new(tenancy.clone(), keys.clone(), cache.clone()),

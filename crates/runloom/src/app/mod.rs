@@ -249,6 +249,7 @@ async fn wire(
         tools,
         worker: worker.clone(),
         end_streams: end_streams.clone(),
+        stopping: tasks.stop.clone(),
         admission: AdmissionLimits {
             max_backlog: config.limits.max_backlog,
             max_backlog_per_workspace: config.limits.max_backlog_per_workspace,
