@@ -70,6 +70,8 @@ pub struct ServiceParts {
     pub worker: Option<Arc<Worker>>,
     /// Ends every open stream when cancelled.
     pub end_streams: CancellationToken,
+    /// Cancelled when this process stops: it takes no new runs then.
+    pub stopping: CancellationToken,
     /// How many runs may wait.
     pub admission: AdmissionLimits,
 }

@@ -1,6 +1,7 @@
 //! Runs: create, read, watch, answer, cancel.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use runloom_protocol::event::split_frames;
@@ -18,6 +19,9 @@ use crate::ports::store::{Cancelled, Idempotency, RunFilter, RunRow, ToolDeliver
 
 /// How much of a log one page of `events` reads.
 const EVENTS_PAGE_BYTES: usize = 1024 * 1024;
+
+/// When a client may try again that a stopping server refused: another process answers at once, the next one soon.
+const RETRY_WHEN_STOPPING: Duration = Duration::from_secs(2);
 
 impl Service {
     /// Accepts a run: when this returns, it is durable.
@@ -207,8 +211,15 @@ impl Service {
         .await
     }
 
-    /// Refuses a run that would only make a long queue longer. One that finds a place in this process does not.
+    /// Refuses a run that would only make a long queue longer, which one that finds a place in this process does not, and every
+    /// run while the process stops: its client is better off at another process, or at the next one, than waiting here.
     pub(super) async fn admit_run(&self, workspace: WorkspaceNo) -> Result<()> {
+        if self.parts.stopping.is_cancelled() {
+            return Err(Error::Unavailable {
+                message: "The server is stopping; try again.".to_owned(),
+                retry_after: RETRY_WHEN_STOPPING,
+            });
+        }
         let worker = self.parts.worker.as_ref();
         if worker.is_some_and(|worker| worker.has_room(workspace)) {
             return Ok(());

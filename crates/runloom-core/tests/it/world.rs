@@ -360,6 +360,8 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             bus: Arc::clone(&parts.bus),
             worker: Some(Arc::clone(worker)),
             end_streams: parts.tasks.stop.clone(),
+            // Its own: tests give runs to a worker that stops.
+            stopping: tokio_util::sync::CancellationToken::new(),
             admission: AdmissionLimits::default(),
         },
         Authenticator::new(tenancy.clone(), keys.clone(), cache.clone()),

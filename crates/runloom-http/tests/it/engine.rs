@@ -60,6 +60,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
         tools: Arc::new(runloom_core::ports::tools::NoTools),
         worker: None,
         end_streams: CancellationToken::new(),
+        stopping: CancellationToken::new(),
         admission: runloom_core::service::AdmissionLimits::default(),
     };
     let service = Service::new(parts, auth, RateLimiter::new(limits), tenancy);

@@ -25,6 +25,8 @@ mod sessions;
 mod tenancy;
 mod writer;
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,10 +135,28 @@ pub(crate) fn check(path: &Path) -> Result<Health, OpenError> {
 /// Opens the connection that writes.
 fn connect(path: &Path) -> Result<Connection, OpenError> {
     refuse_old_library()?;
+    create_private(path)?;
     let connection =
         Connection::open(path).map_err(|source| failed("opening the database", source))?;
     prepare(&connection).map_err(|source| failed("setting up the database", source))?;
     Ok(connection)
+}
+
+/// Makes the file when it is not there, for its owner only: it holds what was said. SQLite gives the files beside it the same mode.
+fn create_private(path: &Path) -> Result<(), OpenError> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(OpenError::File {
+            doing: "making the database",
+            path: path.to_owned(),
+            source,
+        }),
+    }
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {

@@ -133,3 +133,17 @@ async fn urls_that_name_no_store_say_what_would_be_right() {
     let secret = refusal("mysql://user:hunter2@host/db", OpenOptions::default()).await;
     assert!(!format!("{secret} {secret:?}").contains("hunter2"));
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_new_database_and_the_files_beside_it_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, url) = place();
+    let _open = open(&url, OpenOptions::default()).await.unwrap();
+    let path = url.trim_start_matches("sqlite:");
+    for beside in ["", "-wal", "-shm"] {
+        let kept = std::fs::metadata(format!("{path}{beside}")).unwrap();
+        let mode = kept.permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{path}{beside}: {mode:o}");
+    }
+}

@@ -228,12 +228,7 @@ async fn wire(
         tasks: tasks.clone(),
     };
     let worker = (role != Role::Api).then(|| Worker::start(parts, worker_settings(config)));
-    let rates = RateLimiter::new(RateLimits {
-        run_starts_per_minute: config.limits.run_starts_per_minute,
-        lifecycle_per_minute: config.limits.lifecycle_per_minute,
-        writes_per_minute: config.limits.writes_per_minute,
-        reads_per_minute: config.limits.reads_per_minute,
-    });
+    let rates = rates(config);
     let rates = match windows {
         Some(windows) => rates.sharing(windows),
         None => rates,
@@ -249,6 +244,7 @@ async fn wire(
         tools,
         worker: worker.clone(),
         end_streams: end_streams.clone(),
+        stopping: tasks.stop.clone(),
         admission: AdmissionLimits {
             max_backlog: config.limits.max_backlog,
             max_backlog_per_workspace: config.limits.max_backlog_per_workspace,
@@ -291,6 +287,15 @@ fn vault(config: &Config, master_key: &[u8]) -> Vault {
         Some(previous) => vault.with_previous(previous.expose().as_bytes()),
         None => vault,
     }
+}
+
+fn rates(config: &Config) -> RateLimiter {
+    RateLimiter::new(RateLimits {
+        run_starts_per_minute: config.limits.run_starts_per_minute,
+        lifecycle_per_minute: config.limits.lifecycle_per_minute,
+        writes_per_minute: config.limits.writes_per_minute,
+        reads_per_minute: config.limits.reads_per_minute,
+    })
 }
 
 fn worker_settings(config: &Config) -> WorkerSettings {

@@ -9,15 +9,15 @@ use crate::output;
 
 pub(crate) async fn run(file: &ConfigFile, environment: &Environment) -> Result<Exit, Failure> {
     let config = config::load(&file.source(), environment)?;
-    let url = config.store.url();
-    let done = runloom_store::migrate(&url)
+    let shown = config.store.shown();
+    let done = runloom_store::migrate(&config.store.url())
         .await
-        .with_context(|| format!("cannot migrate {url}"))?;
+        .with_context(|| format!("cannot migrate {shown}"))?;
     if done.from == done.to {
-        output::line(format!("{url} is at version {}, nothing to do", done.to))?;
+        output::line(format!("{shown} is at version {}, nothing to do", done.to))?;
     } else {
         output::line(format!(
-            "{url} went from version {} to {}",
+            "{shown} went from version {} to {}",
             done.from, done.to
         ))?;
     }

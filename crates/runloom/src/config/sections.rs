@@ -236,6 +236,9 @@ fn outbound(table: Table<'_>) -> OutboundConfig {
     config
 }
 
+/// The words that `log.level` knows.
+const LOG_LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
 fn log(table: Table<'_>) -> LogConfig {
     let config = LogConfig {
         level: table.text("level").unwrap_or_else(|| "info".to_owned()),
@@ -246,7 +249,22 @@ fn log(table: Table<'_>) -> LogConfig {
             )
             .unwrap_or(LogFormat::Pretty),
     };
-    if let Err(error) = config.level.parse::<tracing_subscriber::filter::Targets>() {
+    let is_level = |word: &str| {
+        LOG_LEVELS
+            .iter()
+            .any(|level| level.eq_ignore_ascii_case(word))
+    };
+    let mut parts = config.level.split(',').map(str::trim);
+    // The filter would take a misspelt level for the name of a target, and then log nothing else.
+    if let Some(word) = parts.find(|part| !part.contains('=') && !is_level(part)) {
+        table.invalid(
+            "level",
+            format!(
+                "`{word}` is not a level: use one of {}, or filters like info,runloom_core=debug",
+                LOG_LEVELS.join(", ")
+            ),
+        );
+    } else if let Err(error) = config.level.parse::<tracing_subscriber::filter::Targets>() {
         table.invalid(
             "level",
             format!(

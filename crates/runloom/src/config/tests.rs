@@ -185,6 +185,10 @@ const MISTAKES: &[(&str, &str)] = &[
         "f.toml:4: platform.providers[0].models[0].pricing.output: is missing: a price needs both, in US dollars per million tokens",
     ),
     (
+        "[log]\nlevel = \"inof\"",
+        "f.toml:2: log.level: `inof` is not a level: use one of error, warn, info, debug, trace, off, or filters like info,runloom_core=debug",
+    ),
+    (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"x\"",
         "f.toml:4: workspaces[0].oauth_apps[0].client_id: must start with mantyx_oa_",
     ),

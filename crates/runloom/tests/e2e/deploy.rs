@@ -199,36 +199,54 @@ fn clients_that_do_not_let_go_do_not_hold_a_deploy_up() {
 }
 
 #[test]
-fn what_is_accepted_while_a_server_stops_is_done_by_the_next() {
+fn a_server_that_stops_refuses_new_runs_and_takes_answers_and_cancels() {
     let world = World::new(settings([
-        ("RUNLOOM_RUNS__DRAIN_MS", "300"),
+        ("RUNLOOM_RUNS__DRAIN_MS", "30000"),
         ("RUNLOOM_LIMITS__RUN_STARTS_PER_MINUTE", "100000"),
     ]));
     let mut server = world.start(&[]);
     let api = server.api();
-    let held = api.run(&agent("hang"));
+    let spec = json!({"systemPrompt": "s", "modelId": "platform:demo"});
+    let session = api.post("/agent-sessions", &spec).json()["sessionId"].clone();
+    let messages = format!("/agent-sessions/{}/messages", session.as_str().unwrap());
+    // The first holds the drain open, the second waits for its client.
+    let (held, asked) = (
+        api.run(&agent("hang")),
+        api.run(&agent("call act {}\nsay kept")),
+    );
+    let mut stream = Stream::open(&api, &held, 0).unwrap().unwrap();
+    crate::sse::until(&mut stream, "started");
+    let mut stream = Stream::open(&api, &asked, 0).unwrap().unwrap();
+    let call = crate::sse::until(&mut stream, "local_tool_call").data();
     server.signal("TERM");
-    let body = agent("say kept").to_string();
-    let mut accepted = Vec::new();
-    // Until it no longer answers.
-    while let Ok(answer) = api.send("POST", "/agent-runs", &[], body.as_bytes()) {
+    // It may take a moment to hear the signal; what it accepts until then is kept.
+    let mut accepted = vec![asked.clone()];
+    let refused = loop {
+        let answer = api.post("/agent-runs", &agent("say kept"));
         match answer.status {
             202 => accepted.push(answer.json()["runId"].as_str().unwrap().to_owned()),
-            status => assert_eq!(status, 503, "{answer:?}"),
+            _ => break answer,
         }
+    };
+    for refused in [refused, api.post(&messages, &json!({"prompt": "say hi"}))] {
+        assert_eq!(refused.refusal(), (503, "unavailable".to_owned()));
+        assert!(refused.header("retry-after").is_some(), "{refused:?}");
+        let message = refused.json()["message"].clone();
+        assert_eq!(message, "The server is stopping; try again.");
     }
+    let body = json!({"toolUseId": call["toolUseId"], "result": "r"});
+    let answered = api.post(&format!("/agent-runs/{asked}/tool-results"), &body);
+    assert_eq!(answered.status, 200, "{answered:?}");
+    let cancelled = api.post(&format!("/agent-runs/{held}/cancel"), &json!({}));
+    assert_eq!(cancelled.status, 200, "{cancelled:?}");
     assert_eq!(server.ended().code(), Some(0), "{}", server.said());
-    assert!(!accepted.is_empty(), "nothing was accepted in the drain");
-    let server = world.start(&[]);
+    let _server = world.start(&[]);
     for run in &accepted {
         let evidence = world.judge(run, vec![world.follow(run, Tools::Watch)], &[]);
         assert_eq!(evidence.snapshot["finalText"], "kept");
     }
-    let cancel = server
-        .api()
-        .send("POST", &format!("/agent-runs/{held}/cancel"), &[], b"");
-    assert_eq!(cancel.unwrap().status, 200);
-    world.judge(&held, vec![world.follow(&held, Tools::Watch)], &[]);
+    let evidence = world.judge(&held, vec![world.follow(&held, Tools::Watch)], &[]);
+    assert_eq!(evidence.snapshot["status"], "cancelled");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! `runloom serve`, and what is refused before it starts.
 
-use crate::program::{ended, stderr, stdout};
+use crate::program::{ended, runloom, stderr, stdout};
 
 #[cfg(unix)]
 #[test]
 fn serve_says_where_it_listens_and_stops_in_order() {
-    use crate::program::{Server, runloom};
+    use crate::program::Server;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("c.toml"),
@@ -99,6 +99,30 @@ fn migrate_and_doctor_agree_about_a_new_database() {
             .contains("is whole"),
         "{found}"
     );
+}
+
+#[test]
+fn no_command_shows_the_password_of_a_database_or_a_broker() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        ["migrate"].as_slice(),
+        &["serve", "--listen", "127.0.0.1:0"],
+        &["worker"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["config", "check"],
+    ] {
+        let mut command = runloom(folder.path(), arguments);
+        command
+            .env("RUNLOOM_STORE__URL", "postgres://u:sekretpw@127.0.0.1:1/x")
+            .env("RUNLOOM_FABRIC__QUEUE", "amqp://u:sekretpw@127.0.0.1:1")
+            .env("RUNLOOM_FABRIC__BUS", "redis://u:sekretpw@127.0.0.1:1")
+            .env("RUNLOOM_MASTER_KEY", "sixteen characters at least");
+        let output = command.output().unwrap();
+        let told = stdout(&output) + &stderr(&output);
+        assert!(!told.is_empty(), "{arguments:?}");
+        assert!(!told.contains("sekretpw"), "{arguments:?}: {told}");
+    }
 }
 
 #[test]
