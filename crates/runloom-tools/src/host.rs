@@ -125,6 +125,7 @@ impl Host {
             outbound,
             mcp: Arc::clone(&mcp),
             a2a: Arc::clone(&a2a),
+            schemas: Arc::default(),
         });
         // The table: a new kind is a folder and a line.
         let kinds: Vec<Arc<dyn Kind>> = vec![

@@ -5,10 +5,12 @@
 //! end soon. `format` is an annotation here and never refuses a value.
 //!
 //! Reading order: [`limits`]; `graph` (which subschema applies where); `fan_out` (what one value costs at most);
-//! `work` (what one instance costs); `build`; `cache`.
+//! `work` (what one instance costs); `build`; `cache`;
+//! `declared` (what definitions of a workspace bring).
 
 mod build;
 mod cache;
+mod declared;
 mod fan_out;
 mod graph;
 pub mod limits;
@@ -27,6 +29,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use cache::{SchemaCache, compile_off_thread};
+pub use declared::Declared;
 
 /// A compiled schema. Cheap to clone.
 #[derive(Clone)]

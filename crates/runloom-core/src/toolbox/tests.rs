@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Effect, Tool, Toolbox};
 use crate::ports::model::ToolDeclaration;
+use crate::ports::tools::ServerTool;
 use crate::schema::SchemaCache;
 
 fn refs(tools: Value) -> Vec<ToolRef> {
@@ -316,4 +317,22 @@ fn every_issue_has_its_place() {
     );
     assert!(found[1].1.contains("leaves the schema"), "{}", found[1].1);
     assert!(found[3].1.contains("\"a\""));
+}
+
+/// The server that listed it checks its arguments as well; a workspace's own definitions are refused before they get here.
+#[test]
+fn a_strangers_tool_with_an_unusable_schema_takes_any_arguments() {
+    let listed = ServerTool {
+        name: "docs_find".to_owned(),
+        description: "Finds.".to_owned(),
+        parameters: json!({"type": "object", "properties": {"a": {"type": "zzz"}}}),
+        output_schema: None,
+        effect: Effect::Read,
+        from: 0,
+        target: Value::Null,
+    };
+    let toolbox = Toolbox::empty().with_server(vec![listed], &SchemaCache::new());
+    assert_eq!(only(&toolbox).validator.check(&json!({"a": 1})), Ok(()));
+    assert!(only(&toolbox).validator.check(&json!([1])).is_err());
+    assert_eq!(toolbox.declarations()[0].parameters["type"], "object");
 }

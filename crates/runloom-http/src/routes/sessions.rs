@@ -83,8 +83,14 @@ async fn create_message(
     State(app): State<App>,
     Signed(caller): Signed,
     target: Target,
+    query: QueryPairs,
     body: Checked<CreateMessage>,
 ) -> Answer<(StatusCode, Json<RunAccepted>)> {
+    // Whoever asks for a dry run must not get a real one.
+    if query.switch("dryRun")? {
+        let message = "is only for `POST …/agent-runs`; a message always starts a run";
+        return Err(Error::invalid("dryRun", message).into());
+    }
     let service = &app.service;
     let accepted = service
         .create_message(&caller, &target.id, body.request, body.idempotency)

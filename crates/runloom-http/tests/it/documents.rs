@@ -55,6 +55,65 @@ async fn snapshot(app: &TestApp, accepted: &Reply) -> Value {
 }
 
 #[tokio::test]
+async fn a_definition_that_no_run_could_use_is_refused_when_it_is_put() {
+    let app = TestApp::new().await;
+    let http = |parameters: Value| json!({"type": "http", "url": "https://a.example/", "parameters": parameters});
+    let kind = json!({"type": "object", "properties": {"a": {"type": "zzz"}}});
+    let pattern = json!({"type": "object", "properties": {"a": {"pattern": "("}}});
+    let outside = json!({"type": "object", "properties": {"a": {"$ref": "http://x.example/s"}}});
+    let header =
+        |name: &str| json!({"type": "http", "url": "https://a.example/", "headers": {name: "1"}});
+    let code = |parameters: &Value| json!({"type": "code", "name": "add", "source": "return 1", "parameters": parameters});
+    let fine = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let mut second = code(&kind);
+    second["name"] = json!("sub");
+    for (path, body, place, word) in [
+        ("/tools/t", http(kind.clone()), "parameters", "zzz"),
+        ("/tools/t", http(pattern), "parameters", "pattern"),
+        (
+            "/tools/t",
+            http(outside),
+            "parameters",
+            "http://x.example/s",
+        ),
+        (
+            "/plugins/p",
+            json!({"tools": [code(&fine), second]}),
+            "tools[1].parameters",
+            "zzz",
+        ),
+        (
+            "/tools/t",
+            header("Content-Length"),
+            "headers.Content-Length",
+            "set by the server",
+        ),
+        (
+            "/tools/t",
+            header("host"),
+            "headers.host",
+            "set by the server",
+        ),
+        (
+            "/tools/t",
+            header("Transfer-Encoding"),
+            "headers.Transfer-Encoding",
+            "set by the server",
+        ),
+    ] {
+        let reply = call(&app, "PUT", path, Some(body)).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{reply:?}");
+        let issue = &reply.body["issues"][0];
+        assert_eq!(issue["path"], place, "{reply:?}");
+        let message = issue["message"].as_str().unwrap();
+        assert!(message.contains(word), "{message}");
+        let read = call(&app, "GET", path, None).await;
+        assert_eq!(read.status, StatusCode::NOT_FOUND, "{read:?}");
+    }
+    put(&app, "/tools/t", http(fine)).await;
+}
+
+#[tokio::test]
 async fn every_kind_is_put_read_listed_and_deleted() {
     let app = TestApp::new().await;
     put(&app, "/secrets/KEY", json!({"value": "s3cret"})).await;

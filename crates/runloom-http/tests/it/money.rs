@@ -37,6 +37,23 @@ async fn a_dry_run_refuses_what_a_run_would_be_refused_for() {
 }
 
 #[tokio::test]
+async fn a_message_is_never_a_dry_run_and_says_so() {
+    let app = TestApp::new().await;
+    let session = app.post("/agent-sessions", r#"{"systemPrompt":"x"}"#).await;
+    let id = session.body["sessionId"].as_str().unwrap();
+    let messages = format!("/agent-sessions/{id}/messages");
+    let message = r#"{"prompt":"hello"}"#;
+    for query in ["?dryRun=1", "?dryRun=true", "?dryRun", "?dryRun=perhaps"] {
+        let reply = app.post(&format!("{messages}{query}"), message).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{query}");
+        assert_eq!(reply.body["issues"][0]["path"], "dryRun", "{reply:?}");
+    }
+    assert_eq!(app.get("/agent-runs").await.body["runs"], json!([]));
+    let reply = app.post(&format!("{messages}?dryRun=0"), message).await;
+    assert_eq!(reply.status, StatusCode::ACCEPTED, "{reply:?}");
+}
+
+#[tokio::test]
 async fn an_account_of_nothing_has_its_shape() {
     let app = TestApp::new().await;
     let reply = app

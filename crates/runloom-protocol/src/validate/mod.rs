@@ -31,6 +31,7 @@ use fields::Fields;
 use issues::{Issues, Path};
 
 pub use tool_result::is_attachment_type;
+pub use web::is_servers_header;
 
 /// Checks the body of `POST /agent-runs`.
 ///

@@ -6,6 +6,22 @@ use super::fields::{Fields, string, within_count};
 use super::issues::Issues;
 use crate::limits;
 
+/// Headers that belong to the connection.
+const SERVERS: [&str; 12] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// A required `http` or `https` URL with a host. Where it may lead is for the outbound guard to say.
 pub(super) fn url(fields: &Fields<'_, '_>, key: &str, issues: &mut Issues) -> Option<String> {
     fields.require(key, issues)?;
@@ -100,6 +116,28 @@ pub(super) fn headers(fields: &Fields<'_, '_>, issues: &mut Issues) -> BTreeMap<
         }
     }
     headers
+}
+
+/// [`headers`] of a workspace's own definition, which is refused when it is written for what every run would be refused for.
+pub(super) fn own_headers(
+    fields: &Fields<'_, '_>,
+    issues: &mut Issues,
+) -> BTreeMap<String, String> {
+    let headers = headers(fields, issues);
+    for name in headers.keys().filter(|name| is_servers_header(name)) {
+        let path = fields.path.key("headers");
+        issues.add(
+            &path.key(name),
+            "this header is set by the server and cannot be given",
+        );
+    }
+    headers
+}
+
+/// Whether a header belongs to the connection, not to a tool: with it a request could be smuggled past the outbound guard.
+#[must_use]
+pub fn is_servers_header(name: &str) -> bool {
+    SERVERS.iter().any(|ours| ours.eq_ignore_ascii_case(name))
 }
 
 /// RFC 9110 `token`.

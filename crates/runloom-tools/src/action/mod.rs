@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use runloom_core::error::{Error, Result};
 use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolDefinitions};
+use runloom_core::schema::{SchemaCache, SchemaErrorKind, compile_off_thread};
 use runloom_core::secret::Secret;
 use runloom_core::toolbox::Effect;
 use runloom_protocol::definition::{
@@ -38,6 +39,7 @@ pub(crate) struct Actions {
     pub(crate) shipped: Shipped,
     pub(crate) mcp: Arc<Mcp>,
     pub(crate) a2a: Arc<A2a>,
+    pub(crate) schemas: Arc<SchemaCache>,
 }
 
 impl Actions {
@@ -45,7 +47,14 @@ impl Actions {
     ///
     /// # Errors
     /// [`Error::Invalid`] with what is wrong.
-    pub(crate) fn check(&self, path: &str, definition: &ToolDefinition) -> Result<()> {
+    pub(crate) async fn check(&self, path: &str, definition: &ToolDefinition) -> Result<()> {
+        let refused = |error: String| {
+            let message = format!("the tool \"{}\" cannot be used: {error}", definition.name);
+            Error::invalid(path, message)
+        };
+        if let Some(why) = self.unusable_schema(definition).await {
+            return Err(refused(why));
+        }
         let (url, headers) = match &definition.action {
             ToolAction::Http(http) => (http.url.as_str(), &http.headers),
             ToolAction::Mcp(mcp) => (mcp.url.as_str(), &mcp.headers),
@@ -54,10 +63,6 @@ impl Actions {
             | ToolAction::Plugin(_)
             | ToolAction::Process(_)
             | ToolAction::Shipped(_) => return Ok(()),
-        };
-        let refused = |error: String| {
-            let message = format!("the tool \"{}\" cannot be used: {error}", definition.name);
-            Error::invalid(path, message)
         };
         // Arguments stand behind the host, so that what the guard judges is known without them.
         let bare = url.split("{{").next().unwrap_or_default();
@@ -68,8 +73,37 @@ impl Actions {
         Ok(())
     }
 
+    /// Why the definition's own schema of arguments cannot be used. One that a peer lists is not the definition's: the peer
+    /// checks by it as well, so that such a tool is offered with any arguments.
+    async fn unusable_schema(&self, definition: &ToolDefinition) -> Option<String> {
+        // A remote agent has one argument, whatever its definition says.
+        if definition.parameters.is_empty() || matches!(definition.action, ToolAction::A2a(_)) {
+            return None;
+        }
+        let schema = Arc::new(Value::Object(definition.parameters.clone()));
+        let compiled = compile_off_thread(Arc::clone(&self.schemas), schema).await;
+        let error = compiled.err()?;
+        // A machine under load is no fault of the definition.
+        (error.kind != SchemaErrorKind::Busy).then(|| format!("parameters: {error}"))
+    }
+
+    /// [`Self::expose`], or nothing when the definition's schema cannot be used: its arguments would go unchecked. Runs with
+    /// such a tool are refused; this one was created before.
+    pub(crate) async fn offer(
+        &self,
+        workspace: &Arc<str>,
+        definition: &ToolDefinition,
+        place: (usize, Value),
+    ) -> Option<ServerTool> {
+        if let Some(why) = self.unusable_schema(definition).await {
+            tracing::warn!(tool = definition.name, why, "a tool is left out of a run");
+            return None;
+        }
+        Some(self.expose(workspace, definition, place).await)
+    }
+
     /// The definition as the model sees it. `target` must lead back to it.
-    pub(crate) async fn expose(
+    async fn expose(
         &self,
         workspace: &Arc<str>,
         definition: &ToolDefinition,

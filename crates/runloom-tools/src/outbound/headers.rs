@@ -3,24 +3,9 @@
 use std::collections::BTreeMap;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use runloom_protocol::validate::is_servers_header;
 
 use super::error::{OutboundError, Result};
-
-/// Headers that belong to the connection, not to the spec: with them a request could be smuggled past the guard.
-const OURS: &[&str] = &[
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Reads the headers of a tool ref. Values are marked sensitive, so that no log shows them.
 ///
@@ -31,7 +16,7 @@ pub fn spec_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap> {
     for (name, value) in given {
         let parsed = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| OutboundError::blocked(format!("\"{name}\" is not a header name")))?;
-        if OURS.contains(&parsed.as_str()) {
+        if is_servers_header(parsed.as_str()) {
             return Err(OutboundError::blocked(format!(
                 "the header \"{parsed}\" is set by the server and cannot be given"
             )));

@@ -116,12 +116,12 @@ impl Kind for Plugins {
         };
         match self.find(workspace, &tool.name).await? {
             Some(Found::Tool(found)) => {
-                self.actions.check(&format!("{path}.name"), &found)?;
+                self.actions.check(&format!("{path}.name"), &found).await?;
                 Ok(Some(found.name))
             }
             Some(Found::Server(server)) => {
                 let any = server.tool(&server.name);
-                self.actions.check(&format!("{path}.name"), &any)?;
+                self.actions.check(&format!("{path}.name"), &any).await?;
                 Ok(None)
             }
             None => {
@@ -140,7 +140,8 @@ impl Kind for Plugins {
         match self.find(workspace, &tool.name).await {
             Ok(Some(Found::Tool(definition))) => {
                 let place = (from, json!({"kind": KIND, "name": tool.name}));
-                vec![self.actions.expose(workspace, &definition, place).await]
+                let offering = self.actions.offer(workspace, &definition, place);
+                offering.await.into_iter().collect()
             }
             Ok(Some(Found::Server(server))) => {
                 let named = (tool.name.as_str(), &server);

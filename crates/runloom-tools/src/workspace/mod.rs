@@ -71,7 +71,7 @@ impl Kind for WorkspaceTools {
         let path = format!("{path}.id");
         match self.find(workspace, &tool.id).await? {
             Some(definition) => {
-                self.actions.check(&path, &definition)?;
+                self.actions.check(&path, &definition).await?;
                 Ok(Some(definition.name))
             }
             None => Err(Error::invalid(
@@ -89,8 +89,8 @@ impl Kind for WorkspaceTools {
         match self.find(&context.workspace, &tool.id).await {
             Ok(Some(definition)) => {
                 let place = (from, target);
-                let exposing = self.actions.expose(&context.workspace, &definition, place);
-                vec![exposing.await]
+                let exposing = self.actions.offer(&context.workspace, &definition, place);
+                exposing.await.into_iter().collect()
             }
             Ok(None) => {
                 tracing::info!(tool = tool.id, "a tool was deleted before its run began");

@@ -150,6 +150,23 @@ async fn an_unknown_tool_is_refused_with_its_place() {
     );
 }
 
+/// Definitions are refused when they are written; one from before that must not be called with unchecked arguments.
+#[tokio::test]
+async fn a_stored_tool_whose_schema_cannot_be_used_is_refused_and_never_offered() {
+    let bed = bed(&json!({"type": "http", "url": "https://a.example/",
+        "parameters": {"type": "object", "properties": {"a": {"type": "zzz"}}}}));
+    let refs = json!([{"kind": "mantyx", "id": "t"}]);
+    let parsed: Vec<_> = serde_json::from_value(refs.clone()).unwrap();
+    let error = bed.host.check("acme", &parsed).await.unwrap_err();
+    let text = format!("{error:?}");
+    assert!(
+        text.contains("tools[0].id") && text.contains("parameters") && text.contains("zzz"),
+        "{text}"
+    );
+    let (_, tools) = bed.resolve(&refs).await;
+    assert_eq!(tools, []);
+}
+
 #[tokio::test]
 async fn secrets_reach_the_peer_and_nobody_else() {
     let peer = Peer::start(|heard| async move {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use runloom_core::schema::{Declared, SchemaCache};
 use runloom_protocol::definition::template;
 use runloom_protocol::error::Issue;
 use runloom_protocol::validate;
@@ -39,12 +40,11 @@ pub(super) fn agents(
 /// `tools`, `plugins` or `external_agents`.
 pub(super) fn read(table: &Table<'_>, key: &'static str) -> Vec<DocumentConfig> {
     let check: Check = match key {
-        "tools" => |body, slug| validate::tool_definition(body, slug).map(drop),
+        "tools" => |body, slug| usable(&Declared::by_tool(&validate::tool_definition(body, slug)?)),
         "plugins" => |body, slug| {
-            let source = validate::PluginSource::Administrator;
-            validate::plugin_manifest(body, slug, source).map(drop)
+            plugins::manifest(body, slug, validate::PluginSource::Administrator).map(drop)
         },
-        _ => |body, slug| validate::external_agent(body, slug).map(drop),
+        _ => |body, slug| usable(&Declared::by_tool(&validate::external_agent(body, slug)?)),
     };
     let mut seen = BTreeSet::new();
     let entry = |entry: Table<'_>| {
@@ -56,6 +56,16 @@ pub(super) fn read(table: &Table<'_>, key: &'static str) -> Vec<DocumentConfig> 
         document(entry, &mut seen, check)
     };
     table.tables(key).into_iter().filter_map(entry).collect()
+}
+
+/// Refuses what the registry would refuse.
+pub(super) fn usable(declared: &[Declared]) -> Result<(), Vec<Issue>> {
+    let issues = Declared::issues(declared, &SchemaCache::new());
+    if issues.is_empty() {
+        Ok(())
+    } else {
+        Err(issues)
+    }
 }
 
 pub(super) fn secrets(table: &Table<'_>) -> Vec<SecretConfig> {

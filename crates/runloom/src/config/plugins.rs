@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use runloom_core::schema::Declared;
 use runloom_protocol::definition::{McpEndpoint, PluginManifest};
+use runloom_protocol::error::Issue;
 use runloom_protocol::validate::{self, PluginSource};
 use serde_json::Value;
 
+use super::documents::usable;
 use super::table::Table;
 use super::types::{DocumentConfig, PluginConfig};
 use super::workspaces::{check_slug, slug};
@@ -46,7 +49,7 @@ fn plugin(table: Table<'_>, seen: &mut BTreeSet<String>) -> Option<PluginConfig>
     for ours in ["enabled", "workspaces"] {
         body.remove(ours);
     }
-    let checked = validate::plugin_manifest(&Value::Object(body), &slug, PluginSource::Operator);
+    let checked = manifest(&Value::Object(body), &slug, PluginSource::Operator);
     for issue in checked.as_ref().err().into_iter().flatten() {
         table.invalid_inside(&issue.path, &issue.message);
     }
@@ -114,13 +117,24 @@ fn beside(table: &Table<'_>, path: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(path)
 }
 
+/// A manifest whose tools can be used.
+pub(super) fn manifest(
+    body: &Value,
+    slug: &str,
+    source: PluginSource,
+) -> Result<PluginManifest, Vec<Issue>> {
+    let manifest = validate::plugin_manifest(body, slug, source)?;
+    usable(&Declared::by_plugin(&manifest))?;
+    Ok(manifest)
+}
+
 fn checked(
     table: &Table<'_>,
     slug: &str,
     found: &Folder,
     source: PluginSource,
 ) -> Option<PluginManifest> {
-    match validate::plugin_manifest(&found.body, slug, source) {
+    match manifest(&found.body, slug, source) {
         Ok(manifest) => Some(manifest),
         Err(issues) => {
             for issue in issues {

@@ -1,13 +1,14 @@
 //! From what an administrator wrote to what is stored, kind by kind.
 
-use runloom_protocol::definition::template;
+use runloom_protocol::definition::{PluginManifest, ToolDefinition, template};
 use runloom_protocol::error::Issue;
 use runloom_protocol::validate;
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::ports::store::DocumentKind;
+use crate::schema::Declared;
 use crate::service::tenancy::is_slug;
 
 /// The definition in its one spelling, or every violation.
@@ -38,6 +39,20 @@ pub(super) fn definition(kind: DocumentKind, slug: &str, body: &Value) -> Result
             Err(Error::Invalid(issues))
         }
     }
+}
+
+/// The schemas of the definition's tools.
+pub(super) fn declared(kind: DocumentKind, definition: &Value) -> Result<Vec<Declared>> {
+    let declared = match kind {
+        DocumentKind::Tool | DocumentKind::ExternalAgent => {
+            ToolDefinition::deserialize(definition).map(|tool| Declared::by_tool(&tool))
+        }
+        DocumentKind::Plugin => {
+            PluginManifest::deserialize(definition).map(|plugin| Declared::by_plugin(&plugin))
+        }
+        DocumentKind::Agent | DocumentKind::Provider | DocumentKind::Secret => Ok(Vec::new()),
+    };
+    declared.map_err(Error::internal)
 }
 
 fn plain<T: Serialize>(

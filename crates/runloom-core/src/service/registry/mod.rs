@@ -26,6 +26,7 @@ use crate::ports::catalog::{CatalogBuilder, FixedCatalog};
 use crate::ports::store::{
     Deleted, Document, DocumentKind, Expect, Put, PutDocument, Store, WorkspaceRow,
 };
+use crate::schema::{Declared, SchemaCache};
 use crate::vault::Vault;
 
 pub use host::FillingHost;
@@ -43,6 +44,7 @@ pub struct RegistryService {
     bus: Arc<dyn Bus>,
     /// The catalog is built from what is stored, so two builders at once could leave the older one. What it was built from.
     building: tokio::sync::Mutex<String>,
+    schemas: Arc<SchemaCache>,
     clock: Clock,
 }
 
@@ -77,6 +79,7 @@ impl RegistryService {
             builder,
             bus: Arc::new(NoBus),
             building: tokio::sync::Mutex::default(),
+            schemas: Arc::default(),
             clock: Clock,
         }
     }
@@ -229,6 +232,8 @@ impl RegistryService {
             return Ok(());
         }
         let mut issues = seal::refuse_masks(definition)?;
+        let declared = check::declared(kind, definition)?;
+        issues.extend(Declared::issues_off_thread(&declared, &self.schemas).await);
         for (path, name) in seal::named_secrets(definition) {
             let secret = DocumentKind::Secret;
             let found = self.store.document(workspace.no, secret, &name).await?;

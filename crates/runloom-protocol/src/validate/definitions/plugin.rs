@@ -270,7 +270,7 @@ fn endpoint(
                 fields.refuse(key, "belongs to `command`, not to `url`", issues);
             }
             let url = web::url(fields, "url", issues);
-            let headers = web::headers(fields, issues);
+            let headers = web::own_headers(fields, issues);
             Some(McpEndpoint::Http { url: url?, headers })
         }
         (None, Some(_)) if source == PluginSource::Administrator => {

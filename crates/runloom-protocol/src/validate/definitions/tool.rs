@@ -152,7 +152,7 @@ fn http(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<HttpCall> {
     only(fields, &own, issues);
     let method = method(fields, issues);
     let url = url_template(fields, issues);
-    let headers = web::headers(fields, issues);
+    let headers = web::own_headers(fields, issues);
     for (name, value) in &headers {
         let headers = fields.path.key("headers");
         is_template(value, &headers.key(name), issues);
@@ -344,7 +344,7 @@ fn secret_names(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<String> {
 fn mcp(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<McpCall> {
     only(fields, &["url", "headers", "tool"], issues);
     let url = web::url(fields, "url", issues);
-    let headers = web::headers(fields, issues);
+    let headers = web::own_headers(fields, issues);
     let tool = fields.text("tool", limits::REFERENCE_MAX_CHARS, issues);
     Some(McpCall {
         url: url?,
@@ -381,7 +381,7 @@ pub(super) fn external(
         Some(_) => fields.refuse("type", "expected `a2a`", issues),
     }
     let url = web::url(fields, "agentCardUrl", issues);
-    let headers = web::headers(fields, issues);
+    let headers = web::own_headers(fields, issues);
     let action = url.map(|agent_card_url| {
         ToolAction::A2a(ExternalAgent {
             agent_card_url,
