@@ -102,10 +102,10 @@ fn subscribers_that_never_read_cost_nobody_anything() {
     let stored: usize = log.iter().map(|frame| frame.0.len()).sum();
     assert_eq!(bytes.len(), stored);
     assert!(stored > 4_000_000, "{stored}");
-    // Forty copies of the log would be far more than this.
+    // Forty copies of the log would be far more than this; what there is are pages on their way and the caches of the readers.
     let grown = memory(&server).saturating_sub(before);
     assert!(
-        grown < 20 * stored as u64 / 1024,
+        grown < 30 * stored as u64 / 1024,
         "{grown} KiB for a log of {stored} bytes"
     );
     // Whoever begins to read after all gets everything.
