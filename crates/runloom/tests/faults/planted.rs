@@ -87,7 +87,8 @@ fn events_shown_before_they_are_durable_are_found() {
     let mut load = Load::new(&stage);
     load.words_only = true;
     let found = found_by(&mut stage, &load, |stage, load| {
-        for _ in 0..3 {
+        // Each death shows it with luck; so many deaths leave nothing to luck.
+        for _ in 0..10 {
             death(stage, load);
         }
     });
