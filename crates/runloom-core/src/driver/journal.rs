@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -44,6 +45,9 @@ pub(crate) enum Abandon {
     Unwritable(#[from] serde_json::Error),
 }
 
+/// What a run holds while it may be one that kills its workers: others wait for it to be driven apart from this one.
+pub(crate) type Suspicion = OwnedSemaphorePermit;
+
 /// The future of a batch on its way to the store.
 pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Committed, Abandon>> + Send>>;
 
@@ -60,6 +64,8 @@ pub(crate) struct Journal {
     pub(crate) mail_read: MailNo,
     /// What the run's row says, when that is known.
     pub(crate) status: Option<RunStatus>,
+    /// Held for as long as the run is one that may have killed its workers: until it gets further.
+    pub(crate) suspicion: Option<Suspicion>,
     draft: Draft,
 }
 
@@ -69,6 +75,7 @@ struct Draft {
     frames: BytesMut,
     events: u64,
     terminal: bool,
+    progress: bool,
     notes: Vec<PlacedNote>,
     opened: Vec<OpenCall>,
     closed: Vec<String>,
@@ -93,6 +100,7 @@ impl Journal {
             seq: last_seq,
             mail_read: MailNo::default(),
             status: None,
+            suspicion: None,
             draft: Draft::default(),
         }
     }
@@ -103,6 +111,7 @@ impl Journal {
         self.seq += 1;
         self.draft.events += 1;
         self.draft.terminal = event.is_terminal();
+        self.draft.progress |= is_progress(event);
         Ok(())
     }
 
@@ -189,6 +198,7 @@ impl Journal {
     /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended.
     pub(crate) fn begin(&mut self, next: Next) -> Result<Writing, Abandon> {
         let batch = self.take_batch(next, false)?;
+        let cleared = self.suspicion.take_if(|_| batch.progress);
         let (store, live, lease, kill) = (
             Arc::clone(&self.store),
             Arc::clone(&self.live),
@@ -203,6 +213,7 @@ impl Journal {
                 tokio::time::sleep(PLANTED_WINDOW).await;
             }
             let committed = write(&*store, lease, batch, &kill).await?;
+            drop(cleared);
             if !too_early {
                 show(&live, chunk);
             }
@@ -226,11 +237,12 @@ impl Journal {
         }
         self.draft.closed = closed;
         let batch = self.take_batch(next, true)?;
-        let chunk = batch.chunk.clone();
+        let (chunk, progress) = (batch.chunk.clone(), batch.progress);
         let written = write(&*self.store, self.lease, batch, &self.kill)
             .await?
             .is_some();
         if written {
+            self.suspicion.take_if(|_| progress);
             show(&self.live, chunk);
         } else {
             self.seq = seq;
@@ -260,8 +272,31 @@ impl Journal {
             unless_mail,
             status: draft.status,
             usage: Some(draft.usage).filter(|usage| !usage.is_empty()),
+            progress: draft.progress,
             next,
         })
+    }
+}
+
+/// Whether a run that writes this has got further. What is written again whenever a step is tried again has not: neither have
+/// notes, of which the same holds, or which stand beside an event that says so.
+fn is_progress(event: &Event) -> bool {
+    match event {
+        Event::Started(_)
+        | Event::AssistantDelta(_)
+        | Event::ThinkingDelta(_)
+        | Event::TurnRestarted(_)
+        | Event::ToolCall(_) => false,
+        Event::AssistantMessage(_)
+        | Event::ToolResult(_)
+        | Event::ToolFiles(_)
+        | Event::LocalToolCall(_)
+        | Event::LocalToolResultIn(_)
+        | Event::LoopDetected(_)
+        | Event::ToolBudgetExceeded(_)
+        | Event::Result(_)
+        | Event::Error(_)
+        | Event::Cancelled(_) => true,
     }
 }
 

@@ -32,14 +32,14 @@ use crate::purses::Purse;
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 
 pub(crate) use ahead::Ahead;
-pub(crate) use journal::{Abandon, Journal};
+pub(crate) use journal::{Abandon, Journal, Suspicion};
 pub use mailbox::Doorbell;
 use mailbox::Mailbox;
 pub(crate) use mailbox::fold;
 use turn::TurnEnd;
 
-/// Claims without anything written after which a run is given up: it kills its workers.
-const MAX_ATTEMPTS: u32 = 5;
+/// Claims without getting any further after which a run is given up: it kills its workers.
+pub(crate) const MAX_ATTEMPTS: u32 = 5;
 
 /// What drivers share.
 #[derive(Debug, Clone)]
@@ -418,6 +418,7 @@ pub(crate) struct Start {
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) purses: Vec<Purse>,
     pub(crate) ahead: Option<Ahead>,
+    pub(crate) suspicion: Option<Suspicion>,
 }
 
 impl Driver {
@@ -439,6 +440,7 @@ impl Driver {
             doorbell,
             purses,
             ahead,
+            suspicion,
         } = start;
         let (stop, kill) = tokens;
         let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
@@ -464,6 +466,7 @@ impl Driver {
         );
         // What the row says follows from the log. Writing it again would cost every claim a commit.
         journal.status = Some(status_of(&state));
+        journal.suspicion = suspicion;
         Self {
             state,
             journal,

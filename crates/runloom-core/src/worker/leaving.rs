@@ -7,19 +7,32 @@ use tracing::error;
 use super::Worker;
 use crate::driver::Doorbell;
 use crate::ports::queue::Job;
-use crate::ports::store::{Batch, Chunk, Lease, MailNo, Next, WorkspaceNo};
+use crate::ports::store::{Batch, Chunk, Claim, Lease, MailNo, Next, WorkspaceNo};
 
 /// When a driver panics its lease is given back, so that the run goes on or, after some attempts, ends.
 pub(super) struct LeaveOnPanic<'a> {
-    pub(super) worker: &'a Worker,
-    pub(super) lease: Lease,
-    pub(super) workspace: WorkspaceNo,
-    pub(super) last_seq: u64,
-    pub(super) doorbell: Arc<Doorbell>,
-    pub(super) armed: bool,
+    worker: &'a Worker,
+    lease: Lease,
+    workspace: WorkspaceNo,
+    last_seq: u64,
+    doorbell: Arc<Doorbell>,
+    armed: bool,
 }
 
-impl LeaveOnPanic<'_> {
+impl<'a> LeaveOnPanic<'a> {
+    /// For a run that was just claimed.
+    pub(super) fn of(worker: &'a Worker, claim: &Claim, doorbell: &Arc<Doorbell>) -> Self {
+        let last = claim.log.last();
+        Self {
+            worker,
+            lease: claim.lease,
+            workspace: claim.workspace,
+            last_seq: last.map_or(0, |entry| entry.chunk.last_seq),
+            doorbell: Arc::clone(doorbell),
+            armed: true,
+        }
+    }
+
     /// The driver ended in order.
     pub(super) fn defuse(mut self) {
         self.armed = false;
@@ -47,9 +60,11 @@ impl Drop for LeaveOnPanic<'_> {
             unless_mail: false,
             status: None,
             usage: None,
+            progress: false,
             next: Next::Return,
         };
         let queue = Arc::clone(&self.worker.parts.queue);
+        let sweep = Arc::clone(&self.worker.sweep);
         let job = Job {
             run: lease.run,
             workspace: Some(self.workspace),
@@ -60,7 +75,11 @@ impl Drop for LeaveOnPanic<'_> {
             .tasks
             .spawn("give a lease back", async move {
                 match store.commit(lease, batch).await {
-                    Ok(_) => queue.push(job),
+                    Ok(_) => {
+                        queue.push(job);
+                        // When it is under suspicion by now, the sweeper knows what to do with it.
+                        sweep.notify_one();
+                    }
                     Err(error) => error!(run = lease.run.0, %error, "cannot give a lease back"),
                 }
             });

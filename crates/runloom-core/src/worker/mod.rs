@@ -3,6 +3,7 @@
 mod doorbells;
 mod leaving;
 mod places;
+mod suspects;
 mod sweeper;
 
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
-use crate::driver::{Ahead, Doorbell, Driver, DriverSettings, Left, Start};
+use crate::driver::{
+    Ahead, Doorbell, Driver, DriverSettings, Left, MAX_ATTEMPTS, Start, Suspicion,
+};
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
 use crate::planner::{Planned, Planner, StoredRun, spoken};
@@ -27,6 +30,7 @@ use crate::tasks::Tasks;
 use doorbells::Doorbells;
 use leaving::LeaveOnPanic;
 use places::Places;
+use suspects::{Suspects, TRUSTED};
 
 /// Cancelled runs that are ended at once beside those that have places.
 const ENDINGS: usize = 32;
@@ -71,7 +75,8 @@ pub struct Worker {
     doorbells: Doorbells,
     /// Cancelled runs that may be ended beside those that are driven.
     endings: Arc<Semaphore>,
-    sweep: Notify,
+    suspects: Suspects,
+    sweep: Arc<Notify>,
     next_sweep: AtomicI64,
     /// The last sweep found more than it offered.
     more: AtomicBool,
@@ -105,7 +110,8 @@ impl Worker {
             clock: Clock,
             doorbells: Doorbells::default(),
             endings: Arc::new(Semaphore::new(ENDINGS)),
-            sweep: Notify::new(),
+            suspects: Suspects::default(),
+            sweep: Arc::default(),
             next_sweep: AtomicI64::new(i64::MAX),
             more: AtomicBool::new(false),
         });
@@ -179,9 +185,10 @@ impl Worker {
         let worker = Arc::clone(self);
         self.parts.tasks.spawn("run", async move {
             let span = info_span!("run", id = %claim.id);
+            let guard = LeaveOnPanic::of(&worker, &claim, &doorbell);
             let mut start = worker.start_of(claim, planned, request, doorbell);
             start.ahead = ahead;
-            worker.drive(start).instrument(span).await;
+            worker.drive(start, guard).instrument(span).await;
             drop((place, live));
         });
     }
@@ -236,7 +243,10 @@ impl Worker {
                 run,
                 workspace: Some(workspace),
             };
-            worker.claim_and_drive(job, doorbell).await;
+            // It does nothing but end, so nothing that killed a worker before is done again.
+            worker
+                .claim_and_drive(job, doorbell, (u32::MAX, None))
+                .await;
             drop(turn);
         });
     }
@@ -255,7 +265,7 @@ impl Worker {
             };
             let worker = Arc::clone(&self);
             self.parts.tasks.spawn("run", async move {
-                worker.claim_and_drive(job, doorbell).await;
+                worker.claim_and_drive(job, doorbell, (TRUSTED, None)).await;
                 drop(place);
             });
         }
@@ -283,13 +293,19 @@ impl Worker {
         }
     }
 
-    async fn claim_and_drive(&self, job: Job, doorbell: Arc<Doorbell>) {
+    /// Drives a run if it is to be had with `most` attempts, this one included.
+    async fn claim_and_drive(
+        &self,
+        job: Job,
+        doorbell: Arc<Doorbell>,
+        (most, suspicion): (u32, Option<Suspicion>),
+    ) {
         let run = job.run;
         let began = Instant::now();
         let outcome = self
             .parts
             .store
-            .claim(run, &self.id, self.clock.now())
+            .claim(run, &self.id, self.clock.now(), most)
             .await;
         METRICS.claim_time.took(began.elapsed());
         // From here on the store knows whose run it is; after an error the sweeper offers it again.
@@ -316,8 +332,17 @@ impl Worker {
                 attempts = claim.attempts,
                 "claimed"
             );
-            let start = self.plan(claim, doorbell).await;
-            self.drive(start).await;
+            if suspicion.is_some() {
+                let attempt = claim.attempts;
+                warn!(
+                    attempt,
+                    "tried apart from others: it was interrupted again and again"
+                );
+            }
+            let guard = LeaveOnPanic::of(self, &claim, &doorbell);
+            let mut start = self.plan(claim, doorbell).await;
+            start.suspicion = suspicion;
+            self.drive(start, guard).await;
         }
         .instrument(span)
         .await;
@@ -332,6 +357,15 @@ impl Worker {
                         .planner
                         .unplannable(claim.id.clone(), "unknown", reason),
                     Vec::new(),
+                )
+            }
+            Ok(stored) if claim.attempts > MAX_ATTEMPTS => {
+                // It is only ended. Whatever in it kills workers is not touched again.
+                let (id, reason) = (claim.id.clone(), "the run is given up".to_owned());
+                let planner = &self.parts.planner;
+                (
+                    planner.unplannable(id, &stored.model, reason),
+                    stored.messages,
                 )
             }
             Ok(stored) => {
@@ -378,26 +412,14 @@ impl Worker {
             request,
             doorbell,
             ahead: None,
+            suspicion: None,
         }
     }
 
-    async fn drive(&self, start: Start) {
+    async fn drive(&self, start: Start, guard: LeaveOnPanic<'_>) {
         let lease = start.claim.lease;
         let workspace = Some(start.claim.workspace);
         let job = |run| Job { run, workspace };
-        let last_seq = start
-            .claim
-            .log
-            .last()
-            .map_or(0, |entry| entry.chunk.last_seq);
-        let guard = LeaveOnPanic {
-            worker: self,
-            lease,
-            workspace: start.claim.workspace,
-            last_seq,
-            doorbell: Arc::clone(&start.doorbell),
-            armed: true,
-        };
         let doorbell = Arc::clone(&start.doorbell);
         let mut driver = Driver::new(
             start,

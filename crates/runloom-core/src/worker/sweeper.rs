@@ -7,9 +7,10 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::Worker;
+use super::suspects::TRUSTED;
 use crate::planted::{self, Bug};
 use crate::ports::queue::Job;
-use crate::ports::store::Millis;
+use crate::ports::store::{Claimable, Millis};
 
 /// Longest time between two sweeps: what a lost message can cost.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
@@ -89,7 +90,7 @@ impl Worker {
         (self.places.total() * 2).clamp(PAGE.0, PAGE.1)
     }
 
-    async fn sweep_once(&self) {
+    async fn sweep_once(self: &Arc<Self>) {
         if planted::is_planted(Bug::NoSweep) {
             return;
         }
@@ -99,21 +100,31 @@ impl Worker {
         if self.parts.bus.is_shared() {
             self.ring_unheard().await;
         }
-        match self.parts.store.claimable(now, self.page()).await {
-            Ok(runs) => {
-                let full = runs.len() >= self.page();
-                self.more.store(full, Ordering::Relaxed);
-                runs.into_iter()
-                    .filter(|(run, _)| !self.doorbells.is_driven(*run))
-                    .for_each(|(run, workspace)| {
-                        self.parts.queue.push_here(Job {
-                            run,
-                            workspace: Some(workspace),
-                        });
-                    });
-            }
+        let found = self.parts.store.claimable(now, TRUSTED, self.page()).await;
+        match found {
+            Ok(runs) => self.offer(&runs),
             Err(error) => warn!(%error, "cannot look for runs that want a worker"),
         }
+    }
+
+    fn offer(self: &Arc<Self>, found: &[Claimable]) {
+        let mut offered = 0;
+        let undriven = found.iter();
+        for one in undriven.filter(|one| !self.doorbells.is_driven(one.run)) {
+            let job = Job {
+                run: one.run,
+                workspace: Some(one.workspace),
+            };
+            if one.attempts < TRUSTED {
+                offered += 1;
+                self.parts.queue.push_here(job);
+            } else {
+                self.suspect(job, one.attempts.saturating_add(1));
+            }
+        }
+        // Suspects have their own pace: a page of them alone calls for no other.
+        let more = offered > 0 && found.len() >= self.page();
+        self.more.store(more, Ordering::Relaxed);
     }
 
     /// What another process delivered may have been announced to nobody.

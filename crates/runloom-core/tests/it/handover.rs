@@ -112,7 +112,7 @@ async fn a_worker_that_lost_its_lease_writes_nothing_more() {
         .unwrap()
         .no;
     let later = runloom_core::ports::store::Millis(world.now().0 + 3_600_000);
-    let claimed = world.store.claim(no, "somebody", later).await.unwrap();
+    let claimed = world.store.claim(no, "somebody", later, 1).await.unwrap();
     assert!(matches!(
         claimed,
         runloom_core::ports::store::ClaimOutcome::Claimed(_)
@@ -135,10 +135,10 @@ async fn a_run_whose_log_cannot_be_read_ends_and_says_so() {
     let mut watcher = world.watch(&run, 0).await;
     watcher.until("assistant_delta").await;
     world.kill().await;
-    let waiting = world.store.claimable(world.now(), 1).await.unwrap();
+    let waiting = world.store.claimable(world.now(), 1, 1).await.unwrap();
     let claimed = world
         .store
-        .claim(waiting[0].0, "a newer version", world.now());
+        .claim(waiting[0].run, "a newer version", world.now(), u32::MAX);
     let ClaimOutcome::Claimed(claim) = claimed.await.unwrap() else {
         panic!("nobody else wants it");
     };
@@ -158,6 +158,7 @@ async fn a_run_whose_log_cannot_be_read_ends_and_says_so() {
         unless_mail: false,
         status: None,
         usage: None,
+        progress: false,
         next: Next::Release,
     };
     world.store.commit(claim.lease, batch).await.unwrap();

@@ -19,5 +19,6 @@ mod scripted;
 mod server_tools;
 mod sessions;
 mod streams;
+mod suspects;
 mod waiting;
 mod world;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use runloom_core::ports::store::{
-    Chunk, Claim, Lease, LogEntry, MailNo, Millis, RunNo, SessionNo, WorkspaceNo,
+    Chunk, Claim, Claimable, Lease, LogEntry, MailNo, Millis, RunNo, SessionNo, WorkspaceNo,
 };
 use runloom_protocol::id::RunId;
 use runloom_protocol::spec::PromptMessage;
@@ -42,7 +42,7 @@ const TAKE: &str = concat!(
          parked = FALSE, wake_at = NULL, status = CASE status WHEN 'queued' THEN 'running' ELSE status END
      FROM (
          SELECT no, worker FROM runs
-         WHERE no = $1 AND completed_at IS NULL AND (NOT parked OR wake_at <= $3) AND (cancel OR NOT ",
+         WHERE no = $1 AND completed_at IS NULL AND attempts < $5 AND (NOT parked OR wake_at <= $3) AND (cancel OR NOT ",
     blocked!(),
     ") AND (worker IS NULL OR NOT ",
     alive!("runs.worker", "$4"),
@@ -57,10 +57,10 @@ pub(super) async fn take(
     run: RunNo,
     worker: &str,
     now: Millis,
-    silence: f64,
+    (most, silence): (u32, f64),
 ) -> Result<Option<Taken>, Failure> {
     let taken = session
-        .first(TAKE, &[&run.0, &worker, &now.0, &silence])
+        .first(TAKE, &[&run.0, &worker, &now.0, &silence, &i64::from(most)])
         .await?;
     let Some(row) = taken else {
         return Ok(None);
@@ -111,7 +111,8 @@ pub(super) async fn load(session: &Session, taken: &Taken) -> Result<Claim, Fail
 }
 
 /// The workspaces that have runs which nobody holds are found one after the other in the index, and of each only the first few
-/// runs: what this costs grows with the number of workspaces that wait, not with how much they have waiting.
+/// runs: what this costs grows with the number of workspaces that wait, not with how much they have waiting. Of those, the ones
+/// that were tried often are looked for among the oldest alone, where they come to stand.
 const CLAIMABLE: &str = concat!(
     "WITH RECURSIVE waiting (workspace) AS (
          (SELECT workspace FROM runs WHERE completed_at IS NULL AND worker IS NULL AND NOT parked ORDER BY workspace LIMIT 1)
@@ -121,41 +122,55 @@ const CLAIMABLE: &str = concat!(
                  ORDER BY runs.workspace LIMIT 1)
          FROM waiting WHERE waiting.workspace IS NOT NULL
      ), found AS (
-         SELECT unheld.no, unheld.workspace FROM waiting CROSS JOIN LATERAL (
-             SELECT no, workspace FROM runs
+         SELECT unheld.no, unheld.workspace, unheld.attempts FROM waiting CROSS JOIN LATERAL (
+             SELECT no, workspace, attempts FROM runs
              WHERE runs.workspace = waiting.workspace AND completed_at IS NULL AND worker IS NULL AND NOT parked
-               AND (cancel OR NOT ",
+               AND attempts < $4 AND (cancel OR NOT ",
     blocked!(),
     ") ORDER BY no LIMIT $2) AS unheld
          UNION ALL
-         SELECT no, workspace FROM runs WHERE wake_at IS NOT NULL AND wake_at <= $1 AND (cancel OR NOT ",
+         SELECT oldest.no, oldest.workspace, oldest.attempts FROM waiting CROSS JOIN LATERAL (
+             SELECT no, workspace, attempts FROM runs
+             WHERE runs.workspace = waiting.workspace AND completed_at IS NULL AND worker IS NULL AND NOT parked
+               AND (cancel OR NOT ",
+    blocked!(),
+    ") ORDER BY no LIMIT 64) AS oldest WHERE oldest.attempts >= $4
+         UNION ALL
+         SELECT no, workspace, attempts FROM runs WHERE wake_at IS NOT NULL AND wake_at <= $1 AND (cancel OR NOT ",
     blocked!(),
     ")
          UNION ALL
-         SELECT no, workspace FROM runs WHERE worker IS NOT NULL AND worker NOT IN (
+         SELECT no, workspace, attempts FROM runs WHERE worker IS NOT NULL AND worker NOT IN (
              SELECT id FROM workers
              WHERE heartbeat_at >= statement_timestamp() - $3::DOUBLE PRECISION * INTERVAL '1 millisecond')
            AND (cancel OR NOT ",
     blocked!(),
     ")
      )
-     SELECT no, workspace FROM found
-     ORDER BY row_number() OVER (PARTITION BY workspace ORDER BY no), no LIMIT $2"
+     SELECT no, workspace, attempts FROM found
+     ORDER BY row_number() OVER (PARTITION BY workspace, attempts >= $4 ORDER BY no), no LIMIT $2"
 );
 
-/// Runs that nobody alive holds and that have something to do; workspaces take turns.
+/// Runs that nobody alive holds and that have something to do; workspaces take turns, and in each those that were tried often
+/// with the others.
 pub(super) async fn claimable(
     session: &Session,
     now: Millis,
-    limit: usize,
+    (trusted, limit): (u32, usize),
     silence: f64,
-) -> Result<Vec<(RunNo, WorkspaceNo)>, Failure> {
+) -> Result<Vec<Claimable>, Failure> {
     let limit = int(limit as u64);
     let rows = session
-        .query(CLAIMABLE, &[&now.0, &limit, &silence])
+        .query(CLAIMABLE, &[&now.0, &limit, &silence, &i64::from(trusted)])
         .await?;
     rows.iter()
-        .map(|row| Ok((RunNo(row.try_get(0)?), WorkspaceNo(row.try_get(1)?))))
+        .map(|row| {
+            Ok(Claimable {
+                run: RunNo(row.try_get(0)?),
+                workspace: WorkspaceNo(row.try_get(1)?),
+                attempts: get_count(row, "attempts")?,
+            })
+        })
         .collect()
 }
 

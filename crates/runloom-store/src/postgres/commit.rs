@@ -54,7 +54,7 @@ impl<E: Into<Failure>> From<E> for Unwritten {
     }
 }
 
-/// True when the batch adds to the log: that is progress, which a change of the row alone is not.
+/// True when the batch adds to the log.
 pub(super) fn has_records(batch: &Batch) -> bool {
     !(batch.chunk.frames.is_empty() && batch.notes.is_empty())
 }

@@ -54,7 +54,7 @@ struct Log<'a> {
 #[derive(Default)]
 struct Kept {
     run: Vec<i64>,
-    reset: Vec<bool>,
+    forgiven: Vec<i64>,
     status: Vec<Option<&'static str>>,
     leaves: Vec<bool>,
     parked: Vec<bool>,
@@ -103,23 +103,21 @@ impl<'a> Work<'a> {
             self.mail.0.push(run);
             self.mail.1.push(through);
         }
-        let records = has_records(batch);
         match &batch.next {
             Next::Keep => {
-                let reset = standing.attempts_counted && records;
-                if reset || batch.status.is_some() {
-                    self.kept.add(run, batch, reset, None);
+                let forgives = standing.attempts_counted && batch.progress;
+                if forgives || batch.status.is_some() {
+                    self.kept.add(run, batch, None);
                 }
             }
-            Next::Release => self.kept.add(run, batch, true, Some((false, None))),
-            Next::Return => self.kept.add(run, batch, records, Some((false, None))),
+            Next::Release | Next::Return => self.kept.add(run, batch, Some((false, None))),
             // Mail that came meanwhile would wake a parked run: it does so at once.
             Next::Park { .. } if standing.mail_waits => {
-                self.kept.add(run, batch, records, Some((false, None)));
+                self.kept.add(run, batch, Some((false, None)));
             }
             Next::Park { wake_at } => {
                 let wake_at = wake_at.map(|at| at.0);
-                self.kept.add(run, batch, true, Some((true, wake_at)));
+                self.kept.add(run, batch, Some((true, wake_at)));
             }
             Next::Finish(ending) => {
                 self.ended.add(run, batch, ending)?;
@@ -253,10 +251,10 @@ impl<'a> Log<'a> {
 
 impl Kept {
     /// `left`: the lease is given back; parked or not, and until when.
-    fn add(&mut self, run: i64, batch: &Batch, reset: bool, left: Option<(bool, Option<i64>)>) {
+    fn add(&mut self, run: i64, batch: &Batch, left: Option<(bool, Option<i64>)>) {
         let (parked, wake_at) = left.unwrap_or((false, None));
         self.run.push(run);
-        self.reset.push(reset);
+        self.forgiven.push(i64::from(batch.forgives(parked)));
         self.status.push(batch.status.map(|status| status.as_str()));
         self.leaves.push(left.is_some());
         self.parked.push(parked);
@@ -266,7 +264,7 @@ impl Kept {
     fn values(&self) -> Values<'_> {
         vec![
             &self.run,
-            &self.reset,
+            &self.forgiven,
             &self.status,
             &self.leaves,
             &self.parked,

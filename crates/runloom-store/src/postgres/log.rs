@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Batch, Chunk, ClaimOutcome, CommitError, Committed, Lease, Mail, MailNo, Millis, RunLog, RunNo,
-    StoreResult, WorkspaceNo,
+    Batch, Chunk, ClaimOutcome, Claimable, CommitError, Committed, Lease, Mail, MailNo, Millis,
+    RunLog, RunNo, StoreResult,
 };
 
 use super::claim::Taken;
@@ -16,8 +16,14 @@ const PAGE: i64 = 256;
 
 #[async_trait]
 impl RunLog for PostgresStore {
-    async fn claim(&self, run: RunNo, worker: &str, now: Millis) -> StoreResult<ClaimOutcome> {
-        let Some(taken) = self.take(run, worker, now).await? else {
+    async fn claim(
+        &self,
+        run: RunNo,
+        worker: &str,
+        now: Millis,
+        most: u32,
+    ) -> StoreResult<ClaimOutcome> {
+        let Some(taken) = self.take(run, worker, now, most).await? else {
             return Ok(ClaimOutcome::NotNow);
         };
         let loading = &taken;
@@ -51,10 +57,15 @@ impl RunLog for PostgresStore {
             .await
     }
 
-    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<(RunNo, WorkspaceNo)>> {
-        let silence = self.workers.silence();
+    async fn claimable(
+        &self,
+        now: Millis,
+        trusted: u32,
+        limit: usize,
+    ) -> StoreResult<Vec<Claimable>> {
+        let (wanted, silence) = ((trusted, limit), self.workers.silence());
         self.pool
-            .read(|session| async move { claim::claimable(&session, now, limit, silence).await })
+            .read(|session| async move { claim::claimable(&session, now, wanted, silence).await })
             .await
     }
 
@@ -91,8 +102,14 @@ impl RunLog for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn take(&self, run: RunNo, worker: &str, now: Millis) -> StoreResult<Option<Taken>> {
-        let silence = self.workers.silence();
+    async fn take(
+        &self,
+        run: RunNo,
+        worker: &str,
+        now: Millis,
+        most: u32,
+    ) -> StoreResult<Option<Taken>> {
+        let limits = (most, self.workers.silence());
         let is_fresh = self.workers.is_fresh(worker);
         if !is_fresh {
             // Committed before the claim: whoever waits for the row's lock judges by an older picture of the other tables, in
@@ -106,7 +123,7 @@ impl PostgresStore {
         let taken = self
             .pool
             .transact("claim", |session| async move {
-                let taken = claim::take(&session, run, worker, now, silence).await?;
+                let taken = claim::take(&session, run, worker, now, limits).await?;
                 // After the judgement, or a worker that comes back would find its own old leases alive.
                 if taken.is_some() && !is_fresh {
                     leases::hear(&session, worker).await?;

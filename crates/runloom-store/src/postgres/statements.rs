@@ -135,10 +135,10 @@ const OPEN_CALLS: &str = "INSERT INTO calls (run, tool_use_id, deadline)
 
 const KEEP: &str = "UPDATE runs SET
         worker = CASE WHEN kept.leaves THEN NULL ELSE runs.worker END,
-        attempts = CASE WHEN kept.reset THEN 0 ELSE runs.attempts END,
+        attempts = greatest(runs.attempts - kept.forgiven, 0),
         status = coalesce(kept.status, runs.status), parked = kept.parked, wake_at = kept.wake_at
-    FROM unnest($1::BIGINT[], $2::BOOLEAN[], $3::TEXT[], $4::BOOLEAN[], $5::BOOLEAN[], $6::BIGINT[])
-        AS kept (run, reset, status, leaves, parked, wake_at)
+    FROM unnest($1::BIGINT[], $2::BIGINT[], $3::TEXT[], $4::BOOLEAN[], $5::BOOLEAN[], $6::BIGINT[])
+        AS kept (run, forgiven, status, leaves, parked, wake_at)
     WHERE runs.no = kept.run";
 
 const END: &str = "UPDATE runs SET worker = NULL, attempts = 0, parked = FALSE, wake_at = NULL,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use runloom_core::ports::store::{
-    Chunk, Claim, Lease, LogEntry, MailNo, Millis, RunNo, SessionNo, WorkspaceNo,
+    Chunk, Claim, Claimable, Lease, LogEntry, MailNo, Millis, RunNo, SessionNo, WorkspaceNo,
 };
 use runloom_protocol::id::RunId;
 use runloom_protocol::spec::PromptMessage;
@@ -42,16 +42,17 @@ pub(super) fn take(
     run: RunNo,
     worker: &str,
     now: Millis,
+    most: u32,
 ) -> rusqlite::Result<Option<Taken>> {
     let found = tx
         .connection
         .prepare_cached(&format!(
             "SELECT worker, epoch, attempts, id, workspace, session, created_at, started_at FROM runs
-             WHERE no = ?1 AND completed_at IS NULL
+             WHERE no = ?1 AND completed_at IS NULL AND attempts < ?3
                AND (parked = 0 OR wake_at <= ?2)
                AND (cancel = 1 OR NOT {BLOCKED})"
         ))?
-        .query_row([run.0, now.0], |row| {
+        .query_row([run.0, now.0, i64::from(most)], |row| {
             let holder: Option<String> = row.get(0)?;
             let taken = Taken {
                 lease: Lease {
@@ -128,27 +129,35 @@ pub(super) fn load(connection: &Connection, taken: Taken) -> rusqlite::Result<Cl
     })
 }
 
-/// Runs that nobody alive holds and that have something to do; workspaces take turns.
+/// Runs that nobody alive holds and that have something to do; workspaces take turns, and in each those that were tried often
+/// with the others.
 pub(super) fn claimable(
     connection: &Connection,
     now: Millis,
-    limit: usize,
+    (trusted, limit): (u32, usize),
     alive: &[String],
-) -> rusqlite::Result<Vec<(RunNo, WorkspaceNo)>> {
+) -> rusqlite::Result<Vec<Claimable>> {
     connection
         .prepare_cached(&format!(
-            "SELECT no, workspace FROM runs WHERE no IN (
+            "SELECT no, workspace, attempts FROM runs WHERE no IN (
                  SELECT no FROM runs WHERE completed_at IS NULL AND worker IS NULL AND parked = 0
                  UNION ALL
                  SELECT no FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ?1
                  UNION ALL
                  SELECT no FROM runs WHERE worker IS NOT NULL AND worker NOT IN (SELECT value FROM json_each(?3))
              ) AND (cancel = 1 OR NOT {BLOCKED})
-             ORDER BY row_number() OVER (PARTITION BY workspace ORDER BY no), no LIMIT ?2"
+             ORDER BY row_number() OVER (PARTITION BY workspace, attempts >= ?4 ORDER BY no), no LIMIT ?2"
         ))?
-        .query_map(params![now.0, int(limit as u64), Json(alive)], |row| {
-            Ok((RunNo(row.get(0)?), WorkspaceNo(row.get(1)?)))
-        })?
+        .query_map(
+            params![now.0, int(limit as u64), Json(alive), trusted],
+            |row| {
+                Ok(Claimable {
+                    run: RunNo(row.get(0)?),
+                    workspace: WorkspaceNo(row.get(1)?),
+                    attempts: row.get(2)?,
+                })
+            },
+        )?
         .collect()
 }
 

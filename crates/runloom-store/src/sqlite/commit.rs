@@ -66,7 +66,7 @@ pub(super) fn write(
     let mut next_in_session = None;
     match &batch.next {
         Next::Keep => {
-            let reset = holding.attempts_counted && has_records(batch);
+            let reset = holding.attempts_counted && batch.progress;
             if reset || batch.status.is_some() {
                 tx.execute(
                     "UPDATE runs SET attempts = iif(?3, 0, attempts), status = coalesce(?2, status) WHERE no = ?1",
@@ -76,15 +76,14 @@ pub(super) fn write(
             tx.held
                 .set(lease, holding.attempts_counted && !reset, through);
         }
-        Next::Park { wake_at } => leave(tx, batch, run, Leaving::Parked(*wake_at))?,
-        Next::Release => leave(tx, batch, run, Leaving::Released)?,
-        Next::Return => leave(tx, batch, run, Leaving::Returned)?,
+        Next::Park { wake_at } => leave(tx, batch, run, Some(*wake_at))?,
+        Next::Release | Next::Return => leave(tx, batch, run, None)?,
         Next::Finish(ending) => next_in_session = finish(tx, run, ending, batch.at)?,
     }
     Ok(Ok(Committed { next_in_session }))
 }
 
-/// True when the batch adds to the log: that is progress, which a change of the row alone is not.
+/// True when the batch adds to the log.
 fn has_records(batch: &Batch) -> bool {
     !(batch.chunk.frames.is_empty() && batch.notes.is_empty())
 }
@@ -156,25 +155,22 @@ fn update_calls(tx: &Tx<'_>, run: RunNo, batch: &Batch) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// How a run is left that is not over.
-enum Leaving {
-    Released,
-    Returned,
-    Parked(Option<Millis>),
-}
-
-fn leave(tx: &mut Tx<'_>, batch: &Batch, run: RunNo, leaving: Leaving) -> rusqlite::Result<()> {
-    let in_order = matches!(leaving, Leaving::Released);
+/// Leaves a run that is not over. `park`: it waits for mail, or until then.
+fn leave(
+    tx: &mut Tx<'_>,
+    batch: &Batch,
+    run: RunNo,
+    park: Option<Option<Millis>>,
+) -> rusqlite::Result<()> {
     // Mail that came meanwhile would wake a parked run: it does so at once.
-    let (parked, wake_at) = match leaving {
-        Leaving::Parked(wake_at) if !mail::is_waiting(tx.connection, run, batch.mail_through)? => {
+    let (parked, wake_at) = match park {
+        Some(wake_at) if !mail::is_waiting(tx.connection, run, batch.mail_through)? => {
             (true, wake_at)
         }
-        Leaving::Parked(_) | Leaving::Released | Leaving::Returned => (false, None),
+        _ => (false, None),
     };
-    let reset = parked || in_order || has_records(batch);
     tx.execute(
-        "UPDATE runs SET worker = NULL, attempts = iif(?5, 0, attempts), parked = ?2, wake_at = ?3,
+        "UPDATE runs SET worker = NULL, attempts = max(attempts - ?5, 0), parked = ?2, wake_at = ?3,
              status = coalesce(?4, status)
          WHERE no = ?1",
         params![
@@ -182,7 +178,7 @@ fn leave(tx: &mut Tx<'_>, batch: &Batch, run: RunNo, leaving: Leaving) -> rusqli
             parked,
             wake_at.map(|at| at.0),
             batch.status.map(|status| status.as_str()),
-            reset,
+            batch.forgives(parked),
         ],
     )?;
     tx.held.remove(run);

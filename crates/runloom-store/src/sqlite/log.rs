@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Batch, Chunk, ClaimOutcome, CommitError, Committed, Lease, Mail, MailNo, Millis, RunLog, RunNo,
-    StoreResult, WorkspaceNo,
+    Batch, Chunk, ClaimOutcome, Claimable, CommitError, Committed, Lease, Mail, MailNo, Millis,
+    RunLog, RunNo, StoreResult,
 };
 use rusqlite::{Connection, params};
 
@@ -11,11 +11,17 @@ use super::{SqliteStore, claim, commit, int, mail};
 
 #[async_trait]
 impl RunLog for SqliteStore {
-    async fn claim(&self, run: RunNo, worker: &str, now: Millis) -> StoreResult<ClaimOutcome> {
+    async fn claim(
+        &self,
+        run: RunNo,
+        worker: &str,
+        now: Millis,
+        most: u32,
+    ) -> StoreResult<ClaimOutcome> {
         let worker = worker.to_owned();
         let taken = self
             .writer
-            .run("claim", move |tx| claim::take(tx, run, &worker, now))
+            .run("claim", move |tx| claim::take(tx, run, &worker, now, most))
             .await?;
         let Some(taken) = taken else {
             return Ok(ClaimOutcome::NotNow);
@@ -59,10 +65,15 @@ impl RunLog for SqliteStore {
             .await
     }
 
-    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<(RunNo, WorkspaceNo)>> {
+    async fn claimable(
+        &self,
+        now: Millis,
+        trusted: u32,
+        limit: usize,
+    ) -> StoreResult<Vec<Claimable>> {
         let alive = self.workers.alive(now);
         self.readers
-            .read(move |connection| claim::claimable(connection, now, limit, &alive))
+            .read(move |connection| claim::claimable(connection, now, (trusted, limit), &alive))
             .await
     }
 

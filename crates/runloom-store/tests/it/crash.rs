@@ -132,7 +132,9 @@ async fn look(store: &dyn Store) -> Option<Left> {
     let seqs: Vec<u64> = log.iter().map(|chunk| chunk.first_seq).collect();
     let last_seq = seqs.len() as u64;
     assert_eq!(seqs, (1..=last_seq).collect::<Vec<_>>(), "gapless");
-    let claim = store.claim(row.no, "next", Millis(NOW.0 + 1)).await;
+    let claim = store
+        .claim(row.no, "next", Millis(NOW.0 + 1), u32::MAX)
+        .await;
     Some(Left {
         status: row.status,
         last_seq,

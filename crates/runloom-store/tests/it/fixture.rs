@@ -145,7 +145,12 @@ impl Fixture {
     }
 
     pub(crate) async fn try_claim(&self, run: RunNo, now: Millis) -> Option<Claim> {
-        match self.store().claim(run, WORKER, now).await.unwrap() {
+        match self
+            .store()
+            .claim(run, WORKER, now, u32::MAX)
+            .await
+            .unwrap()
+        {
             ClaimOutcome::Claimed(claim) => Some(*claim),
             ClaimOutcome::NotNow => None,
         }
@@ -204,8 +209,8 @@ impl Fixture {
     }
 
     pub(crate) async fn claimable(&self, now: Millis) -> Vec<RunNo> {
-        let found = self.store().claimable(now, 100).await.unwrap();
-        found.into_iter().map(|(run, _)| run).collect()
+        let found = self.store().claimable(now, u32::MAX, 100).await.unwrap();
+        found.into_iter().map(|one| one.run).collect()
     }
 
     /// First and last number of each chunk of a run's log, read in one go.
@@ -267,6 +272,7 @@ pub(crate) fn batch(first_seq: u64, last_seq: u64, next: Next) -> Batch {
         unless_mail: false,
         status: None,
         usage: None,
+        progress: true,
         next,
     }
 }

@@ -187,7 +187,11 @@ async fn runs_claims_and_answers_whose_commit_was_not_answered_are_told_as_they_
         panic!("the run is new");
     };
     way.swallow_next_commit();
-    let claimed = fixture.store().claim(run, "w", NOW).await.unwrap();
+    let claimed = fixture
+        .store()
+        .claim(run, "w", NOW, u32::MAX)
+        .await
+        .unwrap();
     let ClaimOutcome::Claimed(claim) = claimed else {
         panic!("the run is to be had");
     };

@@ -24,7 +24,7 @@ async fn two() -> (Fixture, Arc<dyn Store>, String) {
 }
 
 async fn claim(store: &dyn Store, run: RunNo, worker: &str) -> Option<Lease> {
-    match store.claim(run, worker, NOW).await.unwrap() {
+    match store.claim(run, worker, NOW, u32::MAX).await.unwrap() {
         ClaimOutcome::Claimed(claim) => Some(claim.lease),
         ClaimOutcome::NotNow => None,
     }
@@ -68,7 +68,7 @@ async fn fenced_workers_never_write_however_often_the_run_changes_hands() {
             let worker = format!("worker-{index}");
             let mut written = 0;
             for _ in 0..60 {
-                let claimed = store.claim(run, &worker, NOW).await.unwrap();
+                let claimed = store.claim(run, &worker, NOW, u32::MAX).await.unwrap();
                 let ClaimOutcome::Claimed(claim) = claimed else {
                     continue;
                 };

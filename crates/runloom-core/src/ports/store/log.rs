@@ -15,8 +15,15 @@ pub trait RunLog: Send + Sync {
     /// Takes the lease of a run: the epoch rises, the claim is counted in `attempts`, `started_at` is set at the first
     /// claim, and status `queued` becomes `running`. Refused as [`ClaimOutcome::NotNow`] when the run is over, held by a
     /// live worker, parked with nothing to do, or behind an earlier live run of its session — unless a cancel is among its
-    /// mail, which needs no turn in the queue. Taking a parked run un-parks it.
-    async fn claim(&self, run: RunNo, worker: &str, now: Millis) -> StoreResult<ClaimOutcome>;
+    /// mail, which needs no turn in the queue — and when this would be attempt number `most + 1`: refused claims are not
+    /// counted. Taking a parked run un-parks it.
+    async fn claim(
+        &self,
+        run: RunNo,
+        worker: &str,
+        now: Millis,
+        most: u32,
+    ) -> StoreResult<ClaimOutcome>;
 
     /// Writes one batch, all of it or nothing, fenced by the lease. See [`Batch`].
     async fn commit(&self, lease: Lease, batch: Batch) -> Result<Committed, CommitError>;
@@ -30,8 +37,14 @@ pub trait RunLog: Send + Sync {
 
     /// Runs that nobody holds and that have something to do: queued, interrupted by a crash, or parked with a due timer or
     /// unread mail. Not those behind an earlier live run of their session (unless a cancel waits). Workspaces take turns, so
-    /// that one with many does not hide the others; of each the oldest come first.
-    async fn claimable(&self, now: Millis, limit: usize) -> StoreResult<Vec<(RunNo, WorkspaceNo)>>;
+    /// that one with many does not hide the others; of each the oldest come first. Runs with `trusted` attempts or more take
+    /// turns with the others of their workspace in the same way: neither hide the other.
+    async fn claimable(
+        &self,
+        now: Millis,
+        trusted: u32,
+        limit: usize,
+    ) -> StoreResult<Vec<Claimable>>;
 
     /// When the earliest timer of a parked run is due.
     async fn next_timer(&self) -> StoreResult<Option<Millis>>;
@@ -61,6 +74,17 @@ pub enum ClaimOutcome {
     NotNow,
 }
 
+/// A run that wants a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claimable {
+    /// Which run.
+    pub run: RunNo,
+    /// Owner.
+    pub workspace: WorkspaceNo,
+    /// Claims since it last got further, see [`Claim::attempts`].
+    pub attempts: u32,
+}
+
 /// Everything a worker needs to go on with a run.
 #[derive(Debug)]
 pub struct Claim {
@@ -80,8 +104,8 @@ pub struct Claim {
     pub log: Vec<LogEntry>,
     /// Unread mail, oldest first.
     pub mail: Vec<Mail>,
-    /// Claims since the last batch that wrote events or notes, or that parked the run, this one included: a run that kills
-    /// its workers is found by this. A lease that is given back with nothing written does not reset it.
+    /// Claims since the last batch with [`Batch::progress`], or that parked the run, this one included: a run that kills its
+    /// workers is found by this.
     pub attempts: u32,
     /// A worker that stays silent had it.
     pub taken_over: bool,
@@ -137,8 +161,24 @@ pub struct Batch {
     pub status: Option<RunStatus>,
     /// What is added to the account of the run's workspace, key and model, on the day of `at`.
     pub usage: Option<UsageDelta>,
+    /// The run gets further with this batch: claims are counted anew. What every attempt at the same step would write again
+    /// is no progress.
+    pub progress: bool,
     /// What happens to the run afterwards.
     pub next: Next,
+}
+
+impl Batch {
+    /// How many of the claims counted so far this batch takes back: all when the run gets further or `parks`, this one when it
+    /// is left in order, none otherwise.
+    #[must_use]
+    pub fn forgives(&self, parks: bool) -> u32 {
+        match self.next {
+            _ if self.progress || parks => u32::MAX,
+            Next::Release | Next::Park { .. } => 1,
+            Next::Keep | Next::Return | Next::Finish(_) => 0,
+        }
+    }
 }
 
 /// What happens to a run after a batch.
@@ -151,8 +191,8 @@ pub enum Next {
         /// When to wake it although no mail came.
         wake_at: Option<Millis>,
     },
-    /// The lease is given back in order, and the run wants another worker at once (shutdown). That is no failed attempt: claims
-    /// are counted anew.
+    /// The lease is given back in order, and the run wants another worker at once (shutdown). That is no failed attempt: its
+    /// claim is not counted, while those before it are.
     Release,
     /// The lease is given back because its driver broke; the claim stays counted.
     Return,

@@ -21,8 +21,8 @@ pub use ledger::{
     UsageGroup, UsageRow,
 };
 pub use log::{
-    Batch, Chunk, Claim, ClaimOutcome, CommitError, Committed, Ending, Lease, LogEntry, Mail,
-    MailBody, MailNo, Next, OpenCall, RunLog,
+    Batch, Chunk, Claim, ClaimOutcome, Claimable, CommitError, Committed, Ending, Lease, LogEntry,
+    Mail, MailBody, MailNo, Next, OpenCall, RunLog,
 };
 pub use memory::{Memories, MemoryLink, MemoryRow, PutMemory, Remembered};
 pub use registry::{

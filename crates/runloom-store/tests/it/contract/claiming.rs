@@ -1,6 +1,8 @@
 //! Claims: who may take a run, and when.
 
-use runloom_core::ports::store::{Census, ClaimOutcome, Millis, Next, RunNo};
+use runloom_core::ports::store::{
+    Census, ClaimOutcome, Claimable, Lease, Millis, Next, RunNo, WorkspaceNo,
+};
 use runloom_protocol::resource::RunStatus;
 
 use crate::fixture::{Fixture, NOW, WORKER, batch, run_id};
@@ -48,7 +50,8 @@ pub(crate) async fn a_silent_workers_run_can_be_claimed(fixture: Fixture) {
     assert!(fixture.claimable(later(100_000)).await.is_empty());
     let hour = fixture.after_long_silence().await;
     assert_eq!(fixture.claimable(hour).await, [lease.run]);
-    let ClaimOutcome::Claimed(claim) = store.claim(lease.run, "other", hour).await.unwrap() else {
+    let ClaimOutcome::Claimed(claim) = store.claim(lease.run, "other", hour, 1).await.unwrap()
+    else {
         panic!("a dead worker holds nothing");
     };
     assert_eq!(claim.lease.epoch, lease.epoch + 1);
@@ -67,15 +70,37 @@ pub(crate) async fn every_claim_raises_the_epoch_and_counts_an_attempt(mut fixtu
     }
 }
 
-pub(crate) async fn a_committed_batch_resets_the_attempts(mut fixture: Fixture) {
+pub(crate) async fn progress_and_nothing_else_that_is_written_resets_the_attempts(
+    mut fixture: Fixture,
+) {
     let run = fixture.queued("a").await;
     fixture.claim(run).await;
-    fixture.reopen().await;
-    let claim = fixture.claim(run).await;
-    assert_eq!(claim.attempts, 2);
-    fixture.commit(claim.lease, batch(1, 1, Next::Keep)).await;
-    fixture.reopen().await;
-    assert_eq!(fixture.claim(run).await.attempts, 1);
+    for (seq, progress, attempts) in [(1, false, 2), (2, false, 3), (3, true, 4), (4, true, 1)] {
+        fixture.reopen().await;
+        let claim = fixture.claim(run).await;
+        assert_eq!(claim.attempts, attempts);
+        let mut written = batch(seq, seq, Next::Keep);
+        written.progress = progress;
+        fixture.commit(claim.lease, written).await;
+    }
+}
+
+pub(crate) async fn a_run_that_was_tried_too_often_is_refused_and_not_counted(
+    mut fixture: Fixture,
+) {
+    let run = fixture.queued("a").await;
+    for _ in 0..2 {
+        fixture.claim(run).await;
+        fixture.reopen().await;
+    }
+    let store = fixture.store();
+    for _ in 0..3 {
+        let refused = store.claim(run, WORKER, NOW, 2).await.unwrap();
+        assert!(matches!(refused, ClaimOutcome::NotNow));
+    }
+    assert_eq!(fixture.claimable(NOW).await, [run]);
+    let taken = store.claim(run, WORKER, NOW, 3).await.unwrap();
+    assert!(matches!(taken, ClaimOutcome::Claimed(claim) if claim.attempts == 3));
 }
 
 pub(crate) async fn a_new_process_takes_over_from_a_dead_one(mut fixture: Fixture) {
@@ -113,14 +138,26 @@ pub(crate) async fn a_released_run_is_claimable_at_once(fixture: Fixture) {
 
 pub(crate) async fn only_a_lease_given_back_in_order_is_no_attempt(fixture: Fixture) {
     let mut lease = fixture.started("a").await;
-    for (next, attempts) in [(Next::Return, 1), (Next::Return, 2), (Next::Release, 1)] {
-        let mut nothing = batch(2, 1, next);
-        nothing.chunk.frames = bytes::Bytes::new();
-        fixture.commit(lease, nothing).await;
+    for (next, attempts) in [
+        (Next::Return, 1),
+        (Next::Return, 2),
+        (Next::Release, 2),
+        (Next::Return, 3),
+        (Next::Park { wake_at: Some(NOW) }, 1),
+    ] {
+        leave(&fixture, lease, next).await;
         let claim = fixture.claim(lease.run).await;
         assert_eq!(claim.attempts, attempts);
         lease = claim.lease;
     }
+}
+
+/// Gives a lease back with nothing written.
+async fn leave(fixture: &Fixture, lease: Lease, next: Next) {
+    let mut nothing = batch(2, 1, next);
+    nothing.chunk.frames = bytes::Bytes::new();
+    nothing.progress = false;
+    fixture.commit(lease, nothing).await;
 }
 
 pub(crate) async fn the_next_timer_is_the_earliest(fixture: Fixture) {
@@ -148,9 +185,34 @@ pub(crate) async fn claimable_lists_oldest_first_and_no_more_than_asked(fixture:
     let second = fixture.queued("b").await;
     let third = fixture.queued("c").await;
     assert_eq!(fixture.claimable(NOW).await, [parked.run, second, third]);
-    let two = fixture.store().claimable(NOW, 2).await.unwrap();
+    let two = fixture.store().claimable(NOW, 2, 2).await.unwrap();
     let acme = fixture.acme;
-    assert_eq!(two, [(parked.run, acme), (second, acme)]);
+    assert_eq!(owners(&two), [(parked.run, acme), (second, acme)]);
+}
+
+fn owners(found: &[Claimable]) -> Vec<(RunNo, WorkspaceNo)> {
+    found.iter().map(|one| (one.run, one.workspace)).collect()
+}
+
+pub(crate) async fn runs_that_were_tried_often_and_the_others_do_not_hide_each_other(
+    fixture: Fixture,
+) {
+    let mut often = Vec::new();
+    for number in 0..5 {
+        let run = fixture.queued(&format!("often{number}")).await;
+        for _ in 0..2 {
+            leave(&fixture, fixture.claim(run).await.lease, Next::Return).await;
+        }
+        often.push(run);
+    }
+    let mut fresh = Vec::new();
+    for number in 0..5 {
+        fresh.push(fixture.queued(&format!("fresh{number}")).await);
+    }
+    let found = fixture.store().claimable(NOW, 2, 4).await.unwrap();
+    let found: Vec<(RunNo, u32)> = found.iter().map(|one| (one.run, one.attempts)).collect();
+    let expected = [(often[0], 2), (fresh[0], 0), (often[1], 2), (fresh[1], 0)];
+    assert_eq!(found, expected);
 }
 
 pub(crate) async fn a_workspace_with_many_runs_does_not_hide_the_others(fixture: Fixture) {
@@ -161,7 +223,7 @@ pub(crate) async fn a_workspace_with_many_runs_does_not_hide_the_others(fixture:
     let mut late = fixture.new_run("late");
     late.workspace = fixture.rival;
     let late = fixture.create(late).await;
-    let found = fixture.store().claimable(NOW, 4).await.unwrap();
+    let found = fixture.store().claimable(NOW, 2, 4).await.unwrap();
     let (acme, rival) = (fixture.acme, fixture.rival);
     let expected = [
         (many[0], acme),
@@ -169,7 +231,7 @@ pub(crate) async fn a_workspace_with_many_runs_does_not_hide_the_others(fixture:
         (many[1], acme),
         (many[2], acme),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(owners(&found), expected);
 }
 
 pub(crate) async fn parked_and_orphaned_runs_take_turns_with_queued_ones(fixture: Fixture) {
