@@ -68,6 +68,8 @@ pub struct ServiceParts {
     pub memory: Arc<MemoryService>,
     /// The worker of this process, when it has one.
     pub worker: Option<Arc<Worker>>,
+    /// Ends cancelled runs that nobody holds: that worker, or one for nothing else. Without it they are offered to the workers.
+    pub ender: Option<Arc<Worker>>,
     /// Ends every open stream when cancelled.
     pub end_streams: CancellationToken,
     /// Cancelled when this process stops: it takes no new runs then.
@@ -259,9 +261,9 @@ impl ServiceParts {
 
     /// Tells whoever is concerned that a run was cancelled.
     fn notify_cancel(&self, delivery: Delivery, workspace: WorkspaceNo) {
-        match &self.worker {
-            Some(worker) => worker.notify_cancel(delivery, workspace),
-            None => self.notify(delivery, workspace),
+        match (&self.ender, delivery) {
+            (Some(ender), Delivery::Queue(run)) => ender.end(run, workspace),
+            _ => self.notify(delivery, workspace),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The worker: claims runs, keeps a driver for each, wakes them, and hands them over at the end.
 
 mod doorbells;
+mod endings;
 mod leaving;
 mod places;
 mod suspects;
@@ -28,12 +29,10 @@ use crate::ports::tools::{ToolContext, ToolHost};
 use crate::tasks::Tasks;
 
 use doorbells::Doorbells;
+use endings::ENDINGS;
 use leaving::LeaveOnPanic;
 use places::Places;
 use suspects::{Suspects, TRUSTED};
-
-/// Cancelled runs that are ended at once beside those that have places.
-const ENDINGS: usize = 32;
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -102,19 +101,7 @@ impl Worker {
     /// Starts the worker's loops: claiming, and sweeping for what was forgotten.
     #[must_use]
     pub fn start(parts: WorkerParts, settings: WorkerSettings) -> Arc<Self> {
-        let worker = Arc::new(Self {
-            id: format!("worker_{}", Clock.new_id()),
-            places: Places::new(settings.max_concurrent),
-            parts,
-            settings,
-            clock: Clock,
-            doorbells: Doorbells::default(),
-            endings: Arc::new(Semaphore::new(ENDINGS)),
-            suspects: Suspects::default(),
-            sweep: Arc::default(),
-            next_sweep: AtomicI64::new(i64::MAX),
-            more: AtomicBool::new(false),
-        });
+        let worker = Arc::new(Self::new(parts, settings));
         let (claiming, sweeping) = (Arc::clone(&worker), Arc::clone(&worker));
         let living = Arc::clone(&worker);
         worker
@@ -130,6 +117,22 @@ impl Worker {
             .tasks
             .spawn("sweep runs", async move { sweeping.sweep_runs().await });
         worker
+    }
+
+    fn new(parts: WorkerParts, settings: WorkerSettings) -> Self {
+        Self {
+            id: format!("worker_{}", Clock.new_id()),
+            places: Places::new(settings.max_concurrent),
+            parts,
+            settings,
+            clock: Clock,
+            doorbells: Doorbells::default(),
+            endings: Arc::new(Semaphore::new(ENDINGS)),
+            suspects: Suspects::default(),
+            sweep: Arc::default(),
+            next_sweep: AtomicI64::new(i64::MAX),
+            more: AtomicBool::new(false),
+        }
     }
 
     /// The id under which this worker holds leases.
@@ -222,33 +225,6 @@ impl Worker {
             }
             Delivery::Queue(run) => self.parts.queue.push(job(run)),
         }
-    }
-
-    /// Tells whoever is concerned that a run was cancelled. One that nobody holds is ended here and now, without a place: it
-    /// does nothing but end, and a worker that is full must not make its client wait.
-    pub(crate) fn notify_cancel(self: &Arc<Self>, delivery: Delivery, workspace: WorkspaceNo) {
-        let Delivery::Queue(run) = delivery else {
-            return self.notify(delivery, workspace);
-        };
-        let turn = Arc::clone(&self.endings).try_acquire_owned();
-        let (false, Ok(turn)) = (self.parts.tasks.stop.is_cancelled(), turn) else {
-            return self.notify(delivery, workspace);
-        };
-        let Some(doorbell) = self.doorbells.try_install(run) else {
-            return self.notify(Delivery::Owner(run), workspace);
-        };
-        let worker = Arc::clone(self);
-        self.parts.tasks.spawn("end a cancelled run", async move {
-            let job = Job {
-                run,
-                workspace: Some(workspace),
-            };
-            // It does nothing but end, so nothing that killed a worker before is done again.
-            worker
-                .claim_and_drive(job, doorbell, (u32::MAX, None))
-                .await;
-            drop(turn);
-        });
     }
 
     async fn claim_runs(self: Arc<Self>) {

@@ -359,6 +359,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             tools: Arc::clone(&parts.tools),
             bus: Arc::clone(&parts.bus),
             worker: Some(Arc::clone(worker)),
+            ender: Some(Arc::clone(worker)),
             end_streams: parts.tasks.stop.clone(),
             // Its own: tests give runs to a worker that stops.
             stopping: tokio_util::sync::CancellationToken::new(),

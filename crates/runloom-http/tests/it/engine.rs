@@ -59,6 +59,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
         planner,
         tools: Arc::new(runloom_core::ports::tools::NoTools),
         worker: None,
+        ender: None,
         end_streams: CancellationToken::new(),
         stopping: CancellationToken::new(),
         admission: runloom_core::service::AdmissionLimits::default(),

@@ -227,7 +227,7 @@ async fn wire(
         tools: Arc::clone(&tools),
         tasks: tasks.clone(),
     };
-    let worker = (role != Role::Api).then(|| Worker::start(parts, worker_settings(config)));
+    let (worker, ender) = workers(role, parts, worker_settings(config));
     let rates = rates(config);
     let rates = match windows {
         Some(windows) => rates.sharing(windows),
@@ -243,6 +243,7 @@ async fn wire(
         registry,
         tools,
         worker: worker.clone(),
+        ender: Some(ender),
         end_streams: end_streams.clone(),
         stopping: tasks.stop.clone(),
         admission: AdmissionLimits {
@@ -253,6 +254,19 @@ async fn wire(
     let service = Arc::new(Service::new(parts, auth, rates, tenancy));
     listen(bus, hub, worker, Arc::clone(&service), tasks);
     Ok(service)
+}
+
+/// The worker of a process that drives runs, and who ends cancelled ones.
+fn workers(
+    role: Role,
+    parts: WorkerParts,
+    settings: WorkerSettings,
+) -> (Option<Arc<Worker>>, Arc<Worker>) {
+    if role == Role::Api {
+        return (None, Worker::for_endings(parts, settings));
+    }
+    let worker = Worker::start(parts, settings);
+    (Some(Arc::clone(&worker)), worker)
 }
 
 /// Who may come in, and who says so.

@@ -84,16 +84,16 @@ fn too_deep_a_backlog_is_refused_but_answers_and_cancels_get_through() {
         let seconds = refused.header("retry-after").unwrap();
         assert!(seconds.parse::<u32>().unwrap() > 0, "{seconds}");
     }
-    let answer = json!({"toolUseId": call["toolUseId"], "result": "ok"});
-    let path = format!("/agent-runs/{waiting}/tool-results");
-    assert_eq!(greedy.post(&path, &answer).status, 200);
-    let path = format!("/agent-runs/{}/cancel", runs[0]);
-    assert_eq!(greedy.send("POST", &path, &[], b"").unwrap().status, 200);
     // The others' limit is their own, until all together are too many.
     modest.run(&agent("say hello"));
     modest.run(&agent("say hello"));
     let full = at(&beside, &modest).post("/agent-runs", &agent("say no"));
     assert_eq!(full.refusal(), (503, "unavailable".to_owned()));
+    let answer = json!({"toolUseId": call["toolUseId"], "result": "ok"});
+    let path = format!("/agent-runs/{waiting}/tool-results");
+    assert_eq!(greedy.post(&path, &answer).status, 200);
+    let path = format!("/agent-runs/{}/cancel", runs[0]);
+    assert_eq!(greedy.send("POST", &path, &[], b"").unwrap().status, 200);
     let _worker = plant.worker();
     for run in &runs[1..] {
         assert_eq!(finished(&greedy, run), "hello");

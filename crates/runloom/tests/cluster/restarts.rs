@@ -46,6 +46,21 @@ fn a_cancel_at_another_process_stops_the_run() {
 }
 
 #[test]
+fn a_run_that_waits_is_cancelled_by_the_process_that_is_asked_when_no_worker_lives() {
+    let plant = Plant::new([]);
+    let (first, second) = (plant.api(), plant.api());
+    let here = first.tenant("acme");
+    let run = here.run(&agent("say never"));
+    let mut stream = Stream::open(&here, &run, 0).unwrap().unwrap();
+    let path = format!("/agent-runs/{run}/cancel");
+    let there = at(&second, &here);
+    assert_eq!(there.send("POST", &path, &[], b"").unwrap().status, 200);
+    until(&mut stream, "cancelled");
+    let snapshot = there.get(&format!("/agent-runs/{run}")).json();
+    assert_eq!(snapshot["status"], "cancelled", "{snapshot}");
+}
+
+#[test]
 fn a_worker_that_is_killed_is_taken_over() {
     let plant = Plant::new([]);
     let api = plant.api();
