@@ -168,17 +168,28 @@ impl Rabbit {
         wait_until(false, self.port, "rabbitmq-server");
     }
 
-    /// Throws every waiting message away; says how many.
+    /// Throws every waiting message away; says how many. A node that was just started refuses while its queue has no leader,
+    /// and nobody tells when it has, so it is asked again and again.
     pub(crate) fn purge(&self, runtime: &Runtime) -> u32 {
         runtime.block_on(crate::in_time("the queue is purged", async {
-            let (url, properties) = (self.url(), ConnectionProperties::default());
-            let connection = Connection::connect(&url, properties).await.unwrap();
-            let channel = connection.create_channel().await.unwrap();
-            let purged = channel.queue_purge(QUEUE.into(), QueuePurgeOptions::default());
-            let purged = purged.await.unwrap();
-            let _ = connection.close(200, "done".into()).await;
-            purged
+            loop {
+                match self.try_purge().await {
+                    Ok(purged) => return purged,
+                    Err(error) => println!("the queue is not purged yet: {error}"),
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
         }))
+    }
+
+    async fn try_purge(&self) -> lapin::Result<u32> {
+        let (url, properties) = (self.url(), ConnectionProperties::default());
+        let connection = Connection::connect(&url, properties).await?;
+        let channel = connection.create_channel().await?;
+        let purged = channel.queue_purge(QUEUE.into(), QueuePurgeOptions::default());
+        let purged = purged.await?;
+        let _ = connection.close(200, "done".into()).await;
+        Ok(purged)
     }
 }
 
