@@ -15,11 +15,16 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts a server with these settings, or returns `None` where PostgreSQL's own tools are not installed.
     pub(crate) fn start(settings: &[(&str, &str)]) -> Option<Self> {
+        Self::start_in(&std::env::temp_dir(), settings)
+    }
+
+    /// The same with its files below this folder, which its user must be able to enter.
+    pub(crate) fn start_in(place: &Path, settings: &[(&str, &str)]) -> Option<Self> {
         let Some(tools) = tools() else {
             eprintln!("not tested: there is no initdb on this machine");
             return None;
         };
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir_in(place).unwrap();
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let cluster = Self {
@@ -60,6 +65,15 @@ impl Cluster {
     pub(crate) fn up(&self) {
         let log = self.data().join("server.log").display().to_string();
         self.tool("pg_ctl", &["start", "-w", "-t", "60", "-l", &log]);
+    }
+
+    /// Starts it again, if it does not run.
+    #[allow(dead_code, reason = "the fault suite uses it")]
+    pub(crate) fn up_if_down(&self) {
+        let status = run(&self.tools.join("pg_ctl"), &self.data(), &["status"]);
+        if !status.status.success() {
+            self.up();
+        }
     }
 
     /// Ends it as a crash would: nothing is flushed.

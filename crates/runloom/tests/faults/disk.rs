@@ -49,7 +49,7 @@ fn server_on_a_small_disk(folder: &Path) -> (Server, PathBuf) {
 }
 
 /// Takes whatever room there is.
-fn fill(ballast: &Path) {
+pub(crate) fn fill(ballast: &Path) {
     let mut file = std::fs::OpenOptions::new()
         .append(true)
         .create(true)
@@ -65,7 +65,7 @@ fn fill(ballast: &Path) {
     }
 }
 
-fn body(prompt: &str) -> Vec<u8> {
+pub(crate) fn body(prompt: &str) -> Vec<u8> {
     let tool = json!({"kind": "local", "name": "act", "parameters": {"type": "object"}});
     json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": prompt, "tools": [tool]})
         .to_string()
@@ -73,7 +73,7 @@ fn body(prompt: &str) -> Vec<u8> {
 }
 
 /// Reads a run to its end.
-fn finish(api: &Api, run: &str, mut seen: Seen) -> Seen {
+pub(crate) fn finish(api: &Api, run: &str, mut seen: Seen) -> Seen {
     let last = seen.frames.last().map_or(0, Frame::seq);
     let mut stream = Stream::open(api, run, last).unwrap().unwrap();
     while let Some(frame) = stream.next().unwrap() {

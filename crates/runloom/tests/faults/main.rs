@@ -53,6 +53,7 @@ mod stage;
 mod tools;
 
 mod disk;
+mod disk_of_postgres;
 mod judge_tests;
 mod planted;
 mod poison;
