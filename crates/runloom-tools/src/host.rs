@@ -49,6 +49,8 @@ pub struct ToolLimits {
     pub max_processes: usize,
     /// Calls at once to one MCP process; more wait for their turn.
     pub process_concurrency: usize,
+    /// How long an MCP process that left a call unanswered may take to show that it lives.
+    pub process_answer: Duration,
     /// Code tools that run at once, each in a process of its own; more wait for their turn.
     pub max_sandboxes: usize,
     /// Code tools of one workspace that run at once.
@@ -67,6 +69,7 @@ impl Default for ToolLimits {
             process_idle: Duration::from_secs(600),
             max_processes: 64,
             process_concurrency: 16,
+            process_answer: Duration::from_secs(5),
             max_sandboxes: 32,
             max_workspace_sandboxes: 8,
         }
