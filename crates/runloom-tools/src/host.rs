@@ -86,8 +86,8 @@ pub struct HostParts {
     pub plugins: PluginSet,
     /// What workspaces remember; without it there is no `@memory`.
     pub memory: Option<Arc<MemoryService>>,
-    /// What code tools run in.
-    pub sandbox: SandboxProgram,
+    /// What code tools run in; without it they are switched off.
+    pub sandbox: Option<SandboxProgram>,
     /// How long and how much.
     pub limits: ToolLimits,
 }
@@ -124,7 +124,7 @@ impl Host {
             definitions: Arc::clone(&definitions) as _,
             shipped: Shipped::new(outbound.clone(), memory),
             http: Http::new(outbound.clone()),
-            code: Sandbox::new(sandbox, outbound.clone(), &limits),
+            code: sandbox.map(|program| Sandbox::new(program, outbound.clone(), &limits)),
             outbound,
             mcp: Arc::clone(&mcp),
             a2a: Arc::clone(&a2a),
