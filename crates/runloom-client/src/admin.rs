@@ -352,7 +352,12 @@ impl AdminClient {
     /// A refusal, or the server is away.
     pub async fn installed_plugins(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
         let url = self.documents_url(workspace, DocumentKind::Plugin, None);
-        listed(self.transport.json(Call::get(url)).await?, "installed")
+        let answer: Value = self.transport.json(Call::get(url)).await?;
+        // Servers did not always tell of them.
+        if answer.get("installed").is_none() {
+            return Ok(Vec::new());
+        }
+        listed(answer, "installed")
     }
 
     /// Deletes a document, by its slug or id.

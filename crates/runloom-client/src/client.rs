@@ -3,7 +3,7 @@
 use reqwest::Method;
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::{
-    ModelCatalog, RunAccepted, RunList, RunSnapshot, SessionCreated, SessionSnapshot,
+    AgentList, ModelCatalog, RunAccepted, RunList, RunSnapshot, SessionCreated, SessionSnapshot,
 };
 use runloom_protocol::spec::{AgentSpec, ToolAnswer};
 use serde::Serialize;
@@ -177,6 +177,14 @@ impl Client {
     pub fn stream_after(&self, id: &RunId, last_seq: u64) -> RunStream {
         let url = self.path(&["agent-runs", id.as_str(), "stream"]);
         RunStream::new(self.transport.clone(), url, last_seq)
+    }
+
+    /// The agents that the credential may run, by slug.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn agents(&self) -> Result<AgentList> {
+        self.transport.json(Call::get(self.path(&["agents"]))).await
     }
 
     /// Starts a conversation.

@@ -105,7 +105,13 @@ impl Error {
         while let Some(next) = cause.source() {
             cause = next;
         }
-        Self::Network(cause.to_string(), Some(Box::new(error)))
+        // The address without its path: nothing in it is a secret, and whoever mistyped it wants to see it.
+        let place = error.url().map(|url| url.origin().ascii_serialization());
+        let said = match place {
+            Some(place) => format!("{place}: {cause}"),
+            None => cause.to_string(),
+        };
+        Self::Network(said, Some(Box::new(error)))
     }
 
     pub(crate) fn from_answer(status: u16, retry_after: Option<Duration>, bytes: &[u8]) -> Self {

@@ -14,11 +14,13 @@ mod announcing;
 mod backoff;
 mod embedded;
 mod error;
+mod look;
 mod rabbitmq;
 mod valkey;
 
 pub use announcing::AnnouncingQueue;
 pub use embedded::EmbeddedQueue;
 pub use error::Error;
+pub use look::{LookError, Seen, check_amqp_url, check_redis_url, look_at_amqp, look_at_redis};
 pub use rabbitmq::{RabbitOptions, RabbitQueue, Role};
 pub use valkey::{ValkeyBus, ValkeyOptions, ValkeyWindows};

@@ -27,6 +27,11 @@ pub(crate) enum Refusal {
         /// What is allowed.
         limit: usize,
     },
+    /// The body did not arrive in time.
+    BodyTimedOut {
+        /// How long it was waited for.
+        limit: Duration,
+    },
     /// The body is not what its headers should say.
     MediaType {
         /// What came, and what would be right.
@@ -69,6 +74,17 @@ impl IntoResponse for Refusal {
                 let body = ErrorBody::new(ErrorCode::PayloadTooLarge, message);
                 let mut response = plain(StatusCode::PAYLOAD_TOO_LARGE, body);
                 // The rest of the body was not read, so nothing can follow it on this connection.
+                put(&mut response, CONNECTION, HeaderValue::from_static("close"));
+                response
+            }
+            Self::BodyTimedOut { limit } => {
+                let message = format!(
+                    "The body did not arrive within {} seconds.",
+                    limit.as_secs_f64()
+                );
+                let body = ErrorBody::new(ErrorCode::RequestTimeout, message);
+                let mut response = plain(StatusCode::REQUEST_TIMEOUT, body);
+                // What comes of it later is not the next request.
                 put(&mut response, CONNECTION, HeaderValue::from_static("close"));
                 response
             }

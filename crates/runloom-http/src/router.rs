@@ -24,6 +24,20 @@ pub fn router(service: Arc<Service>, settings: Settings, shutdown: CancellationT
     assemble(app, routes::all())
 }
 
+/// What a worker serves on its listener: probes, and metrics with the admin token. Everything else is for processes with the API.
+pub fn probe_router(
+    service: Arc<Service>,
+    settings: Settings,
+    shutdown: CancellationToken,
+) -> Router {
+    let app = App {
+        service,
+        settings: Arc::new(settings),
+        shutdown,
+    };
+    assemble(app, routes::probes())
+}
+
 /// What is served to those who watch the process, on a listener of its own: metrics without a token, and the probes.
 pub fn watch_router(
     service: Arc<Service>,

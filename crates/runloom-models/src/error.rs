@@ -16,6 +16,9 @@ const MAX_MESSAGE_BYTES: usize = 2_000;
 /// Upper bound of a provider's own code, in bytes.
 const MAX_CODE_BYTES: usize = 120;
 
+/// Bytes of an excerpt.
+const MAX_EXCERPT_BYTES: usize = 200;
+
 /// What a provider says about a failure, in no vendor's shape.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ErrorBody {
@@ -179,20 +182,45 @@ pub(crate) fn without_secrets(text: &str, secrets: &[Secret]) -> String {
             text = text.replace(secret.expose(), "***");
         }
     }
-    let looks_like_key = |word: &str| {
-        let word = word.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
-        ["sk-", "xai-", "AIza", "AKIA", "ASIA", "gsk_"]
-            .iter()
-            .any(|prefix| word.starts_with(prefix) && word.len() > prefix.len() + 4)
-    };
-    if text.split_whitespace().any(looks_like_key) {
-        let words: Vec<&str> = text
-            .split(' ')
-            .map(|word| if looks_like_key(word) { "***" } else { word })
-            .collect();
-        text = words.join(" ");
+    without_keys(&text)
+}
+
+/// What vendors begin their keys with.
+const KEY_PREFIXES: [&str; 6] = ["sk-", "xai-", "AIza", "AKIA", "ASIA", "gsk_"];
+
+/// A text without what looks like a key; what stands around one stays, so that JSON remains JSON.
+fn without_keys(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut in_word = false;
+    while let Some(letter) = rest.chars().next() {
+        if let Some(length) = key_length(rest).filter(|_| !in_word) {
+            shown.push_str("***");
+            rest = &rest[length..];
+            continue;
+        }
+        in_word = letter.is_ascii_alphanumeric();
+        shown.push(letter);
+        rest = &rest[letter.len_utf8()..];
     }
-    text
+    shown
+}
+
+/// The length of the key that a text begins with.
+fn key_length(text: &str) -> Option<usize> {
+    let prefix = KEY_PREFIXES
+        .iter()
+        .find(|prefix| text.starts_with(**prefix))?;
+    let end = |letter: char| !(letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '*'));
+    let length = text.find(end).unwrap_or(text.len());
+    (length > prefix.len() + 4).then_some(length)
+}
+
+/// The beginning of a body that is not of the protocol, on one line.
+pub(crate) fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let words: Vec<&str> = text.split_whitespace().take(40).collect();
+    capped(&words.join(" "), MAX_EXCERPT_BYTES)
 }
 
 fn classified(status: Option<u16>, body: ErrorBody) -> ModelError {

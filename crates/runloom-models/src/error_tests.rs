@@ -148,8 +148,30 @@ fn keys_never_reach_a_message() {
     redact(&mut error, &["hunter2hunter2".into()]);
     assert_eq!(
         error.message,
-        "Incorrect API key provided: *** Token *** is bad"
+        "Incorrect API key provided: ***. Token *** is bad"
     );
+}
+
+#[test]
+fn what_stands_around_a_key_is_left() {
+    for (text, shown) in [
+        (
+            r#"{"error":{"message":"bad key: sk-proj-abcdefgh"}}"#,
+            r#"{"error":{"message":"bad key: ***"}}"#,
+        ),
+        (
+            r#"{"key":"AIzaSyAbcdefgh","x":1}"#,
+            r#"{"key":"***","x":1}"#,
+        ),
+        ("sk-****cdef\nAKIAABCDEFGH,", "***\n***,"),
+        (
+            "a task-force of risk-takers, sk-1",
+            "a task-force of risk-takers, sk-1",
+        ),
+        ("é sk-éabcdef", "é sk-éabcdef"),
+    ] {
+        assert_eq!(without_secrets(text, &[]), shown);
+    }
 }
 
 #[test]

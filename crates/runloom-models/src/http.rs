@@ -157,7 +157,20 @@ impl Http {
             let body = self.error_body(response, deadlines).await;
             return Err(error::from_response(status.as_u16(), &headers, &body));
         }
-        if is_json(&response) {
+        if is_of_type(&response, "text/html") {
+            // A portal, a login page or a gateway: whatever was asked, nobody there speaks this API.
+            let body = self.error_body(response, deadlines).await;
+            let said = error::excerpt(&body);
+            let mut failure = ModelError::new(
+                ErrorClass::Server,
+                format!(
+                    "a web page came back instead of a stream (HTTP {status}, text/html); is base_url the address of the API? It begins: {said}"
+                ),
+            );
+            failure.retryable = false;
+            return Err(failure);
+        }
+        if is_of_type(&response, "application/json") {
             // Some servers answer 200 with an error, or ignore `stream`; neither is a stream.
             let body = self.error_body(response, deadlines).await;
             let parsed = error::ErrorBody::parse(&body);
@@ -199,12 +212,12 @@ pub(crate) fn secret_header(
     Ok(value)
 }
 
-fn is_json(response: &Response) -> bool {
+fn is_of_type(response: &Response, media_type: &str) -> bool {
     response
         .headers()
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
-        .is_some_and(|value| value.starts_with("application/json"))
+        .is_some_and(|value| value.starts_with(media_type))
 }
 
 /// The beginning of a body that is no stream; what came before a fault or a deadline counts.

@@ -78,6 +78,8 @@ codes! {
     Conflict = "conflict";
     /// Cause: it was changed, made or removed meanwhile. Remedy: read it again, and send its new `ETag` with `If-Match`.
     PreconditionFailed = "precondition_failed";
+    /// Cause: the body did not arrive in time. Remedy: send it again, whole.
+    RequestTimeout = "request_timeout";
     /// Cause: the body is larger than the server takes. Remedy: send less.
     PayloadTooLarge = "payload_too_large";
     /// Cause: the body is not JSON. Remedy: `Content-Type: application/json`.

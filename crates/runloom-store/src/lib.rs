@@ -117,6 +117,17 @@ pub async fn check(url: &str) -> Result<Health, OpenError> {
     }
 }
 
+/// Looks whether `url` can name a database, without going there. [`open`] refuses what this refuses.
+///
+/// # Errors
+/// [`OpenError::UnknownScheme`], [`OpenError::NoPath`] or [`OpenError::BadUrl`], none of which repeats the URL.
+pub fn check_url(url: &str) -> Result<(), OpenError> {
+    match Backend::of(url)? {
+        Backend::Sqlite(_) => Ok(()),
+        Backend::Postgres => postgres::check_url(url),
+    }
+}
+
 /// The one place that maps a URL's scheme to a database.
 enum Backend {
     Sqlite(std::path::PathBuf),

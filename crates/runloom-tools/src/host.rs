@@ -49,6 +49,8 @@ pub struct ToolLimits {
     pub max_processes: usize,
     /// Calls at once to one MCP process; more wait for their turn.
     pub process_concurrency: usize,
+    /// How long an MCP process that left a call unanswered may take to show that it lives.
+    pub process_answer: Duration,
     /// Code tools that run at once, each in a process of its own; more wait for their turn.
     pub max_sandboxes: usize,
     /// Code tools of one workspace that run at once.
@@ -67,6 +69,7 @@ impl Default for ToolLimits {
             process_idle: Duration::from_secs(600),
             max_processes: 64,
             process_concurrency: 16,
+            process_answer: Duration::from_secs(5),
             max_sandboxes: 32,
             max_workspace_sandboxes: 8,
         }
@@ -83,8 +86,8 @@ pub struct HostParts {
     pub plugins: PluginSet,
     /// What workspaces remember; without it there is no `@memory`.
     pub memory: Option<Arc<MemoryService>>,
-    /// What code tools run in.
-    pub sandbox: SandboxProgram,
+    /// What code tools run in; without it they are switched off.
+    pub sandbox: Option<SandboxProgram>,
     /// How long and how much.
     pub limits: ToolLimits,
 }
@@ -121,7 +124,7 @@ impl Host {
             definitions: Arc::clone(&definitions) as _,
             shipped: Shipped::new(outbound.clone(), memory),
             http: Http::new(outbound.clone()),
-            code: Sandbox::new(sandbox, outbound.clone(), &limits),
+            code: sandbox.map(|program| Sandbox::new(program, outbound.clone(), &limits)),
             outbound,
             mcp: Arc::clone(&mcp),
             a2a: Arc::clone(&a2a),

@@ -38,11 +38,11 @@ pub(crate) enum Command {
     Dev(dev::Dev),
     /// Start a server from a configuration
     Serve(serve::Serve),
-    /// Start a worker without the HTTP API (serve --role worker)
+    /// Start a worker: it drives runs, and answers probes only (serve --role worker)
     Worker(serve::Worker),
     /// Bring the database to this version
     Migrate(ConfigFile),
-    /// Look for what could be wrong: configuration, data, disk, port, clock, server, keys
+    /// Look for what could be wrong: configuration, data, disk, database, queue, bus, port, clock, server, keys
     Doctor(doctor::Doctor),
     /// Work with the configuration
     #[command(subcommand)]
@@ -129,6 +129,7 @@ mod tests {
             "version --json",
             "run hello --model platform:demo --system s --reasoning high --json",
             "run hello --session ses_1",
+            "run hello --agent support --tool weather --tool tool_1 --plugin @web/fetch",
             "chat --model m",
             "runs list --status failed --limit 5 --json",
             "runs show run_1",

@@ -75,6 +75,11 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether somebody watches the answer come, rather than a file or another program taking it.
+pub(crate) fn is_watched() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Whether colours would be seen as such.
 fn colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()

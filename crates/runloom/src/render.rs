@@ -97,11 +97,64 @@ enum Line {
     Thinking,
 }
 
+/// The answer's text on its way out.
+///
+/// A person sees a turn as it is written and can be told to forget it. A file or a pipe cannot: it gets a turn's text when the
+/// turn is complete, and nothing of one that begins again.
+#[derive(Debug)]
+struct Answer {
+    live: bool,
+    /// Whether the running turn has shown text: then its message need not be repeated.
+    shown: bool,
+    /// What the running turn has said so far and nobody has seen.
+    held: String,
+}
+
+impl Answer {
+    fn new(live: bool) -> Self {
+        Self {
+            live,
+            shown: false,
+            held: String::new(),
+        }
+    }
+
+    /// A piece of the turn; what of it is written now.
+    fn piece<'a>(&mut self, text: &'a str) -> &'a str {
+        if self.live {
+            self.shown = true;
+            return text;
+        }
+        self.held.push_str(text);
+        ""
+    }
+
+    /// The turn is complete; what of it is written now.
+    fn complete<'a>(&mut self, text: &'a str) -> &'a str {
+        self.held.clear();
+        if std::mem::take(&mut self.shown) {
+            ""
+        } else {
+            text
+        }
+    }
+
+    /// The turn begins again.
+    fn restart(&mut self) {
+        self.shown = false;
+        self.held.clear();
+    }
+
+    /// The run has ended, perhaps in the middle of a turn: what is left to write.
+    fn end(&mut self) -> String {
+        std::mem::take(&mut self.held)
+    }
+}
+
 struct Screen {
     form: Form,
     line: Line,
-    /// Whether the running turn has shown text: then its message need not be repeated.
-    shown: bool,
+    answer: Answer,
 }
 
 impl Screen {
@@ -109,7 +162,7 @@ impl Screen {
         Self {
             form,
             line: Line::Empty,
-            shown: false,
+            answer: Answer::new(output::is_watched()),
         }
     }
 
@@ -129,23 +182,20 @@ impl Screen {
     fn show_event(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::AssistantDelta(delta) => {
-                self.begin(Line::Answer);
-                self.shown = true;
-                output::piece(&delta.text)?;
+                let text = self.answer.piece(&delta.text);
+                self.say(text)?;
             }
             Event::ThinkingDelta(delta) => {
                 self.begin(Line::Thinking);
                 output::faint(&delta.text);
             }
             Event::AssistantMessage(message) => {
-                if !std::mem::take(&mut self.shown) && !message.text.is_empty() {
-                    self.begin(Line::Answer);
-                    output::piece(&message.text)?;
-                }
+                let text = self.answer.complete(&message.text);
+                self.say(text)?;
                 self.end_line();
             }
             Event::TurnRestarted(restart) => {
-                self.shown = false;
+                self.answer.restart();
                 self.remark(&format!(
                     "[turn {} begins again: {}; discard what it said]",
                     restart.turn, restart.reason
@@ -200,9 +250,21 @@ impl Screen {
                 ));
             }
             Event::Started(_) => {}
-            Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => self.show_end(event),
+            Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => {
+                let rest = self.answer.end();
+                self.say(&rest)?;
+                self.show_end(event);
+            }
         }
         Ok(())
+    }
+
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.begin(Line::Answer);
+        output::piece(text)
     }
 
     fn show_end(&mut self, event: &Event) {
@@ -316,6 +378,31 @@ mod tests {
             summary(&tokens, 2, None, Some(0.5)),
             "12 tokens in, 4 out (3 thinking) · 2 turns · $0.5000"
         );
+    }
+
+    #[test]
+    fn a_person_sees_a_turn_as_it_is_written() {
+        let mut answer = Answer::new(true);
+        assert_eq!(answer.piece("one "), "one ");
+        answer.restart();
+        assert_eq!(answer.piece("two"), "two");
+        assert_eq!(answer.complete("two"), "");
+        assert_eq!(answer.complete("said at once"), "said at once");
+        assert_eq!(answer.end(), "");
+    }
+
+    #[test]
+    fn a_file_gets_whole_turns_and_nothing_that_was_discarded() {
+        let mut answer = Answer::new(false);
+        assert_eq!(answer.piece("half a tho"), "");
+        answer.restart();
+        assert_eq!(answer.piece("a whole "), "");
+        assert_eq!(answer.piece("thought"), "");
+        assert_eq!(answer.complete("a whole thought"), "a whole thought");
+        // A run that was stopped in the middle of a turn keeps what it had said.
+        assert_eq!(answer.piece("and th"), "");
+        assert_eq!(answer.end(), "and th");
+        assert_eq!(answer.end(), "");
     }
 
     #[test]

@@ -4,7 +4,8 @@ use runloom_client::protocol::error::ErrorCode;
 use runloom_client::protocol::id::{RunId, SessionId};
 use runloom_client::protocol::spec::ToolAnswer;
 use runloom_client::{
-    AdminClient, Client, CreateKey, Error, MessageRequest, RunFilter, RunRequest,
+    AdminClient, Client, CreateKey, Error, MessageRequest, Options, RetryPolicy, RunFilter,
+    RunRequest,
 };
 
 use crate::server::{Server, json, json_with};
@@ -214,4 +215,35 @@ async fn admin_calls_carry_the_token_and_a_created_key_does_not_show_in_debug() 
             .starts_with("POST /api/admin/v1/workspaces/acme/keys ")
     );
     assert_eq!(seen.header("authorization"), Some("Bearer token"));
+}
+
+#[tokio::test]
+async fn servers_of_other_versions_are_understood_when_plugins_are_listed() {
+    for (answer, sources) in [
+        (r#"{"plugins":[]}"#, &[][..]),
+        (
+            r#"{"plugins":[],"installed":[{"name":"@web","source":"shipped","tools":["fetch"]},
+                {"name":"@x","source":"market","tools":[],"rating":5}]}"#,
+            &["shipped", "other"],
+        ),
+    ] {
+        let server = Server::start(move |_, _, stream| json(stream, "200 OK", answer));
+        let admin = AdminClient::new(&server.url, "token").unwrap();
+        let found = admin.installed_plugins("acme").await.unwrap();
+        let told: Vec<&str> = found.iter().map(|plugin| plugin.source.as_str()).collect();
+        assert_eq!(told, sources);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_named_without_what_is_secret_in_its_address() {
+    let options = Options {
+        retry: RetryPolicy::none(),
+        ..Options::default()
+    };
+    let url = "http://user:hunter2@127.0.0.1:1/base";
+    let client = Client::with_options(url, "mantyx_x", "acme", options).unwrap();
+    let said = client.models().await.unwrap_err().to_string();
+    assert!(said.contains("http://127.0.0.1:1: "), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
 }

@@ -1,15 +1,16 @@
-//! Argument schemas of a workspace's own definitions, which are refused when they are written: a tool whose schema cannot be
-//! used would be called with arguments that nobody has checked.
+//! Schemas of a workspace's own definitions, which are refused when they are written: a tool whose schema cannot be used would be
+//! called with arguments that nobody has checked, and told to a provider that refuses it in the middle of a run.
 
 use std::sync::Arc;
 
 use runloom_protocol::definition::{PluginManifest, ToolDefinition};
 use runloom_protocol::error::Issue;
+use runloom_protocol::tools::Object;
 use serde_json::Value;
 
 use super::{SchemaCache, SchemaError, compile_off_thread};
 
-/// The schema of a tool's arguments, and where it stands in the definition.
+/// The schema of a tool's arguments or output, and where it stands in the definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     path: String,
@@ -20,9 +21,7 @@ impl Declared {
     /// What a tool or an external agent declares; nothing when its schema is found or inferred at run time.
     #[must_use]
     pub fn by_tool(tool: &ToolDefinition) -> Vec<Self> {
-        Self::at("parameters".to_owned(), tool)
-            .into_iter()
-            .collect()
+        Self::under("", tool).collect()
     }
 
     /// What the tools of a plugin declare. Those of its MCP servers are listed at run time.
@@ -30,15 +29,23 @@ impl Declared {
     pub fn by_plugin(plugin: &PluginManifest) -> Vec<Self> {
         let tools = plugin.tools.iter().enumerate();
         tools
-            .filter_map(|(index, tool)| Self::at(format!("tools[{index}].parameters"), tool))
+            .flat_map(|(index, tool)| Self::under(&format!("tools[{index}]."), tool))
             .collect()
     }
 
-    fn at(path: String, tool: &ToolDefinition) -> Option<Self> {
-        (!tool.parameters.is_empty()).then(|| Self {
-            path,
-            schema: Arc::new(Value::Object(tool.parameters.clone())),
-        })
+    fn under(place: &str, tool: &ToolDefinition) -> impl Iterator<Item = Self> + use<> {
+        let schema = |name: &str, schema: &Object| {
+            (!schema.is_empty()).then(|| Self {
+                path: format!("{place}{name}"),
+                schema: Arc::new(Value::Object(schema.clone())),
+            })
+        };
+        let output = tool.output_schema.as_ref();
+        let found = [
+            schema("parameters", &tool.parameters),
+            output.and_then(|output| schema("outputSchema", output)),
+        ];
+        found.into_iter().flatten()
     }
 
     /// What is wrong with each, built on the calling thread.

@@ -1,11 +1,14 @@
 //! Dry runs: what would be sent, and what it could cost, without a run and without a model call.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use runloom_protocol::event::{Event, Started};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{AppliedBudget, DryRun};
-use runloom_protocol::spec::CreateRun;
+use runloom_protocol::spec::{AgentSpec, CreateRun};
+use runloom_protocol::tools::ToolRef;
+use serde_json::Value;
 
 use super::Service;
 use super::auth::Caller;
@@ -15,6 +18,7 @@ use crate::ports::model::StructuredSupport;
 use crate::ports::store::{MicroUsd, PurseScope};
 use crate::ports::tools::ToolContext;
 use crate::run::{self, Note, Record, RunState, Step};
+use crate::toolbox::has_object_root;
 
 impl Service {
     /// Resolves everything that a run would, and stops before the model is called.
@@ -32,6 +36,7 @@ impl Service {
             .resolve(&stored.workspace, Some(&stored.model))?
             .context_window;
         let id = RunId::from_suffix(self.clock.new_id());
+        let spec = stored.spec.clone();
         let planned = self
             .parts
             .planner
@@ -40,6 +45,7 @@ impl Service {
         let state = self.first_state(id, &planned).await;
         let mut budgets = self.applied(&planned).await?;
         let mut warnings = warnings(&state, window);
+        warnings.extend(of_tools(&spec, &state));
         let (turn, run) = worst_case(&state, &budgets, &mut warnings);
         let plan = &state.plan;
         if plan.price.is_none() {
@@ -167,4 +173,41 @@ fn warnings(state: &RunState, window: Option<u64>) -> Vec<String> {
         warnings.push(format!("the run would fail at once: {}", error.error));
     }
     warnings
+}
+
+/// Names that mean nothing here, and schemas that the model does not see.
+fn of_tools(spec: &AgentSpec, state: &RunState) -> Vec<String> {
+    let has = |name: &String| state.toolbox.get(name).is_some();
+    let capped = spec.tool_budgets.iter().flat_map(BTreeMap::keys);
+    let unknown = capped
+        .filter(|name| !has(name))
+        .map(|name| format!("toolBudgets names `{name}`, and no tool of the run has this name"));
+    let mut warnings: Vec<String> = unknown.collect();
+    for tool in &spec.tools {
+        match tool {
+            ToolRef::Local(tool) => {
+                warnings.extend(no_arguments(&tool.name, tool.parameters.as_ref()));
+            }
+            ToolRef::McpLocal(server) => warnings.extend(
+                server
+                    .tools
+                    .iter()
+                    .filter_map(|tool| no_arguments(&tool.name, tool.input_schema.as_ref())),
+            ),
+            _ => {}
+        }
+    }
+    warnings
+}
+
+fn no_arguments(name: &str, schema: Option<&Value>) -> Option<String> {
+    let lost = schema.is_some_and(|schema| !schema.is_null() && !has_object_root(schema));
+    // An empty schema says nothing that could be lost.
+    let lost =
+        lost && schema.is_some_and(|schema| schema.as_object().is_none_or(|own| !own.is_empty()));
+    lost.then(|| {
+        format!(
+            "the schema of `{name}` is not that of an object ({{\"type\": \"object\", \"properties\": …}}): the model is told that it takes no arguments"
+        )
+    })
 }

@@ -36,7 +36,7 @@ pub(super) fn output_schema(schema: Option<&Value>) -> Option<Value> {
 }
 
 /// An empty schema has no root to speak of; one without `type` (a `$ref`, an `anyOf`) is taken as an object's.
-fn has_object_root(schema: &Value) -> bool {
+pub(crate) fn has_object_root(schema: &Value) -> bool {
     let Value::Object(fields) = schema else {
         return false;
     };

@@ -22,6 +22,7 @@ use crate::ports::model::ToolDeclaration;
 use crate::ports::tools::ServerTool;
 use crate::schema::SchemaCache;
 
+pub(crate) use declare::has_object_root;
 pub use tool::{Effect, Tool, ToolKind};
 
 /// The tools of one run, in the spec's order. Immutable, shared by `Arc`.

@@ -10,6 +10,7 @@
 mod consume;
 mod deliveries;
 mod line;
+mod look;
 mod message;
 mod publish;
 
@@ -27,6 +28,7 @@ use tracing::warn;
 use crate::{EmbeddedQueue, Error};
 use deliveries::Deliveries;
 use line::Place;
+pub(crate) use look::{check_url, look};
 
 /// Jobs that may wait for the broker; more are left to the sweepers.
 const OUTBOX: usize = 16_384;

@@ -4,6 +4,7 @@
 //! one [`Signal::Lost`], here or at the others, so that nobody waits for something that nobody will announce.
 
 mod announcement;
+mod look;
 mod pending;
 mod publish;
 mod subscribe;
@@ -22,6 +23,7 @@ use tokio_util::sync::DropGuard;
 use crate::Error;
 use pending::Pending;
 
+pub(crate) use look::{check_url, look};
 pub use windows::ValkeyWindows;
 
 /// How the bus is used.

@@ -247,3 +247,17 @@ async fn a_window_that_cannot_be_asked_says_so_and_comes_back() {
     gate.open();
     until("it answers again", answers).await;
 }
+
+#[tokio::test]
+async fn a_look_says_which_service_it_is_and_that_one_is_away() {
+    World::new().await;
+    let seen = runloom_fabric::look_at_redis(&url()).await.unwrap();
+    assert!(
+        seen.service.starts_with("Valkey ") || seen.service.starts_with("Redis "),
+        "{seen:?}"
+    );
+    assert!(seen.problems.is_empty(), "{seen:?}");
+    let away = runloom_fabric::look_at_redis("redis://:secret@127.0.0.1:1").await;
+    let said = away.unwrap_err().to_string();
+    assert!(!said.is_empty() && !said.contains("secret"), "{said}");
+}

@@ -14,7 +14,7 @@ use runloom_protocol::validate;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::app::App;
+use crate::app::{App, Settings};
 use crate::error::{Answer, Refusal};
 
 /// A request that a body can be checked to be.
@@ -24,6 +24,11 @@ pub(crate) trait Checkable: Sized {
 
     /// The request, or every violation.
     fn check(body: &Value) -> Result<Self, Vec<Issue>>;
+
+    /// What is allowed but probably not meant.
+    fn remarks(_body: &Value) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl Checkable for CreateRun {
@@ -31,6 +36,10 @@ impl Checkable for CreateRun {
 
     fn check(body: &Value) -> Result<Self, Vec<Issue>> {
         validate::create_run(body)
+    }
+
+    fn remarks(body: &Value) -> Vec<String> {
+        validate::unread_of_run(body)
     }
 }
 
@@ -65,6 +74,8 @@ pub(crate) struct Checked<T> {
     pub(crate) request: T,
     /// From `Idempotency-Key`.
     pub(crate) idempotency: Option<Idempotency>,
+    /// What is allowed but probably not meant.
+    pub(crate) remarks: Vec<String>,
 }
 
 impl<T: Checkable> FromRequest<App> for Checked<T> {
@@ -74,7 +85,7 @@ impl<T: Checkable> FromRequest<App> for Checked<T> {
         let (parts, body) = request.into_parts();
         check_headers(&parts.headers, &body)?;
         let key = idempotency_key(&parts.headers)?;
-        let bytes = read(body, app.settings.max_body_bytes).await?;
+        let bytes = read(body, &app.settings).await?;
         let value = parse(&bytes)?;
         let request = T::check(&value).map_err(Error::Invalid)?;
         let idempotency = key.map(|key| Idempotency {
@@ -84,6 +95,7 @@ impl<T: Checkable> FromRequest<App> for Checked<T> {
         Ok(Self {
             request,
             idempotency,
+            remarks: T::remarks(&value),
         })
     }
 }
@@ -135,12 +147,17 @@ fn idempotency_key(headers: &HeaderMap) -> Answer<Option<&str>> {
     }
 }
 
-async fn read(body: Body, limit: usize) -> Answer<Bytes> {
+async fn read(body: Body, settings: &Settings) -> Answer<Bytes> {
+    let limit = settings.max_body_bytes;
     // An honest Content-Length is refused before the client has sent the rest.
     if body.size_hint().lower() > limit as u64 {
         return Err(Refusal::BodyTooLarge { limit });
     }
-    match Limited::new(body, limit).collect().await {
+    let reading = Limited::new(body, limit).collect();
+    let patience = settings.body_timeout;
+    let read = tokio::time::timeout(patience, reading).await;
+    let read = read.map_err(|_| Refusal::BodyTimedOut { limit: patience })?;
+    match read {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge { limit }),
         Err(_) => Err(Error::invalid("", "could not be read to its end").into()),

@@ -17,12 +17,18 @@ use crate::router::Access::{Admin, Open};
 use crate::router::Route;
 
 pub(super) fn routes() -> Vec<Route> {
+    let mut routes = probes();
+    routes.push(Route::get("/openapi.json", Open, get_openapi));
+    routes
+}
+
+/// What a process answers that serves no API.
+pub(super) fn probes() -> Vec<Route> {
     vec![
         Route::get("/health", Open, get_health),
         Route::get("/live", Open, get_live),
         Route::get("/ready", Open, get_ready),
         Route::get("/info", Open, get_info),
-        Route::get("/openapi.json", Open, get_openapi),
         Route::get("/metrics", Admin, get_metrics),
     ]
 }

@@ -27,6 +27,11 @@ pub(crate) fn all() -> Vec<Route> {
     .collect()
 }
 
+/// The routes of a process that drives runs and answers nobody's requests.
+pub(crate) fn probes() -> Vec<Route> {
+    health::probes()
+}
+
 /// The routes of the listener for those who watch the process.
 pub(crate) fn watched() -> Vec<Route> {
     health::watched()

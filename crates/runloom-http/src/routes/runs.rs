@@ -53,7 +53,8 @@ async fn create_run(
 ) -> Answer<Response> {
     let service = &app.service;
     if query.switch("dryRun")? {
-        let told = service.dry_run(&caller, body.request).await?;
+        let mut told = service.dry_run(&caller, body.request).await?;
+        told.warnings.extend(body.remarks);
         return Ok(Json(told).into_response());
     }
     let accepted: RunAccepted = service

@@ -143,6 +143,21 @@ async fn a_body_that_breaks_off_is_the_clients_error() {
 }
 
 #[tokio::test]
+async fn a_body_that_stops_coming_is_the_clients_error_too() {
+    let settings = Settings {
+        body_timeout: std::time::Duration::from_millis(1),
+        ..Settings::default()
+    };
+    let app = TestApp::with(RateLimits::default(), settings).await;
+    let first = stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"{\"prompt\":"))]);
+    let half = futures_util::StreamExt::chain(first, stream::pending());
+    let reply = app.post(RUNS, Body::from_stream(half)).await;
+    assert_eq!(reply.status, StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(reply.code(), "request_timeout");
+    assert_eq!(reply.headers["connection"], "close");
+}
+
+#[tokio::test]
 async fn idempotency_keys_are_checked() {
     let app = TestApp::new().await;
     let send = |key: String| {

@@ -55,6 +55,26 @@ async fn snapshot(app: &TestApp, accepted: &Reply) -> Value {
 }
 
 #[tokio::test]
+async fn an_agent_may_come_before_its_tools_and_is_told_which_are_missing() {
+    let app = TestApp::new().await;
+    let agent = json!({"systemPrompt": "x", "tools": [{"kind": "mantyx", "id": "later"}]});
+    let put = call(&app, "PUT", "/agents/a", Some(agent.clone())).await;
+    assert_eq!(put.status, StatusCode::CREATED, "{put:?}");
+    let warning = put.body["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("tools[0].id") && warning.contains("`later`"),
+        "{warning}"
+    );
+    let read = call(&app, "GET", "/agents/a", None).await;
+    assert_eq!(read.body.get("warnings"), None);
+    let tool = json!({"type": "code", "source": "return 1"});
+    call(&app, "PUT", "/tools/later", Some(tool)).await;
+    let again = call(&app, "PUT", "/agents/a", Some(agent)).await;
+    assert_eq!(again.status, StatusCode::OK, "{again:?}");
+    assert_eq!(again.body.get("warnings"), None, "{again:?}");
+}
+
+#[tokio::test]
 async fn a_definition_that_no_run_could_use_is_refused_when_it_is_put() {
     let app = TestApp::new().await;
     let http = |parameters: Value| json!({"type": "http", "url": "https://a.example/", "parameters": parameters});
@@ -81,6 +101,18 @@ async fn a_definition_that_no_run_could_use_is_refused_when_it_is_put() {
             json!({"tools": [code(&fine), second]}),
             "tools[1].parameters",
             "zzz",
+        ),
+        (
+            "/tools/t",
+            json!({"type": "code", "source": "return 1", "outputSchema": kind.clone()}),
+            "outputSchema",
+            "zzz",
+        ),
+        (
+            "/tools/t",
+            json!({"type": "code", "source": "return 1", "secrets": ["NOWHERE"]}),
+            "secrets[0]",
+            "NOWHERE",
         ),
         (
             "/tools/t",
@@ -189,6 +221,8 @@ async fn changes_are_guarded_by_what_the_caller_saw() {
         ("PUT", ("if-none-match", "*")),
         ("PUT", ("if-match", first.as_str())),
         ("DELETE", ("if-match", first.as_str())),
+        ("PUT", ("if-match", "\"999\"")),
+        ("DELETE", ("if-match", "\"999\"")),
     ] {
         let text = (method == "PUT").then(|| json!({"systemPrompt": "3"}));
         let reply = conditional(&app, method, path, text, Some(condition)).await;

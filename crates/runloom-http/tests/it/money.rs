@@ -24,6 +24,45 @@ async fn a_dry_run_is_answered_at_once_and_creates_nothing() {
 }
 
 #[tokio::test]
+async fn a_dry_run_warns_of_what_nobody_would_heed() {
+    let app = TestApp::new().await;
+    let body = r#"{"systemPrompt":"x","prompt":"hello","toolBudget":{},"budgets":{"maxCostUsd":1,"maxSteps":3},
+        "toolBudgets":{"look":{"maxCalls":1},"loook":{"maxCalls":1}},
+        "tools":[{"kind":"local","name":"look"},{"kind":"local","name":"find","parameters":"x"},
+                 {"kind":"local","name":"list","parameters":{"type":"array"}}]}"#;
+    let reply = app.post("/agent-runs?dryRun=1", body).await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    let warnings = reply.body["warnings"].to_string();
+    for said in [
+        "`toolBudget` is not read by this server; did you mean `toolBudgets`?",
+        "`budgets.maxSteps` is not read",
+        "toolBudgets names `loook`",
+        "the schema of `find` is not that of an object",
+        "the schema of `list` is not that of an object",
+    ] {
+        assert!(warnings.contains(said), "{said} is not in {warnings}");
+    }
+    assert!(!warnings.contains("`look`"), "{warnings}");
+    // Other SDKs may know more fields than this server; a run does not fail by them.
+    let reply = app.post("/agent-runs", body).await;
+    assert_eq!(reply.status, StatusCode::ACCEPTED, "{reply:?}");
+    // A slip inside the limits would leave the run without the limit that its author believes in.
+    let slip = body.replace("maxSteps", "maxToolTurn");
+    for path in ["/agent-runs", "/agent-runs?dryRun=1"] {
+        let reply = app.post(path, slip.clone()).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{reply:?}");
+        let issue = &reply.body["issues"][0];
+        assert_eq!(issue["path"], "budgets.maxToolTurn");
+        assert!(
+            issue["message"]
+                .as_str()
+                .unwrap()
+                .contains("`maxToolTurns`")
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_dry_run_refuses_what_a_run_would_be_refused_for() {
     let app = TestApp::new().await;
     let bad = r#"{"systemPrompt":"x","prompt":"hello","modelId":"nope"}"#;

@@ -115,3 +115,20 @@ async fn a_long_error_page_is_read_only_in_part() {
     );
     assert!(error.message.len() < 3_000);
 }
+
+#[tokio::test]
+async fn a_web_page_is_called_one_and_not_asked_for_again() {
+    let row = providers::openai();
+    let page = || Reply::Whole {
+        status: 200,
+        headers: vec![("content-type", "text/html; charset=utf-8".to_owned())],
+        body: b"<!doctype html>\n<title>Sign in</title>".to_vec(),
+    };
+    let server = Server::start([page(), page()]).await;
+    let heard = listen(row.open(&server).as_ref(), ask("Hello")).await;
+    let error = heard.error();
+    assert!(!error.retryable, "{error:?}");
+    for word in ["web page", "base_url", "<title>Sign in</title>"] {
+        assert!(error.message.contains(word), "{}", error.message);
+    }
+}

@@ -22,6 +22,9 @@ pub struct StoredDocument {
     /// What it says, literal credentials as `***`; left out for secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Value>,
+    /// What of it will not work as things are; only in the answer to whoever put it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A plugin that a workspace has without having been given it: the operator configured it, or it comes with the server.
@@ -50,6 +53,9 @@ pub enum InstalledFrom {
     Operator,
     /// The server itself.
     Shipped,
+    /// Somewhere that this version does not know.
+    #[serde(other)]
+    Other,
 }
 
 impl InstalledFrom {
@@ -59,6 +65,7 @@ impl InstalledFrom {
         match self {
             Self::Operator => "operator",
             Self::Shipped => "shipped",
+            Self::Other => "other",
         }
     }
 }

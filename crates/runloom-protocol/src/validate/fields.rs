@@ -45,6 +45,11 @@ impl<'v, 'p> Fields<'v, 'p> {
         issues.add(&self.path.key(key), message);
     }
 
+    /// The names of all fields.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'v str> {
+        self.object.keys().map(String::as_str)
+    }
+
     /// Adds an issue for every field that is not among `known`.
     pub(super) fn only(&self, known: &[&str], issues: &mut Issues) {
         let unknown = self

@@ -2,10 +2,42 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::fields::{Fields, expect, within_chars, within_count};
 use super::issues::Issues;
 use crate::limits;
 use crate::spec::{Budgets, LoopDetection, ToolBudget};
+
+/// Every field of `budgets`.
+pub(super) const BUDGETS: [&str; 4] =
+    ["maxToolTurns", "maxWallMs", "maxOutputTokens", "maxCostUsd"];
+
+/// Every field of `loopDetection`.
+pub(super) const LOOP_DETECTION: [&str; 2] = [SOFT, HARD];
+
+const SOFT: &str = "consecutiveThreshold";
+const HARD: &str = "hardCutoffThreshold";
+
+/// Refuses every unknown field: who keeps a definition is told at once, and no older or newer SDK sends it with each run.
+pub(super) fn refuse_unknown(fields: &Fields<'_, '_>, issues: &mut Issues) {
+    for (key, known) in [
+        ("budgets", &BUDGETS[..]),
+        ("loopDetection", &LOOP_DETECTION),
+    ] {
+        if let Some(Value::Object(object)) = fields.get(key) {
+            Fields::new(object, &fields.path.key(key)).only(known, issues);
+        }
+    }
+    if let Some(Value::Object(tools)) = fields.get("toolBudgets") {
+        let path = fields.path.key("toolBudgets");
+        for (name, value) in tools {
+            if let Value::Object(object) = value {
+                Fields::new(object, &path.key(name)).only(&["maxCalls"], issues);
+            }
+        }
+    }
+}
 
 pub(super) fn budgets(fields: &Fields<'_, '_>, issues: &mut Issues) -> Budgets {
     let Some(object) = fields.object("budgets", issues) else {
@@ -13,6 +45,7 @@ pub(super) fn budgets(fields: &Fields<'_, '_>, issues: &mut Issues) -> Budgets {
     };
     let path = fields.path.key("budgets");
     let fields = Fields::new(object, &path);
+    fields.refuse_slips(&BUDGETS, issues);
     let turns = limits::MAX_TOOL_TURNS_MIN..=limits::MAX_TOOL_TURNS_MAX;
     Budgets {
         max_tool_turns: fields.small("maxToolTurns", turns, issues),
@@ -59,9 +92,9 @@ pub(super) fn loop_detection(
         issues,
     )?;
     let fields = Fields::new(object, &path);
+    fields.refuse_slips(&LOOP_DETECTION, issues);
     let max = limits::LOOP_THRESHOLD_MAX;
-    let soft_key = "consecutiveThreshold";
-    let hard_key = "hardCutoffThreshold";
+    let (soft_key, hard_key) = (SOFT, HARD);
     let soft = fields.small(soft_key, limits::LOOP_CONSECUTIVE_MIN..=max, issues);
     let hard = fields.small(hard_key, limits::LOOP_HARD_MIN..=max, issues);
     let soft_default = limits::LOOP_CONSECUTIVE_DEFAULT;

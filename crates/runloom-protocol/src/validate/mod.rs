@@ -15,6 +15,7 @@ mod issues;
 mod messages;
 mod names;
 mod spec;
+mod spelling;
 mod tool_result;
 mod tools;
 mod web;
@@ -43,6 +44,12 @@ pub fn create_run(body: &Value) -> Result<CreateRun, Vec<Issue>> {
         let spec = spec::read(fields, spec::system_message(fields), issues);
         CreateRun { spec, messages }
     })
+}
+
+/// What nobody reads of a body of `POST /agent-runs`: probably slips, or fields of another version.
+#[must_use]
+pub fn unread_of_run(body: &Value) -> Vec<String> {
+    spelling::remarks(body)
 }
 
 /// Checks the body of `POST /agent-sessions`. A session starts without a prompt: `prompt` and `messages` are ignored

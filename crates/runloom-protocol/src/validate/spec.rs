@@ -9,6 +9,23 @@ use crate::id::AgentId;
 use crate::limits;
 use crate::spec::AgentSpec;
 
+/// Every field of a run's body.
+pub(super) const FIELDS_OF_RUNS: [&str; 13] = [
+    "name",
+    "agentId",
+    "systemPrompt",
+    "prompt",
+    "messages",
+    "modelId",
+    "reasoningLevel",
+    "tools",
+    "budgets",
+    "outputSchema",
+    "loopDetection",
+    "toolBudgets",
+    "metadata",
+];
+
 /// Whether `messages` carries the instructions that `systemPrompt` would.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SystemMessage {

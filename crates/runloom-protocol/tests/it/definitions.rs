@@ -156,3 +156,21 @@ fn a_secrets_value_is_never_repeated() {
         assert!(!format!("{issues:?}").contains("s3cret"), "{issues:?}");
     }
 }
+
+#[test]
+fn limits_of_an_agent_have_known_fields_only() {
+    let body = json!({
+        "systemPrompt": "x",
+        "budgets": {"maxToolTurns": 3, "maxSteps": 1},
+        "loopDetection": {"threshold": 2},
+        "toolBudgets": {"look": {"maxCalls": 1, "perTurn": 2}},
+    });
+    assert_eq!(
+        paths(agent_definition(&body)),
+        [
+            "budgets.maxSteps",
+            "loopDetection.threshold",
+            "toolBudgets.look.perTurn"
+        ]
+    );
+}

@@ -1,5 +1,6 @@
 //! Ways to the server: the URL, TLS, and what every connection is told first.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,10 +51,7 @@ impl Endpoint {
     /// authorities to trust instead of the system's.
     pub(super) fn of(url: &str) -> Result<Self, OpenError> {
         let (plain, options) = split_tls(url);
-        let mut config: Config = plain.parse().map_err(|source| OpenError::Database {
-            doing: "reading the store's URL",
-            source: Box::new(source),
-        })?;
+        let mut config = parse(&plain)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT);
         }
@@ -143,6 +141,29 @@ async fn serve<S>(
             }
         }
     }
+}
+
+/// Reads a URL. What the driver says of a wrong one may repeat parts of it, so only its fixed words are passed on.
+fn parse(url: &str) -> Result<Config, OpenError> {
+    const FORM: &str = "write postgres://USER:PASSWORD@HOST:5432/DATABASE, with %40 for an @ in the user or password, %3A for a :, \
+                        %2F for a / and so on";
+    let wrong = |what: &str| OpenError::BadUrl {
+        problem: format!("{what}; {FORM}"),
+    };
+    if !url.contains("://") {
+        return Err(wrong("there is no // behind the colon"));
+    }
+    let config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+        let said = error.source().map(ToString::to_string);
+        match said.filter(|said| said.starts_with("invalid value for option")) {
+            Some(said) => wrong(&said),
+            None => wrong("it cannot be read, or has an unknown option behind the ?"),
+        }
+    })?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(wrong("it names no host"));
+    }
+    Ok(config)
 }
 
 /// The parts of a URL that the driver does not understand.
@@ -240,5 +261,30 @@ mod tests {
         let error = Endpoint::of("postgres://u:hunter2@h/db?sslmode=maybe").unwrap_err();
         assert!(error.to_string().contains("verify-full"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_url_that_names_no_server_is_refused_without_repeating_it() {
+        for url in [
+            "postgres:",
+            "postgres:u:hunter2@h",
+            "postgres://",
+            "postgres:///hunter2",
+            "postgres://u:hunter2@h:port/db",
+            "postgres://u:hunter2@h:99999/db",
+            "postgres://u:hunter2@h/db?hunter2=x",
+            "postgres://u:hunter2@h/db?connect_timeout=soon",
+            "postgres://u:%hunter2@h:1:2/db",
+        ] {
+            let error = Endpoint::of(url).expect_err(url);
+            assert!(
+                error.to_string().contains("postgres://USER:PASSWORD@HOST"),
+                "{url}: {error}"
+            );
+            assert!(
+                !format!("{error} {error:?}").contains("ter2"),
+                "{url}: {error:?}"
+            );
+        }
     }
 }

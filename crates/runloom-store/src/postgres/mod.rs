@@ -95,6 +95,11 @@ pub(crate) async fn migrate(url: &str) -> Result<Migrated, OpenError> {
     })
 }
 
+/// Looks at the URL alone.
+pub(crate) fn check_url(url: &str) -> Result<(), OpenError> {
+    Endpoint::of(url).map(drop)
+}
+
 /// Looks at the database without changing it.
 pub(crate) async fn check(url: &str) -> Result<Health, OpenError> {
     let client = connect(&Endpoint::of(url)?, &Tasks::default()).await?;

@@ -30,12 +30,16 @@ use crate::plugin::Shipped;
 
 pub(crate) use secrets::Secrets;
 
+/// Said of code tools where the operator does not want them.
+const CODE_IS_OFF: &str = "code tools are switched off on this server";
+
 /// Executes definitions. Every call ends within its definition's time.
 pub(crate) struct Actions {
     pub(crate) definitions: Arc<dyn ToolDefinitions>,
     pub(crate) outbound: Outbound,
     pub(crate) http: Http,
-    pub(crate) code: Sandbox,
+    /// `None`: switched off.
+    pub(crate) code: Option<Sandbox>,
     pub(crate) shipped: Shipped,
     pub(crate) mcp: Arc<Mcp>,
     pub(crate) a2a: Arc<A2a>,
@@ -54,6 +58,9 @@ impl Actions {
         };
         if let Some(why) = self.unusable_schema(definition).await {
             return Err(refused(why));
+        }
+        if matches!(definition.action, ToolAction::Code(_)) && self.code.is_none() {
+            return Err(refused(CODE_IS_OFF.to_owned()));
         }
         let (url, headers) = match &definition.action {
             ToolAction::Http(http) => (http.url.as_str(), &http.headers),
@@ -200,7 +207,8 @@ impl Actions {
                     call: &call,
                     secrets,
                 };
-                self.code.run(workspace, script).await
+                let code = self.code.as_ref().ok_or(CODE_IS_OFF)?;
+                code.run(workspace, script).await
             }
             ToolAction::Mcp(_) | ToolAction::Process(_) => {
                 let (server, tool) = server(definition, secrets)?;

@@ -46,6 +46,16 @@ pub(super) enum Checked {
     Process(Launch),
 }
 
+impl Checked {
+    /// Its name for the log; an address may hold a credential.
+    pub(super) fn label(&self) -> &str {
+        match self {
+            Self::Http { .. } => "over HTTP",
+            Self::Process(launch) => &launch.spec.label,
+        }
+    }
+}
+
 impl Endpoint {
     /// The endpoint as it is used, and what tells it from others without showing its secrets.
     pub(super) fn checked(&self, outbound: &Outbound) -> Result<(Checked, String), Fault> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
     ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
-    PaginatedRequestParams, ProtocolVersion, RequestMetaObject, ServerResult, Tool,
+    PaginatedRequestParams, PingRequest, ProtocolVersion, RequestMetaObject, ServerResult, Tool,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient,
@@ -70,7 +70,7 @@ pub(super) struct Link {
 enum Way {
     Http(GuardedHttp),
     /// Ends with the connection.
-    Process(#[expect(dead_code, reason = "it is there to be dropped")] Process),
+    Process(Process),
 }
 
 impl Way {
@@ -129,6 +129,32 @@ impl Link {
     /// Whether a request can still be sent.
     pub(super) fn is_alive(&self) -> bool {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+
+    /// Whether the server answers anything at all in this time; a refusal is an answer.
+    pub(super) async fn answers(&self, within: Duration) -> bool {
+        let request = PingRequest {
+            method: Default::default(),
+            extensions: Default::default(),
+        };
+        let asking = async {
+            let options = PeerRequestOptions::no_options();
+            let request = ClientRequest::PingRequest(request);
+            let sent = self
+                .service
+                .peer()
+                .send_request_with_option(request, options);
+            sent.await?.await_response().await
+        };
+        let answer = tokio::time::timeout(within, asking).await;
+        matches!(answer, Ok(Ok(_) | Err(ServiceError::McpError(_))))
+    }
+
+    /// Ends the process behind it, if there is one, whoever still waits for it.
+    pub(super) fn end(&self) {
+        if let Way::Process(process) = &self.way {
+            process.end();
+        }
     }
 
     /// Every tool, page by page, up to the caps. The caller bounds the time.

@@ -30,7 +30,7 @@ use crate::outbound::{Outbound, spec_headers};
 
 pub(crate) use endpoint::Endpoint;
 use link::{Call, Fault};
-use pool::Pool;
+use pool::{Pool, Slot};
 pub(crate) use process::Launch;
 
 /// MCP servers that the server connects to.
@@ -61,13 +61,16 @@ impl Mcp {
         let listed = tokio::time::timeout(self.limits.resolve_timeout, self.pool.tools(&slot));
         match listed.await {
             Ok(tools) => Ok(tools?.as_ref().clone()),
-            Err(_) => Err(Fault {
-                message: format!(
-                    "it did not list its tools within {:?}",
-                    self.limits.resolve_timeout
-                ),
-                broken: true,
-            }),
+            Err(_) => {
+                self.pool.doubt(&slot);
+                Err(Fault {
+                    message: format!(
+                        "it did not list its tools within {:?}",
+                        self.limits.resolve_timeout
+                    ),
+                    broken: true,
+                })
+            }
         }
     }
 
@@ -140,15 +143,39 @@ impl Mcp {
                 broken: false,
             }),
         };
+        let mut waiting = Waiting {
+            pool: &self.pool,
+            slot: &slot,
+            cancel,
+            answered: false,
+        };
         let answer = link.call(call, &self.limits, &self.tasks, cancel).await;
         slot.touch();
         if answer.is_ok() {
+            waiting.answered = true;
             slot.worked();
         }
         if answer.as_ref().is_err_and(|fault| fault.broken) || !link.is_alive() {
             slot.forget(&link).await;
         }
         answer.and_then(result::outcome)
+    }
+}
+
+/// A call that may be given up, also by whoever drops it because its time is over.
+struct Waiting<'a> {
+    pool: &'a Pool,
+    slot: &'a Arc<Slot>,
+    cancel: &'a CancellationToken,
+    answered: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // Who cancels does not say that the server was slow.
+        if !self.answered && !self.cancel.is_cancelled() {
+            self.pool.doubt(self.slot);
+        }
     }
 }
 

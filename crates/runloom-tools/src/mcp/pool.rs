@@ -1,6 +1,7 @@
 //! Connections and listings, shared by the runs of a workspace that use the same server with the same headers.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(super) struct Slot {
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
     listing: Mutex<Option<(Instant, Arc<Vec<Tool>>)>>,
     used: Mutex<Instant>,
+    /// Somebody is asking whether the process still lives.
+    doubted: AtomicBool,
 }
 
 /// All servers.
@@ -113,6 +116,7 @@ impl Pool {
             link: tokio::sync::Mutex::default(),
             listing: Mutex::default(),
             used: Mutex::new(Instant::now()),
+            doubted: AtomicBool::new(false),
         });
         // Once the server stops nobody sweeps any more: the slot then ends with whoever asked for it.
         if !self.tasks.stop.is_cancelled() {
@@ -145,6 +149,22 @@ impl Pool {
         Ok(link)
     }
 
+    /// Asks a process that left a request unanswered whether it lives, and ends one that hangs: the next call starts another. A
+    /// server on the network is somebody else's to restart.
+    pub(super) fn doubt(&self, slot: &Arc<Slot>) {
+        let stops = self.tasks.stop.is_cancelled();
+        if !slot.is_process || stops || slot.doubted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (slot, stop) = (Arc::clone(slot), self.tasks.stop.clone());
+        let patience = self.limits.process_answer;
+        self.tasks.spawn("mcp process probe", async move {
+            stop.run_until_cancelled(slot.end_if_it_hangs(patience))
+                .await;
+            slot.doubted.store(false, Ordering::Release);
+        });
+    }
+
     /// The server's tools, at most a short time old.
     pub(super) async fn tools(&self, slot: &Slot) -> Result<Arc<Vec<Tool>>, Fault> {
         if let Some((when, tools)) = lock(&slot.listing).as_ref()
@@ -174,6 +194,22 @@ impl Slot {
             held.take();
             self.note_failure();
         }
+    }
+
+    async fn end_if_it_hangs(&self, patience: Duration) {
+        let held = self.link.lock().await.clone();
+        let Some(link) = held.filter(|link| link.is_alive()) else {
+            return;
+        };
+        if link.answers(patience).await {
+            return;
+        }
+        tracing::warn!(
+            server = self.endpoint.label(),
+            "an MCP process hangs; it is ended, and the next call starts another"
+        );
+        self.forget(&link).await;
+        link.end();
     }
 
     /// A turn to call; it is given back when dropped.

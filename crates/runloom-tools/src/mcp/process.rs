@@ -46,7 +46,8 @@ pub(super) type Pipe = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
 
 /// A running process; dropping it ends it.
 pub(super) struct Process {
-    _end: DropGuard,
+    end: CancellationToken,
+    _ends: DropGuard,
 }
 
 /// What shall run, with the environment in clear.
@@ -96,9 +97,15 @@ impl Process {
         });
         let pipe = AsyncRwTransport::new(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
         let process = Self {
-            _end: end.drop_guard(),
+            end: end.clone(),
+            _ends: end.drop_guard(),
         };
         Ok((process, pipe))
+    }
+
+    /// Ends it now, whoever still waits for it.
+    pub(super) fn end(&self) {
+        self.end.cancel();
     }
 }
 

@@ -176,6 +176,16 @@ impl std::fmt::Debug for Outbound {
     }
 }
 
+impl OutboundPolicy {
+    /// Looks whether `text` can stand in [`Self::allow_hosts`]. [`Outbound::new`] refuses what this refuses.
+    ///
+    /// # Errors
+    /// It is no host.
+    pub fn check_host(text: &str) -> Result<()> {
+        HostPattern::parse(text).map(drop)
+    }
+}
+
 impl Outbound {
     /// A client with the system's resolver.
     ///

@@ -178,10 +178,10 @@ impl Bed {
             definitions: Arc::new(Nothing),
             plugins,
             memory: None,
-            sandbox: SandboxProgram {
+            sandbox: Some(SandboxProgram {
                 program: "/nonexistent".into(),
                 arguments: Vec::new(),
-            },
+            }),
             limits,
         };
         let host = Host::new(parts, &tasks);

@@ -226,10 +226,10 @@ impl Bed {
             definitions: Arc::new(defined),
             memory: None,
             // Code tools are tested where the program is.
-            sandbox: SandboxProgram {
+            sandbox: Some(SandboxProgram {
                 program: "/nonexistent".into(),
                 arguments: Vec::new(),
-            },
+            }),
             limits,
         };
         Self {

@@ -97,7 +97,9 @@ async fn one_tool_or_all_tools_of_a_process_are_exposed() {
             "s_environment",
             "s_folder",
             "s_die",
-            "s_linger"
+            "s_linger",
+            "s_hang",
+            "s_stall"
         ]
     );
     let echoed = bed.call(&context, &all[0], json!({"text": "hello"})).await;
@@ -135,6 +137,55 @@ async fn a_process_that_died_is_started_again() {
     assert!(!second.is_error, "{second:?}");
     assert_ne!(first.content, second.content);
     gone(&first.content).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_hangs_is_ended_and_started_again() {
+    let limits = ToolLimits {
+        idle_timeout: Duration::from_millis(200),
+        process_answer: Duration::from_millis(200),
+        ..patient()
+    };
+    let bed = bed(plugin(&[], json!({})), limits);
+    let (context, tools) = resolved(&bed, "acme", "s").await;
+    let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
+    let first = bed.call(&context, tool("s_pid"), json!({})).await;
+    let hung = bed.call(&context, tool("s_hang"), json!({})).await;
+    assert!(
+        hung.is_error && hung.content.contains("sign of life"),
+        "{hung:?}"
+    );
+    // The process is asked whether it lives in the background; calls that come before its end are not answered either.
+    let mut calls = 0;
+    let second = loop {
+        let said = bed.call(&context, tool("s_pid"), json!({})).await;
+        if !said.is_error {
+            break said;
+        }
+        calls += 1;
+        assert!(calls < 100, "{said:?}");
+    };
+    assert_ne!(first.content, second.content);
+    gone(&first.content).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_whose_tool_is_slow_is_kept() {
+    let limits = ToolLimits {
+        idle_timeout: Duration::from_millis(200),
+        process_answer: Duration::from_secs(60),
+        ..patient()
+    };
+    let bed = bed(plugin(&[], json!({})), limits);
+    let (context, tools) = resolved(&bed, "acme", "s").await;
+    let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
+    let first = bed.call(&context, tool("s_pid"), json!({})).await;
+    for _ in 0..3 {
+        let slow = bed.call(&context, tool("s_stall"), json!({})).await;
+        assert!(slow.is_error, "{slow:?}");
+    }
+    let second = bed.call(&context, tool("s_pid"), json!({})).await;
+    assert_eq!(first.content, second.content);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -56,12 +56,16 @@ def call(name, arguments):
         return text(os.getcwd())
     if name == "die":
         os._exit(7)
+    if name == "hang":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if name == "stall":
+        threading.Event().wait()
     if name == "linger":
         return text(str(linger()))
     return {"isError": True, **text(f"no tool {name}")}
 
 
-TOOLS = ["echo", "pid", "environment", "folder", "die", "linger"]
+TOOLS = ["echo", "pid", "environment", "folder", "die", "linger", "hang", "stall"]
 
 
 def answer(message):
@@ -84,6 +88,6 @@ def answer(message):
 
 
 for line in sys.stdin:
-    threading.Thread(target=answer, args=(json.loads(line),)).start()
+    threading.Thread(target=answer, args=(json.loads(line),), daemon=True).start()
 while "stubborn" in habits:
     time.sleep(1)

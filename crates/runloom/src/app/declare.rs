@@ -69,7 +69,7 @@ async fn put(
     body: &Value,
 ) -> Result<()> {
     let registry = service.registry();
-    registry
+    let put = registry
         .put(&workspace.slug, kind, slug, body, Expect::Anything)
         .await
         .with_context(|| {
@@ -79,6 +79,14 @@ async fn put(
                 workspace.slug
             )
         })?;
+    for warning in &put.document.warnings {
+        tracing::warn!(
+            workspace = workspace.slug,
+            kind = kind.as_str(),
+            slug,
+            "{warning}"
+        );
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::Role;
 use crate::config::Config;
 
 /// How long open requests may take to end after the runs have been handed over.
@@ -41,9 +42,13 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Serves the API.
-    pub(super) fn open(&self, listener: TcpListener) {
-        let router = runloom_http::router(
+    /// Serves the API, or of a worker the probes only.
+    pub(super) fn open(&self, role: Role, listener: TcpListener) {
+        let assemble = match role {
+            Role::All | Role::Api => runloom_http::router,
+            Role::Worker => runloom_http::probe_router,
+        };
+        let router = assemble(
             Arc::clone(&self.service),
             self.settings.clone(),
             self.end_streams.clone(),

@@ -2,6 +2,7 @@
 //!
 //! [`App::start`] takes its listener and its configuration from the caller, so that tests own both.
 
+pub(crate) mod configured;
 mod declare;
 mod fabric;
 mod listeners;
@@ -102,7 +103,7 @@ impl App {
             Some(address) => Some(doors.watch(address).await?),
             None => None,
         };
-        doors.open(listener);
+        doors.open(role, listener);
         let Listeners {
             end_connections,
             connections,
@@ -196,7 +197,10 @@ async fn wire(
         Arc::clone(&catalog),
         Arc::new(Models::declared(config)?),
     );
-    let registry = Arc::new(registry.announcing(Arc::clone(&bus)));
+    let registry = registry
+        .announcing(Arc::clone(&bus))
+        .taking_code(config.code.enabled);
+    let registry = Arc::new(registry);
     let source = Arc::downgrade(&registry);
     catalog.set_source(source);
     let memory = Arc::new(MemoryService::new(Arc::clone(&store)));

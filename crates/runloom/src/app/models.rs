@@ -55,6 +55,11 @@ pub(crate) fn recorded(config: &Config) -> Result<(Catalog, Recorder)> {
     Ok((catalog(config, &calls)?, recorder))
 }
 
+/// Why the models of the configuration cannot be opened, if they cannot.
+pub(super) fn problem(config: &Config) -> Option<anyhow::Error> {
+    catalog(config, &Calls::of(config)).err()
+}
+
 impl Models {
     /// Opens every model that the configuration names.
     pub(super) fn declared(config: &Config) -> Result<Self> {

@@ -30,7 +30,12 @@ pub(super) fn open(
         definitions: Arc::clone(registry) as _,
         plugins: plugins(&config.plugins),
         memory: Some(Arc::clone(memory)),
-        sandbox: SandboxProgram::this_program(SANDBOX).context("cannot find this program")?,
+        sandbox: match config.code.enabled {
+            true => {
+                Some(SandboxProgram::this_program(SANDBOX).context("cannot find this program")?)
+            }
+            false => None,
+        },
         limits: ToolLimits::default(),
     };
     Ok(Arc::new(Host::new(parts, tasks)))

@@ -38,7 +38,10 @@ pub(crate) async fn run(chat: Chat, environment: &Environment) -> Result<Exit, F
             ));
             session
         }
-        None => client.create_session(&chat.agent.spec()).await?.session_id,
+        None => {
+            let spec = chat.agent.spec(&client).await?;
+            client.create_session(&spec).await?.session_id
+        }
     };
     output::note("type a message; /exit leaves, Ctrl-C cancels an answer");
     let mut lines = read_lines();

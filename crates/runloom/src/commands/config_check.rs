@@ -1,12 +1,13 @@
 //! `runloom config check`.
 
+use crate::app;
 use crate::cli::ConfigFile;
-use crate::config::{self, Config, Environment, ProviderConfig};
+use crate::config::{Config, Environment, ProviderConfig};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 pub(crate) fn run(file: &ConfigFile, environment: &Environment) -> Result<Exit, Failure> {
-    let config = config::load(&file.source(), environment)?;
+    let config = app::configured::load(&file.source(), environment)?;
     for warning in &config.warnings {
         output::note(format!("warning: {warning}"));
     }
@@ -32,7 +33,7 @@ fn summary(config: &Config) -> String {
     format!(
         "ok: listens on {}, data in {}, {}, {}, {}",
         config.server.listen,
-        config.store.sqlite.display(),
+        config.store.shown(),
         count(config.workspaces.len(), "workspace"),
         count(providers.len(), "provider"),
         count(models, "model"),

@@ -5,7 +5,8 @@ use std::io::Read;
 use clap::Args;
 use runloom_client::protocol::id::{AgentId, SessionId};
 use runloom_client::protocol::spec::AgentSpec;
-use runloom_client::{MessageRequest, RunRequest};
+use runloom_client::protocol::tools::{PluginToolRef, ToolRef, WorkspaceToolRef};
+use runloom_client::{Client, MessageRequest, RunRequest};
 
 use crate::config::Environment;
 use crate::exit::{Exit, Failure};
@@ -23,9 +24,12 @@ Examples:
   runloom run \"Why is the sky blue?\" --model oa/gpt-5.5 --reasoning high
   git diff | runloom run - --system \"Review this change.\"
   runloom run \"and then?\" --session ses_…
+  runloom run \"What is new on example.com?\" --plugin @web/fetch
+  runloom run \"Where is my order?\" --agent support --tool orders
   runloom run \"hello\" --json | jq -r 'select(.type == \"result\") | .text'
 
-The answer goes to standard output, thinking, tools and the account at the end to standard error.
+The answer goes to standard output, thinking, tools and the account at the end to standard error. On a
+terminal it is shown as it is written; a file or a pipe gets each turn when it is complete.
 Ctrl-C cancels the run.")]
 pub(crate) struct Run {
     /// What to ask; `-` reads standard input
@@ -49,27 +53,52 @@ pub(crate) struct Agent {
     /// The system prompt
     #[arg(long, short)]
     pub(crate) system: Option<String>,
-    /// A persisted agent instead of a system prompt
-    #[arg(long, value_name = "ID", value_parser = agent_id)]
-    pub(crate) agent: Option<AgentId>,
+    /// A persisted agent instead of a system prompt, by its id or slug
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// A tool of the workspace, by its id or slug; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub(crate) tool: Vec<String>,
+    /// A tool of a plugin, like @web/fetch; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) plugin: Vec<String>,
     /// How much it thinks: off, low, medium, high, or 0 to 100
     #[arg(long, short, value_name = "LEVEL", value_parser = reasoning_level)]
     pub(crate) reasoning: Option<u8>,
 }
 
 impl Agent {
-    pub(crate) fn spec(&self) -> AgentSpec {
+    /// What a run or a session is asked to be.
+    pub(crate) async fn spec(&self, client: &Client) -> Result<AgentSpec, Failure> {
         let default = || "You are a helpful assistant.".to_owned();
-        AgentSpec {
+        let agent_id = match &self.agent {
+            Some(name) => Some(agent_id(client, name).await?),
+            None => None,
+        };
+        Ok(AgentSpec {
             system_prompt: match (&self.system, &self.agent) {
                 (None, Some(_)) => None,
                 (system, _) => Some(system.clone().unwrap_or_else(default)),
             },
-            agent_id: self.agent.clone(),
+            agent_id,
             model_id: self.model.clone(),
             reasoning_level: self.reasoning,
+            tools: self.tools(),
             ..AgentSpec::default()
-        }
+        })
+    }
+
+    /// The tools that the server executes.
+    pub(crate) fn tools(&self) -> Vec<ToolRef> {
+        let rows = self.tool.iter().map(|id| {
+            let id = id.clone();
+            ToolRef::Mantyx(WorkspaceToolRef { id })
+        });
+        let plugins = self.plugin.iter().map(|name| {
+            let name = name.clone();
+            ToolRef::MantyxPlugin(PluginToolRef { name })
+        });
+        rows.chain(plugins).collect()
     }
 }
 
@@ -91,11 +120,15 @@ pub(crate) async fn run(run: Run, environment: &Environment) -> Result<Exit, Fai
             }
             let mut message = MessageRequest::new(prompt);
             message.spec.reasoning_level = run.agent.reasoning;
+            message.spec.tools = run.agent.tools();
             client.send_message(session, &message).await?
         }
         None => {
             client
-                .create_run(&RunRequest::with_spec(run.agent.spec(), prompt))
+                .create_run(&RunRequest::with_spec(
+                    run.agent.spec(&client).await?,
+                    prompt,
+                ))
                 .await?
         }
     };
@@ -132,8 +165,22 @@ pub(crate) fn session_id(text: &str) -> Result<SessionId, String> {
     SessionId::parse(text).ok_or_else(|| "a session's id looks like ses_…".to_owned())
 }
 
-fn agent_id(text: &str) -> Result<AgentId, String> {
-    AgentId::parse(text).ok_or_else(|| "an agent's id looks like agent_…".to_owned())
+/// An agent's id; of a slug the id that the workspace has for it.
+async fn agent_id(client: &Client, name: &str) -> Result<AgentId, Failure> {
+    if let Some(id) = AgentId::parse(name) {
+        return Ok(id);
+    }
+    let known = client.agents().await?.agents;
+    if let Some(agent) = known.iter().find(|agent| agent.slug == name) {
+        return Ok(agent.id.clone());
+    }
+    let slugs: Vec<&str> = known.iter().map(|agent| agent.slug.as_str()).collect();
+    let there_are = match slugs.as_slice() {
+        [] => "this key may run none".to_owned(),
+        slugs => format!("there are: {}", slugs.join(", ")),
+    };
+    let message = format!("no agent has the id or slug `{name}`; {there_are}");
+    Err(Failure::new(Exit::Usage, message))
 }
 
 fn reasoning_level(text: &str) -> Result<u8, String> {

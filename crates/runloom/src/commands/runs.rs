@@ -109,15 +109,7 @@ pub(crate) async fn run(runs: Runs, environment: &Environment) -> Result<Exit, F
             let form = if json { Form::Json } else { Form::Text };
             render::follow(&client, &run, &mut stream, form, OnInterrupt::Detach).await
         }
-        Runs::Cancel { run, json } => {
-            client.cancel_run(&run).await?;
-            if json {
-                output::json(&serde_json::json!({ "ok": true, "runId": run }))?;
-            } else {
-                output::line(format!("{run} is asked to stop"))?;
-            }
-            Ok(Exit::Ok)
-        }
+        Runs::Cancel { run, json } => cancel(&client, &run, json).await,
         Runs::Export { run, output } => export(&client, &run, output).await,
     }
 }
@@ -206,6 +198,21 @@ fn facts(run: &RunSnapshot) -> Vec<(&'static str, String)> {
         put("label", Some(format!("{key}: {value}")));
     }
     facts
+}
+
+/// Asking is never wrong; a run that had ended before stays as it is, and that is said.
+async fn cancel(client: &Client, id: &RunId, json: bool) -> Result<Exit, Failure> {
+    let before = client.run(id).await?.status;
+    client.cancel_run(id).await?;
+    let ended = before.is_terminal();
+    if json {
+        output::json(&serde_json::json!({ "ok": true, "runId": id, "alreadyEnded": ended }))?;
+    } else if ended {
+        output::line(format!("{id} had ended before: {before}"))?;
+    } else {
+        output::line(format!("{id} is asked to stop"))?;
+    }
+    Ok(Exit::Ok)
 }
 
 async fn export(client: &Client, id: &RunId, path: Option<PathBuf>) -> Result<Exit, Failure> {

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::app::{self, App};
 use crate::cli::ConfigFile;
-use crate::config::{self, Config, Environment};
+use crate::config::{Config, Environment};
 use crate::data_dir::DataDir;
 use crate::exit::{Exit, Failure};
 use crate::shutdown::Signals;
@@ -78,7 +78,7 @@ pub(crate) enum Role {
 }
 
 pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit, Failure> {
-    let mut config = config::load(&serve.file.source(), environment)?;
+    let mut config = app::configured::load(&serve.file.source(), environment)?;
     if serve.role != Role::All && config.fabric.is_embedded() {
         return Err(Failure::new(
             Exit::Config,
@@ -95,15 +95,6 @@ pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit,
     telemetry::init(&config.log);
     for warning in &config.warnings {
         tracing::warn!(place = %warning.place, key = %warning.path, "{}", warning.message);
-    }
-    if config.server.master_key.is_none() && config.store.postgres.is_some() {
-        let name = &config.server.master_key_env;
-        return Err(Failure::new(
-            Exit::Config,
-            format!(
-                "{name} is not set: processes that share a database need the same master key, for example from `openssl rand -hex 32`"
-            ),
-        ));
     }
     if config.server.master_key.is_none() {
         let beside = config

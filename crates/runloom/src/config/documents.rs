@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use runloom_core::schema::{Declared, SchemaCache};
+use runloom_core::service::registry::{named_secrets, named_tools};
 use runloom_protocol::definition::template;
 use runloom_protocol::error::Issue;
 use runloom_protocol::validate;
@@ -98,6 +99,50 @@ pub(super) fn secrets(table: &Table<'_>) -> Vec<SecretConfig> {
         );
     }
     secrets
+}
+
+/// An agent may use a tool that the admin API made; nobody can know that from the file alone.
+pub(super) fn warn_of_unknown_tools(
+    table: &Table<'_>,
+    agents: &[DocumentConfig],
+    declared: &BTreeSet<&str>,
+) {
+    for agent in agents {
+        for (place, tool) in named_tools(&agent.definition) {
+            // Ids are given by the server.
+            if declared.contains(tool.as_str())
+                || tool.starts_with("tool_")
+                || tool.starts_with("peer_")
+            {
+                continue;
+            }
+            let slug = &agent.slug;
+            table.warn(
+                "agents",
+                format!("`{slug}`, {place}: this file declares no tool `{tool}`; runs of the agent are refused unless the workspace has it"),
+            );
+        }
+    }
+}
+
+/// A secret that the admin API made may be named, too; one that is not there keeps the server from starting.
+pub(super) fn warn_of_unknown_secrets(
+    table: &Table<'_>,
+    documents: &[&Vec<DocumentConfig>],
+    declared: &[SecretConfig],
+) {
+    for document in documents.iter().copied().flatten() {
+        for (place, name) in named_secrets(&document.definition) {
+            if declared.iter().any(|secret| secret.name == name) {
+                continue;
+            }
+            let slug = &document.slug;
+            table.warn(
+                "secrets",
+                format!("`{slug}`, {place}: this file declares no secret `{name}`; servers do not start unless the workspace has it"),
+            );
+        }
+    }
 }
 
 fn document(

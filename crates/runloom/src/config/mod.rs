@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 pub use environment::Environment;
 pub use problem::{Invalid, Problem};
 pub use types::{
-    ApiKeyConfig, BusConfig, Config, DocumentConfig, FabricConfig, KeyUsage, LimitsConfig,
-    LogConfig, LogFormat, ModelConfig, OauthAppConfig, OutboundConfig, PlatformConfig,
-    PluginConfig, PricingConfig, ProviderConfig, ProviderKind, QueueConfig, RunsConfig, Secret,
-    SecretConfig, ServerConfig, StoreConfig, WorkspaceConfig,
+    ApiKeyConfig, BusConfig, CodeConfig, Config, DocumentConfig, FabricConfig, KeyUsage,
+    LimitsConfig, LogConfig, LogFormat, ModelConfig, OauthAppConfig, OutboundConfig,
+    PlatformConfig, PluginConfig, PricingConfig, ProviderConfig, ProviderKind, QueueConfig,
+    RunsConfig, Secret, SecretConfig, ServerConfig, StoreConfig, WorkspaceConfig,
 };
 
 /// The file that is read when none is named.
@@ -91,5 +91,7 @@ pub fn parse(text: &str, name: &str, environment: &Environment) -> Result<Config
     context.finish(config)
 }
 
+#[cfg(test)]
+mod mistakes;
 #[cfg(test)]
 mod tests;

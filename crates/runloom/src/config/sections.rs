@@ -1,13 +1,18 @@
-//! The single sections: server, store, fabric, runs, limits, outbound, log, platform.
+//! The single sections: server, store, fabric, runs, limits, outbound, code, log, platform.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use runloom_core::service::registry::code_tools;
+use runloom_protocol::definition::ToolAction;
+use runloom_tools::outbound::OutboundPolicy;
+
 use super::document::Node;
 use super::table::{Context, Table};
 use super::types::{
-    BusConfig, Config, FabricConfig, LimitsConfig, LogConfig, LogFormat, OutboundConfig,
-    PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret, ServerConfig, StoreConfig,
+    BusConfig, CodeConfig, Config, FabricConfig, LimitsConfig, LogConfig, LogFormat,
+    OutboundConfig, PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret, ServerConfig,
+    StoreConfig,
 };
 use super::{plugins, providers, workspaces};
 
@@ -30,13 +35,47 @@ pub(super) fn read<'a>(root: &'a Node, context: &'a Context<'a>) -> Config {
         runs: runs(root.section("runs")),
         limits: limits(root.section("limits")),
         outbound: outbound(root.section("outbound")),
+        code: code(root.section("code")),
         log: log(root.section("log")),
         workspaces: workspaces::read(root.tables("workspaces"), &platform),
         plugins: plugins::read(root.tables("plugins")),
         platform,
         warnings: Vec::new(),
     };
+    if !config.code.enabled {
+        refuse_code(&root, &config);
+    }
     root.finish();
+    config
+}
+
+/// Who switches code off and declares some has not decided yet.
+fn refuse_code(root: &Table<'_>, config: &Config) {
+    let declared = config.workspaces.iter().flat_map(|workspace| {
+        let documents = workspace.tools.iter().chain(&workspace.plugins);
+        let code = documents.filter(|document| !code_tools(&document.definition).is_empty());
+        code.map(|document| format!("`{}` of workspace `{}`", document.slug, workspace.slug))
+    });
+    let of_plugins = config.plugins.iter().filter(|plugin| {
+        let tools = plugin.manifest.iter().flat_map(|manifest| &manifest.tools);
+        tools
+            .into_iter()
+            .any(|tool| matches!(tool.action, ToolAction::Code(_)))
+    });
+    let of_plugins = of_plugins.map(|plugin| format!("the plugin `{}`", plugin.slug));
+    for what in declared.chain(of_plugins) {
+        root.invalid(
+            "code",
+            format!("`enabled` is false, and {what} has code tools"),
+        );
+    }
+}
+
+fn code(table: Table<'_>) -> CodeConfig {
+    let config = CodeConfig {
+        enabled: table.boolean("enabled").unwrap_or(true),
+    };
+    table.finish();
     config
 }
 
@@ -121,6 +160,9 @@ fn store(table: Table<'_>) -> StoreConfig {
             "must name a file: the log has to outlive the process",
         );
     }
+    if is_postgres && let Err(error) = runloom_store::check_url(&url) {
+        table.invalid("url", error);
+    }
     let sqlite = PathBuf::from(path);
     table.finish();
     let postgres = is_postgres.then(|| Secret::new(url));
@@ -130,7 +172,8 @@ fn store(table: Table<'_>) -> StoreConfig {
 /// With a database that processes share the default is the database itself; a file in one process needs nothing else.
 fn fabric(table: Table<'_>, store: &StoreConfig) -> FabricConfig {
     let is_shared = store.postgres.is_some();
-    let read = |key: &'static str, schemes: &[&str]| {
+    type CheckUrl = fn(&str) -> Result<(), runloom_fabric::Error>;
+    let read = |key: &'static str, schemes: &[&str], check: CheckUrl| {
         let value = table.text(key);
         let word = match value.as_deref() {
             None if is_shared => "store",
@@ -149,15 +192,17 @@ fn fabric(table: Table<'_>, store: &StoreConfig) -> FabricConfig {
                 key,
                 format!("must be \"embedded\", \"store\" or {}://…", schemes[0]),
             );
+        } else if let Some(Err(error)) = is_address.then(|| check(word)) {
+            table.invalid(key, error);
         }
         word.to_owned()
     };
-    let queue = match read("queue", &["amqp"]).as_str() {
+    let queue = match read("queue", &["amqp"], runloom_fabric::check_amqp_url).as_str() {
         "embedded" => QueueConfig::Embedded,
         "store" => QueueConfig::Store,
         url => QueueConfig::Amqp(Secret::new(url)),
     };
-    let bus = match read("bus", &["redis", "rediss"]).as_str() {
+    let bus = match read("bus", &["redis", "rediss"], runloom_fabric::check_redis_url).as_str() {
         "embedded" => BusConfig::Embedded,
         "store" => BusConfig::Store,
         url => BusConfig::Redis(Secret::new(url)),
@@ -224,8 +269,7 @@ fn outbound(table: Table<'_>) -> OutboundConfig {
         allow_hosts: table.texts("allow_hosts"),
     };
     for host in &config.allow_hosts {
-        let name = host.strip_prefix("*.").unwrap_or(host);
-        if name.is_empty() || name.contains(['/', '*', ' ', '@']) {
+        if OutboundPolicy::check_host(host).is_err() {
             table.invalid(
                 "allow_hosts",
                 format!("`{host}` must be a host, host:port or *.domain"),

@@ -1,5 +1,6 @@
 //! Tables of good and bad configurations.
 
+use super::mistakes::MISTAKES;
 use super::*;
 
 fn check(text: &str, variables: &[(&str, &str)]) -> Result<Config, Vec<String>> {
@@ -65,146 +66,6 @@ redirect_uris = ["http://127.0.0.1:9999/cb"]
 scopes = ["runs:read", "runs:write"]
 allow_client_credentials = true
 "#;
-
-/// Texts, and the one problem of each.
-const MISTAKES: &[(&str, &str)] = &[
-    (
-        "[server]\nlisten = 1",
-        "f.toml:2: server.listen: must be a string, is an integer",
-    ),
-    (
-        "[server]\nlisten = \"8787\"",
-        "f.toml:2: server.listen: `8787` is not HOST:PORT like 127.0.0.1:8787 or [::]:8787",
-    ),
-    (
-        "[server]\nlistne = \"a:1\"",
-        "f.toml:2: server.listne: unknown key; did you mean `listen`?",
-    ),
-    (
-        "\n[sever]\n",
-        "f.toml:2: sever: unknown key; did you mean `server`?",
-    ),
-    (
-        "[server]\npublic_url = \"example.com\"",
-        "f.toml:2: server.public_url: `example.com` must start with http:// or https://",
-    ),
-    (
-        "store = 3",
-        "f.toml:1: store: must be a table, is an integer",
-    ),
-    (
-        "[store]\nurl = \"mysql://u:p@h/d\"",
-        "f.toml:2: store.url: must be sqlite:PATH, like sqlite:.runloom/runloom.db, or postgres://USER:PASSWORD@HOST/DATABASE",
-    ),
-    (
-        "[store]\nurl = \"sqlite::memory:\"",
-        "f.toml:2: store.url: must name a file: the log has to outlive the process",
-    ),
-    (
-        "[fabric]\nbus = \"redis://h\"",
-        "f.toml:2: fabric.bus: needs a database that processes can share: set store.url to postgres://…, or use \"embedded\"",
-    ),
-    (
-        "[fabric]\nqueue = \"nats\"",
-        "f.toml:2: fabric.queue: must be \"embedded\", \"store\" or amqp://…",
-    ),
-    (
-        "[runs]\nmax_tool_turns = 101",
-        "f.toml:2: runs.max_tool_turns: must be from 1 to 100",
-    ),
-    (
-        "[runs]\npark_after_ms = -1",
-        "f.toml:2: runs.park_after_ms: must be from 1 to 86400000",
-    ),
-    (
-        "[runs]\nprovider_timeout_ms = 5\nprovider_idle_ms = 6",
-        "f.toml:3: runs.provider_idle_ms: must not be longer than provider_timeout_ms (5)",
-    ),
-    (
-        "[limits]\nwrites_per_minute = 0",
-        "f.toml:2: limits.writes_per_minute: must be at least 1",
-    ),
-    (
-        "[outbound]\nallow_private_networks = \"yes\"",
-        "f.toml:2: outbound.allow_private_networks: must be true or false, is a string",
-    ),
-    (
-        "[outbound]\nallow_hosts = [\n 1]",
-        "f.toml:3: outbound.allow_hosts: must hold strings only, has an integer",
-    ),
-    (
-        "[outbound]\nallow_hosts = [\"http://x/\"]",
-        "f.toml:2: outbound.allow_hosts: `http://x/` must be a host, host:port or *.domain",
-    ),
-    (
-        "[log]\nformat = \"xml\"",
-        "f.toml:2: log.format: `xml` is not one of pretty, json",
-    ),
-    (
-        "[workspaces]\nslug = \"a\"",
-        "f.toml:1: workspaces: must be an array of tables, is a table",
-    ),
-    (
-        "[[workspaces]]\nname = \"A\"",
-        "f.toml:1: workspaces[0]: `slug` is missing",
-    ),
-    (
-        "[[workspaces]]\nslug = \"A b\"",
-        "f.toml:2: workspaces[0].slug: `A b` must be 1 to 63 of a-z, 0-9 and -, beginning with a letter or digit",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces]]\nslug = \"a\"",
-        "f.toml:4: workspaces[1].slug: `a` is used twice",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces.api_keys]]\nkey_env = \"K\"",
-        "f.toml:4: workspaces[0].api_keys[0].key_env: the environment variable K (or K_FILE) is not set",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\nmonthly_budget_usd = -1",
-        "f.toml:3: workspaces[0].monthly_budget_usd: must be a number that is not negative",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\nmonthly_budget_usd = 1e12",
-        "f.toml:3: workspaces[0].monthly_budget_usd: must be a number of US dollars from 0 to 1,000,000,000",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\ndefault_model = \"x/y\"",
-        "f.toml:3: workspaces[0].default_model: there is no provider `x`; there are: none",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"opnai\"",
-        "f.toml:5: workspaces[0].providers[0].kind: `opnai` is not one of openai, azure-openai, anthropic, bedrock, google, xai, openai-compatible, demo",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"openai\"\napi_kye_env = \"X\"",
-        "f.toml:6: workspaces[0].providers[0].api_kye_env: unknown key; did you mean `api_key_env`?",
-    ),
-    (
-        "[[platform.providers]]\nid = \"p\"\nkind = \"demo\"\nmodels = [{ id = \"m\", pricing = { input = 1 } }]",
-        "f.toml:4: platform.providers[0].models[0].pricing.output: is missing: a price needs both, in US dollars per million tokens",
-    ),
-    (
-        "[log]\nlevel = \"inof\"",
-        "f.toml:2: log.level: `inof` is not a level: use one of error, warn, info, debug, trace, off, or filters like info,runloom_core=debug",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"x\"",
-        "f.toml:4: workspaces[0].oauth_apps[0].client_id: must start with mantyx_oa_",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces.agents]]\nslug = \"x\"\nsystem_prompt = \"p\"\nreasoning_level = \"much\"",
-        "f.toml:6: workspaces[0].agents[0].reasoning_level: expected `off`, `low`, `medium`, `high` or an integer from 0 to 100, got `much`",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces.secrets]]\nname = \"X\"\nvalue_env = \"NOT_SET\"",
-        "f.toml:5: workspaces[0].secrets[0].value_env: the environment variable NOT_SET (or NOT_SET_FILE) is not set",
-    ),
-    (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"soap\"",
-        "f.toml:5: workspaces[0].tools[0].type: expected `http`, `code`, `mcp` or `plugin`, got `soap`",
-    ),
-];
 
 #[test]
 fn nothing_is_needed() {
@@ -275,6 +136,57 @@ fn every_kind_of_mistake_is_named_with_its_place() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn schemas_that_no_run_could_use_are_named_as_the_admin_api_names_them() {
+    let bad = "{ type = \"object\", properties = { a = { type = \"zzz\" } } }";
+    let tool = |key: &str| {
+        format!(
+            "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"code\"\nsource = \"return 1\"\n{key} = {bad}"
+        )
+    };
+    let plugin = format!(
+        "[[plugins]]\nslug = \"p\"\n[[plugins.tools]]\nname = \"t\"\ntype = \"code\"\nsource = \"return 1\"\nparameters = {bad}"
+    );
+    for (text, place) in [
+        (
+            tool("parameters"),
+            "f.toml:7: workspaces[0].tools[0].parameters: ",
+        ),
+        (
+            tool("output_schema"),
+            "f.toml:7: workspaces[0].tools[0].output_schema: ",
+        ),
+        (plugin, "f.toml:3: plugins[0].tools[0].parameters: "),
+    ] {
+        let problems = check(&text, &[]).map(|_| ()).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0].starts_with(place) && problems[0].contains("zzz"),
+            "{problems:?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_file_names_and_does_not_declare_is_warned_of() {
+    let text = "[[workspaces]]\nslug = \"a\"\n\
+                [[workspaces.agents]]\nslug = \"x\"\nsystem_prompt = \"p\"\n\
+                tools = [{ kind = \"mantyx\", id = \"t\" }, { kind = \"mantyx\", id = \"later\" }, { kind = \"mantyx\", id = \"tool_1\" }]\n\
+                [[workspaces.tools]]\nslug = \"t\"\ntype = \"code\"\nsource = \"return 1\"\nsecrets = [\"A\", \"B\"]\n\
+                [[workspaces.secrets]]\nname = \"A\"\nvalue_env = \"A\"";
+    let config = check(text, &[("A", "clear")]).unwrap();
+    let told: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].contains("`x`, tools[1].id: this file declares no tool `later`"),
+        "{told:?}"
+    );
+    assert!(
+        told[1].contains("`t`, secrets[1]: this file declares no secret `B`"),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[outbound]`.
     pub outbound: OutboundConfig,
+    /// `[code]`.
+    pub code: CodeConfig,
     /// `[log]`.
     pub log: LogConfig,
     /// `[platform]`.
@@ -198,6 +200,13 @@ pub struct OutboundConfig {
     pub allow_private_networks: bool,
     /// `host`, `host:port` or `*.domain` that may be reached all the same.
     pub allow_hosts: Vec<String>,
+}
+
+/// `[code]`: code tools.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeConfig {
+    /// Whether there are any.
+    pub enabled: bool,
 }
 
 /// `[log]`.

@@ -80,6 +80,11 @@ fn workspace(
     let plugins = documents::read(&table, "plugins");
     let external_agents = documents::read(&table, "external_agents");
     let secrets = documents::secrets(&table);
+    let declared = [&tools, &external_agents].map(|all| all.iter().map(|one| one.slug.as_str()));
+    let declared: BTreeSet<&str> = declared.into_iter().flatten().collect();
+    documents::warn_of_unknown_tools(&table, &agents, &declared);
+    let kept = [&agents, &tools, &plugins, &external_agents];
+    documents::warn_of_unknown_secrets(&table, &kept, &secrets);
     let oauth_apps: Vec<_> = table
         .tables("oauth_apps")
         .into_iter()

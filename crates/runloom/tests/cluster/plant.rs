@@ -74,6 +74,17 @@ impl Plant {
         server.ready = json!({"adminToken": "the administrator's token"});
         server
     }
+
+    /// What a command of an operator says with the settings of the processes; whether it did well.
+    pub(crate) fn said(&self, arguments: &[&str], own: &[(&str, &str)]) -> (bool, String) {
+        let mut command = runloom(arguments);
+        command.current_dir(self.folder.path());
+        command.envs(self.settings.iter().cloned());
+        command.envs(own.iter().copied());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), said)
+    }
 }
 
 impl Drop for Plant {

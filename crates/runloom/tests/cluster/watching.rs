@@ -1,7 +1,7 @@
 //! What operators see.
 
 use crate::http::{Answer, request};
-use crate::plant::{Plant, agent, finished, metrics};
+use crate::plant::{Plant, agent, at, finished, metrics, service};
 
 fn get(address: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     request(address, "GET", path, headers, b"").unwrap()
@@ -62,6 +62,82 @@ fn metrics_need_the_admin_token_and_have_a_listener_without_one() {
     }
     let closed = get(&watched, "/api/admin/v1/workspaces", &token);
     assert_eq!(closed.status, 404, "only those who watch are served there");
+}
+
+#[test]
+fn a_worker_answers_those_who_watch_it_and_nobody_else() {
+    let plant = Plant::new([]);
+    let api = plant.api();
+    let acme = api.tenant("acme");
+    let worker = plant.worker();
+    for path in ["/health", "/live", "/ready"] {
+        assert_eq!(get(&worker.address, path, &[]).status, 200, "{path}");
+    }
+    assert_eq!(get(&worker.address, "/metrics", &[]).status, 401);
+    assert!(metrics(&worker).contains("runloom_places"));
+    let there = at(&worker, &acme);
+    assert_eq!(there.get("/models").status, 404);
+    assert_eq!(there.post("/agent-runs", &agent("say no")).status, 404);
+    let token = [("Authorization", "Bearer the administrator's token")];
+    let closed = get(&worker.address, "/api/admin/v1/workspaces", &token);
+    assert_eq!(closed.status, 404);
+    let run = acme.run(&agent("say hello"));
+    assert_eq!(finished(&acme, &run), "hello");
+}
+
+#[test]
+fn the_doctor_looks_at_the_services_that_processes_share() {
+    let queue = service(
+        "RUNLOOM_TEST_AMQP_URL",
+        "amqp://guest:guest@127.0.0.1:5672/%2f",
+    );
+    let bus = service("RUNLOOM_TEST_REDIS_URL", "redis://127.0.0.1:6379");
+    let shared = [
+        ("RUNLOOM_FABRIC__QUEUE", queue.as_str()),
+        ("RUNLOOM_FABRIC__BUS", bus.as_str()),
+        ("RUNLOOM_SERVER__LISTEN", "127.0.0.1:0"),
+    ];
+    let plant = Plant::new(shared);
+    let doctor = |own: &[(&str, &str)]| plant.said(&["doctor"], own);
+    let line = |said: &str, check: &str| {
+        let line = said.lines().find(|line| line[6..].starts_with(check));
+        line.unwrap_or_else(|| panic!("no {check} in:\n{said}"))
+            .to_owned()
+    };
+    let (good, said) = doctor(&[]);
+    assert!(good, "{said}");
+    assert!(line(&said, "store").contains("is empty"), "{said}");
+    assert!(plant.said(&["migrate"], &[]).0);
+    let (good, said) = doctor(&[]);
+    assert!(good, "{said}");
+    assert!(line(&said, "store").contains("PostgreSQL"), "{said}");
+    assert!(line(&said, "queue").contains("RabbitMQ"), "{said}");
+    assert!(line(&said, "bus").starts_with("ok"), "{said}");
+    for (variable, away, check) in [
+        (
+            "RUNLOOM_STORE__URL",
+            "postgres://u:sekret@127.0.0.1:1/d",
+            "store",
+        ),
+        (
+            "RUNLOOM_FABRIC__QUEUE",
+            "amqp://u:sekret@127.0.0.1:1",
+            "queue",
+        ),
+        ("RUNLOOM_FABRIC__BUS", "redis://u:sekret@127.0.0.1:1", "bus"),
+    ] {
+        let (good, said) = doctor(&[(variable, away)]);
+        assert!(!good && line(&said, check).starts_with("FAIL"), "{said}");
+        assert!(!said.contains("sekret"), "{said}");
+    }
+    // A database that would forget what it acknowledged is refused by servers, and told here.
+    let unsafe_url = format!("{}?options=-c%20synchronous_commit%3Doff", plant.url());
+    let (good, said) = doctor(&[("RUNLOOM_STORE__URL", &unsafe_url)]);
+    assert!(!good, "{said}");
+    assert!(
+        line(&said, "store").contains("synchronous_commit"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn runs_are_followed_cancelled_listed_and_exported() {
     );
     assert_eq!(
         desk.json(&["runs", "cancel", &run, "--json"]),
-        json!({"ok": true, "runId": run})
+        json!({"ok": true, "runId": run, "alreadyEnded": false})
     );
     assert_eq!(one_object(&tail.line())["type"], "cancelled");
     assert_eq!(tail.ended().code(), Some(130));

@@ -327,6 +327,8 @@ fn a_workspace_remembers_across_runs_and_no_other_workspace_does() {
     assert_eq!(kept, json!({"key": "budget", "created": false}));
     let lost = remember(&json!({"text": "x", "links": [{"relation": "r", "to": "nobody"}]}));
     assert_eq!(lost["ok"], false, "{lost}");
+    let said = lost["result"].as_str().unwrap();
+    assert!(said.contains("links: there are no memories"), "{said}");
 
     let recall = |api: &Api, query: &str| -> Value {
         let said = result(

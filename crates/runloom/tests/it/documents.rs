@@ -99,6 +99,33 @@ fn every_example_of_a_tool_is_valid() {
 }
 
 #[test]
+fn every_field_of_a_run_is_in_the_document_and_its_examples_are_valid() {
+    let document = repository_file("docs/runs.md");
+    let api: serde_json::Value =
+        serde_json::from_str(&repository_file("crates/runloom-http/openapi.json")).unwrap();
+    let fields = |schema: &str, place: &str| -> Vec<String> {
+        let properties = &api["components"]["schemas"][schema]["properties"];
+        let names = properties.as_object().unwrap().keys();
+        names.map(|name| format!("| `{place}{name}` |")).collect()
+    };
+    let mut rows = fields("AgentSpec", "");
+    rows.extend(fields("Budgets", "budgets."));
+    rows.extend(["| `prompt` |".to_owned(), "| `messages` |".to_owned()]);
+    assert!(rows.len() > 15, "{rows:?}");
+    for row in rows {
+        assert!(document.contains(&row), "docs/runs.md has no row {row}");
+    }
+    for block in document.split("```json\n").skip(1) {
+        let text = block.split("```").next().unwrap();
+        let example: serde_json::Value = serde_json::from_str(text).unwrap();
+        let issues = runloom_protocol::validate::create_run(&example).err();
+        assert!(issues.is_none(), "{text}: {issues:?}");
+        let unread = runloom_protocol::validate::unread_of_run(&example);
+        assert!(unread.is_empty(), "{unread:?}");
+    }
+}
+
+#[test]
 fn every_shipped_plugin_tool_is_in_the_document() {
     let document = repository_file("docs/plugins.md");
     let names = runloom_tools::shipped_tools();

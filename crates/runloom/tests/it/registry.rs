@@ -52,15 +52,19 @@ impl House {
 
     /// Starts the server with a master key, and the one before when it is given.
     fn serve(&mut self, master: &str, previous: Option<&str>) -> Server {
+        let previous = previous.map(|key| ("RUNLOOM_MASTER_KEY_PREVIOUS", key));
+        self.serve_with(master, previous.as_slice())
+    }
+
+    /// Starts the server with a master key and variables of its own.
+    fn serve_with(&mut self, master: &str, variables: &[(&str, &str)]) -> Server {
         let mut command = runloom(self.path(), &["serve", "--config", "runloom.toml"]);
         command
             .env("RUNLOOM_MASTER_KEY", master)
             .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token")
             .env("ACME_KEY", KEY)
             .env("DECLARED_SECRET", format!("{CANARY}-declared"));
-        if let Some(previous) = previous {
-            command.env("RUNLOOM_MASTER_KEY_PREVIOUS", previous);
-        }
+        command.envs(variables.iter().copied());
         let mut server = Server::start_logging(command, &self.path().join("server.log"));
         let line = server.line();
         self.url = line.strip_prefix("listening on ").unwrap().to_owned();
@@ -172,6 +176,126 @@ fn agents_and_tools_are_put_listed_shown_and_deleted() {
         .command(&["admin", "tool", "show", "--workspace", "acme", "t"])
         .output();
     assert!(!gone.unwrap().status.success());
+}
+
+#[test]
+fn a_run_names_its_agent_by_slug_and_brings_tools_of_the_server() {
+    let mut house = house();
+    let _server = house.serve("first master key", None);
+    let tool = house.file(
+        "tool.json",
+        r#"{"slug": "sum", "type": "code", "source": "return args.a + args.b"}"#,
+    );
+    house.admin(&["tool", "put", "--workspace", "acme", "--file", &tool]);
+    let prompt = "call sum {\"a\": 2, \"b\": 3}\ncall now {}\nsay done";
+    let asked = [
+        "run",
+        prompt,
+        "--agent",
+        "declared",
+        "--json",
+        "--tool",
+        "sum",
+        "--plugin",
+        "@time/now",
+    ];
+    let told = house.run(&asked);
+    let results: Vec<Value> = told
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["type"] == "tool_result")
+        .collect();
+    assert_eq!(results.len(), 2, "{told}");
+    assert!(results.iter().all(|result| result["ok"] == true), "{told}");
+    let sum = results.iter().find(|result| result["name"] == "sum");
+    assert_eq!(sum.unwrap()["result"], "5");
+    let unknown = house
+        .command(&["run", "Hi", "--agent", "nobody"])
+        .output()
+        .unwrap();
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        stderr(&unknown).contains("there are: declared"),
+        "{}",
+        stderr(&unknown)
+    );
+    // A run that has ended stays as it is, and whoever wants it stopped learns that.
+    let first: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+    let id = first["runId"].as_str().unwrap();
+    let said = house.run(&["runs", "cancel", id]);
+    assert!(said.contains("had ended before: succeeded"), "{said}");
+    let said: Value = serde_json::from_str(&house.run(&["runs", "cancel", id, "--json"])).unwrap();
+    assert_eq!(said["alreadyEnded"], true);
+}
+
+#[test]
+fn what_is_put_is_warned_of_and_what_is_no_json_is_said_by_its_name() {
+    let mut house = house();
+    let _server = house.serve("first master key", None);
+    let agent = house.file(
+        "agent.json",
+        r#"{"slug": "early", "systemPrompt": "x", "tools": [{"kind": "mantyx", "id": "later"}]}"#,
+    );
+    let put = ["admin", "agent", "put", "--workspace", "acme", "--file"];
+    let early = house
+        .command(&[&put[..], &[&agent]].concat())
+        .output()
+        .unwrap();
+    assert!(early.status.success(), "{}", stderr(&early));
+    assert!(
+        stderr(&early).contains("no tool `later`"),
+        "{}",
+        stderr(&early)
+    );
+    let nothing = house
+        .command(&[&put[..], &["-"]].concat())
+        .output()
+        .unwrap();
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(
+        stderr(&nothing).contains("standard input is not JSON"),
+        "{}",
+        stderr(&nothing)
+    );
+}
+
+#[test]
+fn code_can_be_switched_off_and_what_was_there_is_refused_where_it_is_used() {
+    let mut house = house();
+    let server = house.serve("first master key", None);
+    let tool = house.file(
+        "tool.json",
+        r#"{"slug": "sum", "type": "code", "source": "return 5"}"#,
+    );
+    let put = [
+        "admin",
+        "tool",
+        "put",
+        "--workspace",
+        "acme",
+        "--file",
+        &tool,
+    ];
+    house.run(&put);
+    server.stop();
+    let off = [("RUNLOOM_CODE__ENABLED", "false")];
+    let _server = house.serve_with("first master key", &off);
+    for refused in [&put[..], &["run", "call sum {}", "--tool", "sum"]] {
+        let output = house.command(refused).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{refused:?}");
+        let said = stderr(&output);
+        assert!(said.contains("code tools are switched off"), "{said}");
+    }
+    let declared = "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"code\"\nsource = \"return 1\"\n[code]\nenabled = false\n";
+    let file = house.file("code.toml", declared);
+    let check = runloom(house.path(), &["config", "check", "--config", &file]).output();
+    let check = check.unwrap();
+    assert_eq!(check.status.code(), Some(3));
+    assert!(
+        stderr(&check).contains("`t` of workspace `a`"),
+        "{}",
+        stderr(&check)
+    );
 }
 
 #[test]

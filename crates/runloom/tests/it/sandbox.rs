@@ -62,10 +62,10 @@ impl Bed {
             memory: None,
             outbound: Outbound::new(policy).unwrap(),
             definitions: Arc::new(One(definition)),
-            sandbox: SandboxProgram {
+            sandbox: Some(SandboxProgram {
                 program: env!("CARGO_BIN_EXE_runloom").into(),
                 arguments: vec!["sandbox".to_owned()],
-            },
+            }),
             limits: ToolLimits::default(),
         };
         let host = Host::new(parts, &Tasks::default());

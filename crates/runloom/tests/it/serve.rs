@@ -64,6 +64,53 @@ fn an_invalid_configuration_is_told_whole_and_has_its_own_code() {
 }
 
 #[test]
+fn the_check_refuses_what_serve_refuses_in_the_same_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = "postgres://u:sekret@127.0.0.1:1/x";
+    for variables in [
+        [
+            ("RUNLOOM_STORE__URL", place),
+            ("RUNLOOM_LOG__LEVEL", "info"),
+        ],
+        [
+            ("RUNLOOM_STORE__URL", "postgres://u:sekret@h:1:2/x"),
+            ("RUNLOOM_MASTER_KEY", "sixteen characters at least"),
+        ],
+        [
+            ("RUNLOOM_OUTBOUND__ALLOW_HOSTS", "a:99999"),
+            ("RUNLOOM_LOG__LEVEL", "info"),
+        ],
+    ] {
+        let told = |arguments: &[&str]| {
+            let mut command = runloom(folder.path(), arguments);
+            let output = command.envs(variables).output().unwrap();
+            assert_eq!(output.status.code(), Some(3), "{arguments:?} {variables:?}");
+            stderr(&output)
+        };
+        let checked = told(&["config", "check"]);
+        assert!(!checked.contains("sekret"), "{checked}");
+        assert_eq!(checked, told(&["serve", "--listen", "127.0.0.1:0"]));
+    }
+}
+
+#[test]
+fn the_check_says_where_the_data_would_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |url: &str| {
+        let mut command = runloom(folder.path(), &["config", "check"]);
+        command
+            .env("RUNLOOM_STORE__URL", url)
+            .env("RUNLOOM_MASTER_KEY", "sixteen characters at least");
+        stdout(&command.output().unwrap())
+    };
+    let said = check("postgres://u:sekret@127.0.0.1:1/x");
+    assert!(said.contains("data in postgres"), "{said}");
+    assert!(!said.contains("sekret"), "{said}");
+    let said = check("sqlite:here.db");
+    assert!(said.contains("data in sqlite:here.db"), "{said}");
+}
+
+#[test]
 fn a_worker_of_its_own_wants_a_database_that_can_be_shared() {
     let folder = tempfile::tempdir().unwrap();
     let output = ended(folder.path(), &["worker"]);

@@ -214,10 +214,10 @@ impl Attacker {
             definitions: Arc::clone(&trap) as _,
             plugins: PluginSet::default(),
             memory: None,
-            sandbox: SandboxProgram {
+            sandbox: Some(SandboxProgram {
                 program: env!("CARGO_BIN_EXE_runloom").into(),
                 arguments: vec!["sandbox".to_owned()],
-            },
+            }),
             limits: ToolLimits::default(),
         };
         Self {

@@ -112,6 +112,9 @@ pub struct Day(pub i32);
 impl Day {
     const MILLIS: i64 = 24 * 60 * 60 * 1000;
 
+    /// Day 0. Days are counted on the calendar, whose last year is longer than that of the moments we can tell.
+    const FIRST: jiff::civil::Date = jiff::civil::date(1970, 1, 1);
+
     /// The day of a moment.
     #[must_use]
     pub fn of(at: Millis) -> Self {
@@ -127,8 +130,8 @@ impl Day {
             return Some(Self::of(Millis(at.as_millisecond())));
         }
         let date: jiff::civil::Date = text.parse().ok()?;
-        let at = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-        Some(Self::of(Millis(at.timestamp().as_millisecond())))
+        let hours = date.duration_since(Self::FIRST).as_hours();
+        Some(Self(i32::try_from(hours.div_euclid(24)).ok()?))
     }
 
     /// The first day of its month.
@@ -138,9 +141,8 @@ impl Day {
     }
 
     fn date(self) -> jiff::civil::Date {
-        let millis = i64::from(self.0).saturating_mul(Self::MILLIS);
-        let at = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
-        at.to_zoned(jiff::tz::TimeZone::UTC).date()
+        let hours = i64::from(self.0).saturating_mul(24);
+        Self::FIRST.saturating_add(jiff::SignedDuration::from_hours(hours))
     }
 }
 
@@ -323,6 +325,7 @@ mod tests {
         for text in ["1970-01-01", "2024-02-29", "2026-10-31", "1969-12-31"] {
             assert_eq!(Day::parse(text).unwrap().to_string(), text);
         }
+        assert_eq!(Day::parse("9999-12-31").unwrap().to_string(), "9999-12-31");
         assert_eq!(Day::parse("1970-01-02"), Some(Day(1)));
         assert_eq!(Day::parse("1970-01-03T00:30:00+01:00"), Some(Day(1)));
         let leap = Day::parse("2024-02-29").unwrap().first_of_month();

@@ -1,12 +1,13 @@
 //! What workspaces keep: agents, tools, plugins, secrets, external agents, providers.
 //!
-//! `check` says what is a definition, `seal` keeps credentials closed, `definitions` and `host` serve tools at run time, `agents` lays an
+//! `check` says what is a definition, `mentions` what it mentions of its workspace, `seal` keeps credentials closed, `definitions` and `host` serve tools at run time, `agents` lays an
 //! agent under a spec, `models` keeps the catalog in step with providers, `rotation` changes the master key.
 
 mod agents;
 mod check;
 mod definitions;
 mod host;
+mod mentions;
 mod models;
 mod rotation;
 mod seal;
@@ -30,6 +31,7 @@ use crate::schema::{Declared, SchemaCache};
 use crate::vault::Vault;
 
 pub use host::FillingHost;
+pub use mentions::{code_tools, named_secrets, named_tools};
 pub use rotation::Rotation;
 
 /// Documents of one kind in one workspace.
@@ -45,6 +47,8 @@ pub struct RegistryService {
     /// The catalog is built from what is stored, so two builders at once could leave the older one. What it was built from.
     building: tokio::sync::Mutex<String>,
     schemas: Arc<SchemaCache>,
+    /// Whether code tools are taken.
+    takes_code: bool,
     clock: Clock,
 }
 
@@ -80,6 +84,7 @@ impl RegistryService {
             bus: Arc::new(NoBus),
             building: tokio::sync::Mutex::default(),
             schemas: Arc::default(),
+            takes_code: true,
             clock: Clock,
         }
     }
@@ -88,6 +93,13 @@ impl RegistryService {
     #[must_use]
     pub fn announcing(mut self, bus: Arc<dyn Bus>) -> Self {
         self.bus = bus;
+        self
+    }
+
+    /// Says whether code tools are taken; they are unless this says otherwise.
+    #[must_use]
+    pub fn taking_code(mut self, takes_code: bool) -> Self {
+        self.takes_code = takes_code;
         self
     }
 
@@ -118,6 +130,7 @@ impl RegistryService {
         let definition = check::definition(kind, slug, body)?;
         self.check_in_workspace(&workspace, kind, slug, &definition)
             .await?;
+        let warnings = self.warnings(&workspace, kind, &definition).await?;
         if let Some(known) = &known
             && expect.holds(Some((&known.id, known.version)))
             && self
@@ -126,7 +139,7 @@ impl RegistryService {
         {
             return Ok(PutOutcome {
                 created: false,
-                document: view(known, definition)?,
+                document: with(warnings, view(known, definition)?),
             });
         }
         let sealed = self.sealed(&workspace, kind, slug, definition.clone())?;
@@ -152,7 +165,7 @@ impl RegistryService {
         self.changed(kind).await?;
         Ok(PutOutcome {
             created,
-            document: view(&document, definition)?,
+            document: with(warnings, view(&document, definition)?),
         })
     }
 
@@ -234,14 +247,11 @@ impl RegistryService {
         let mut issues = seal::refuse_masks(definition)?;
         let declared = check::declared(kind, definition)?;
         issues.extend(Declared::issues_off_thread(&declared, &self.schemas).await);
-        for (path, name) in seal::named_secrets(definition) {
-            let secret = DocumentKind::Secret;
-            let found = self.store.document(workspace.no, secret, &name).await?;
-            if found.is_none_or(|found| found.slug != name) {
-                let message =
-                    format!("there is no secret `{name}` in this workspace; put it first");
-                issues.push(check::issue(&path, &message));
-            }
+        issues.extend(self.missing_secrets(workspace, definition).await?);
+        if !self.takes_code {
+            let unwanted = mentions::code_tools(definition).into_iter();
+            let message = "code tools are switched off on this server";
+            issues.extend(unwanted.map(|place| check::issue(&place, message)));
         }
         if !issues.is_empty() {
             return Err(Error::Invalid(issues));
@@ -361,5 +371,13 @@ fn view(document: &Document, definition: Value) -> Result<StoredDocument> {
         created_at: rfc3339(document.created_at),
         updated_at: rfc3339(document.updated_at),
         definition,
+        warnings: Vec::new(),
     })
+}
+
+fn with(warnings: Vec<String>, document: StoredDocument) -> StoredDocument {
+    StoredDocument {
+        warnings,
+        ..document
+    }
 }

@@ -82,40 +82,6 @@ pub(super) fn refuse_masks(definition: &Value) -> Result<Vec<Issue>> {
     Ok(issues)
 }
 
-/// Every secret that a definition names, with the place where.
-pub(super) fn named_secrets(definition: &Value) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    collect(definition, &mut String::new(), &mut found);
-    found
-}
-
-fn collect(value: &Value, path: &mut String, found: &mut Vec<(String, String)>) {
-    let length = path.len();
-    match value {
-        Value::String(text) => {
-            found.extend(template::secrets(text).map(|name| (path.clone(), name.to_owned())));
-        }
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                path.push_str(&format!("[{index}]"));
-                collect(item, path, found);
-                path.truncate(length);
-            }
-        }
-        Value::Object(object) => {
-            for (key, value) in object {
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(key);
-                collect(value, path, found);
-                path.truncate(length);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 type Visitor<'v> = &'v mut dyn FnMut(&str, &mut String) -> Result<()>;
 
 /// Calls `visitor` with every literal value that may be a credential.
@@ -205,15 +171,5 @@ mod tests {
         assert_eq!(masked["headers"]["X-Ref"], "{{secret:REF}}");
         assert_eq!(refuse_masks(&masked).unwrap().len(), 4);
         assert!(refuse_masks(&definition()).unwrap().is_empty());
-    }
-
-    #[test]
-    fn named_secrets_are_found_anywhere() {
-        let body = json!({"url": "https://x/{{secret:A}}", "body": {"k": ["{{secret:B}}"]}});
-        let mut found = named_secrets(&body);
-        found.sort();
-        let expected = [("body.k[0]", "B"), ("url", "A")];
-        let expected = expected.map(|(path, name)| (path.to_owned(), name.to_owned()));
-        assert_eq!(found, expected);
     }
 }

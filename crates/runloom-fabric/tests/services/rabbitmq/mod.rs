@@ -215,3 +215,18 @@ async fn a_queue_with_other_arguments_is_named_with_its_remedy() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_look_finds_the_broker_and_tells_why_it_is_not_let_in() {
+    let url = world::url();
+    let seen = runloom_fabric::look_at_amqp(&url).await.unwrap();
+    assert!(seen.service.contains("virtual host /"), "{seen:?}");
+    assert!(seen.problems.is_empty(), "{seen:?}");
+    let (_, place) = url.rsplit_once('@').unwrap();
+    let stranger = format!("amqp://nobody-here:secret@{place}");
+    for url in [stranger.as_str(), "amqp://u:secret@127.0.0.1:1"] {
+        let said = runloom_fabric::look_at_amqp(url).await.unwrap_err();
+        let said = said.to_string();
+        assert!(!said.is_empty() && !said.contains("secret"), "{said}");
+    }
+}

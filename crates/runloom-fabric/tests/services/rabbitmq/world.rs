@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::gate::Gate;
 use crate::{authority, setting, unique, until};
 
-fn url() -> String {
+pub(super) fn url() -> String {
     setting(
         "RUNLOOM_TEST_AMQP_URL",
         "amqp://guest:guest@127.0.0.1:5672/%2f",

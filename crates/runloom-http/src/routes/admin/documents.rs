@@ -186,12 +186,22 @@ fn expectation(headers: &HeaderMap) -> Answer<Expect> {
     }
 }
 
+/// One ETag. One that is not of ours is as good as one of a document that has changed: no document has version 0.
 fn exactly(tag: &str) -> Option<Expect> {
-    let tag = tag.strip_prefix('"')?.strip_suffix('"')?;
-    let (id, version) = tag.rsplit_once('.').filter(|(id, _)| !id.contains('"'))?;
+    let strong = tag.strip_prefix("W/").unwrap_or(tag);
+    let text = strong.strip_prefix('"')?.strip_suffix('"')?;
+    if text.contains('"') {
+        return None;
+    }
+    let ours = text
+        .rsplit_once('.')
+        .and_then(|(id, version)| Some((id, version.parse().ok()?)))
+        // A weak ETag never matches, RFC 9110 says.
+        .filter(|_| strong == tag);
+    let (id, version) = ours.unwrap_or((text, 0));
     Some(Expect::Exactly {
         id: id.to_owned(),
-        version: version.parse().ok()?,
+        version,
     })
 }
 
@@ -220,7 +230,14 @@ mod tests {
             version: 7,
         };
         assert_eq!(asked(&[("if-match", "\"agent_1.7\"")]), Some(exactly));
-        for bad in ["7", "\"7\"", "W/\"agent_1.7\"", "\"a.1\", \"b.1\""] {
+        for other in ["\"7\"", "\"\"", "W/\"agent_1.7\"", "\"a.b\""] {
+            let asked = asked(&[("if-match", other)]);
+            assert!(
+                matches!(asked, Some(Expect::Exactly { version: 0, .. })),
+                "{other}: {asked:?}"
+            );
+        }
+        for bad in ["7", "\"7", "\"a.1\", \"b.1\""] {
             assert_eq!(asked(&[("if-match", bad)]), None, "{bad}");
         }
         assert_eq!(asked(&[("if-none-match", "\"a.1\"")]), None);

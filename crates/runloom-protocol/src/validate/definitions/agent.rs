@@ -24,6 +24,7 @@ const KNOWN: [&str; 13] = [
 
 pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> AgentDefinition {
     fields.only(&KNOWN, issues);
+    guards::refuse_unknown(fields, issues);
     let prompt = fields.required_text("systemPrompt", limits::MESSAGE_MAX_CHARS, issues);
     if prompt.is_some_and(|prompt| prompt.trim().is_empty()) {
         fields.refuse("systemPrompt", "must not be blank", issues);

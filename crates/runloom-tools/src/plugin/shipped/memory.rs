@@ -101,10 +101,8 @@ fn answer(value: &Value) -> Outcome {
 fn said(error: Error) -> String {
     match error {
         Error::Invalid(issues) => {
-            let line = |issue: &runloom_protocol::error::Issue| {
-                format!("{} {}", issue.path, issue.message)
-            };
-            issues.iter().map(line).collect::<Vec<_>>().join("; ")
+            let lines = issues.iter().map(ToString::to_string);
+            lines.collect::<Vec<_>>().join("; ")
         }
         Error::Conflict { message } => message,
         error => {

@@ -160,13 +160,14 @@ fn show(body: &Body, offset: usize, most: usize) -> Result<Outcome, String> {
         content.text(&format!("Description: {}", page.description));
     }
     let shown: String = page.text.chars().skip(offset).take(most).collect();
-    let rest = page
-        .text
-        .chars()
-        .count()
-        .saturating_sub(offset.saturating_add(most));
+    let total = page.text.chars().count();
+    let rest = total.saturating_sub(offset.saturating_add(most));
     content.text(&format!("\n{shown}"));
-    if rest > 0 {
+    if offset > 0 && offset >= total {
+        content.text(&format!(
+            "[nothing stands at offset {offset}: the text has {total} characters]"
+        ));
+    } else if rest > 0 {
         let next = offset + most;
         content.text(&format!(
             "\n[cut: {rest} more characters; call again with \"offset\": {next}]"
@@ -204,6 +205,25 @@ mod tests {
             ("charset==", None),
         ] {
             assert_eq!(charset_of(text).map(Encoding::name), name, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_offset_behind_the_end_is_said_to_be_one() {
+        let body = Body {
+            text: "twelve chars".to_owned(),
+            url: "https://a.example/".parse().unwrap(),
+            status: reqwest::StatusCode::OK,
+            media_type: "text/plain".to_owned(),
+            is_cut: false,
+        };
+        for (offset, said) in [(12, true), (5000, true), (11, false), (0, false)] {
+            let shown = show(&body, offset, 100).unwrap().content;
+            assert_eq!(
+                shown.contains("has 12 characters"),
+                said,
+                "{offset}: {shown}"
+            );
         }
     }
 

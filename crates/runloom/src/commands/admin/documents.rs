@@ -177,12 +177,12 @@ async fn put(
 ) -> Result<(), Failure> {
     let text = read(&put.file)?;
     let definition: Value = serde_json::from_str(&text).map_err(|error| {
-        let file = put.file.display();
+        let file = name_of(&put.file);
         Failure::new(Exit::Usage, format!("{file} is not JSON: {error}"))
     })?;
     let slug = put.slug.or_else(|| slug_of(kind, &definition));
     let slug = slug.ok_or_else(|| {
-        let file = put.file.display();
+        let file = name_of(&put.file);
         Failure::new(
             Exit::Usage,
             format!("{file} has no `slug`; add it, or give --slug"),
@@ -214,6 +214,9 @@ fn slug_of(kind: DocumentKind, definition: &Value) -> Option<String> {
 }
 
 pub(super) fn said(document: &StoredDocument, json: bool) -> Result<(), Failure> {
+    for warning in &document.warnings {
+        output::note(format!("warning: {warning}"));
+    }
     if json {
         output::json(&json!({ "id": document.id, "slug": document.slug }))?;
     } else {
@@ -297,13 +300,18 @@ fn secret_value(
     Ok(value.to_owned())
 }
 
+/// A file for people.
+fn name_of(file: &Path) -> String {
+    if file == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        file.display().to_string()
+    }
+}
+
 fn read(file: &Path) -> Result<String, Failure> {
     let failed = |error: std::io::Error| {
-        let name = if file == Path::new("-") {
-            "standard input".to_owned()
-        } else {
-            file.display().to_string()
-        };
+        let name = name_of(file);
         Failure::new(Exit::Usage, format!("cannot read {name}: {error}"))
     };
     let mut text = String::new();

@@ -1,4 +1,6 @@
-//! `runloom doctor`: what could be wrong, looked at from outside.
+//! `runloom doctor`: what could be wrong, looked at from outside. `services` looks at what is not in this process.
+
+mod services;
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -7,11 +9,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use runloom_client::{Client, Options, RetryPolicy};
+use runloom_core::error::Chain;
+use runloom_store::Health;
 use runloom_tools::SandboxProgram;
 use serde::Serialize;
 
+use crate::app;
 use crate::cli::{ConfigFile, SANDBOX};
-use crate::config::{self, Config, Environment};
+use crate::config::{Config, Environment, Problem};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -58,7 +63,7 @@ fn finding(check: &'static str, verdict: Verdict, detail: impl Into<String>) -> 
 }
 
 pub(crate) async fn run(doctor: &Doctor, environment: &Environment) -> Result<Exit, Failure> {
-    let (findings, exit) = match config::load(&doctor.file.source(), environment) {
+    let (findings, exit) = match app::configured::load(&doctor.file.source(), environment) {
         Ok(config) => {
             let findings = examine(&config).await;
             let failed = findings
@@ -67,9 +72,8 @@ pub(crate) async fn run(doctor: &Doctor, environment: &Environment) -> Result<Ex
             (findings, if failed { Exit::Failure } else { Exit::Ok })
         }
         Err(invalid) => {
-            let problem = |problem: &config::Problem| {
-                finding("config", Verdict::Failure, problem.to_string())
-            };
+            let problem =
+                |problem: &Problem| finding("config", Verdict::Failure, problem.to_string());
             (invalid.problems.iter().map(problem).collect(), Exit::Config)
         }
     };
@@ -98,24 +102,36 @@ async fn examine(config: &Config) -> Vec<Finding> {
     let warnings = config.warnings.iter();
     findings
         .extend(warnings.map(|warning| finding("config", Verdict::Warning, warning.to_string())));
-    let folder = config
-        .store
-        .sqlite
-        .parent()
-        .filter(|path| !path.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    findings.push(check_folder(folder));
-    findings.push(check_space(folder));
-    findings.push(check_database(&config.store.sqlite).await);
+    match &config.store.postgres {
+        Some(url) => findings.push(services::check_postgres(url).await),
+        None => findings.extend(check_files(&config.store.sqlite).await),
+    }
+    findings.extend(services::check_fabric(config).await);
     findings.push(check_clock());
     findings.push(check_server(config).await);
-    findings.push(check_sandbox().await);
+    findings.push(check_sandbox(config).await);
     findings.extend(check_secrets(config));
     findings
 }
 
+/// The database that is a file, and where it lives.
+async fn check_files(database: &Path) -> [Finding; 3] {
+    let folder = database
+        .parent()
+        .filter(|path| !path.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    [
+        check_folder(folder),
+        check_space(folder),
+        check_database(database).await,
+    ]
+}
+
 /// Without it everything works but code tools.
-async fn check_sandbox() -> Finding {
+async fn check_sandbox(config: &Config) -> Finding {
+    if !config.code.enabled {
+        return finding("sandbox", Verdict::Ok, "code tools are switched off");
+    }
     let program = SandboxProgram::this_program(SANDBOX).map_err(|error| error.to_string());
     let tried = match program {
         Ok(program) => runloom_tools::probe(&program).await,
@@ -218,30 +234,44 @@ async fn check_database(path: &Path) -> Finding {
     }
     let url = format!("sqlite:{shown}");
     match runloom_store::check(&url).await {
-        Err(error) => finding("store", Verdict::Failure, format!("{shown}: {error}")),
-        Ok(health) if !health.problems.is_empty() => {
-            let detail = format!("{shown} is damaged: {}", health.problems.join("; "));
+        Err(error) => {
+            let detail = format!("{shown}: {}", Chain(&error));
             finding("store", Verdict::Failure, detail)
         }
-        Ok(health) if health.is_good() => {
-            let detail = format!(
-                "{shown} is whole, version {}, {}",
-                health.version, health.engine
-            );
-            finding("store", Verdict::Ok, detail)
-        }
-        Ok(health) if health.version > health.expected => {
-            let detail = format!("{shown} was written by a newer version of this program");
-            finding("store", Verdict::Failure, detail)
-        }
-        Ok(health) => {
-            let detail = format!(
-                "{shown} has version {} and is brought to {} at the next start",
-                health.version, health.expected
-            );
-            finding("store", Verdict::Warning, detail)
-        }
+        Ok(health) => judge(&shown.to_string(), &health),
     }
+}
+
+/// What the store says of the database at `place`.
+fn judge(place: &str, health: &Health) -> Finding {
+    let Health {
+        engine,
+        version,
+        expected,
+        problems,
+        ..
+    } = health;
+    let (verdict, detail) = if !problems.is_empty() {
+        let problems = problems.join("; ");
+        (
+            Verdict::Failure,
+            format!("{place} cannot be used as it is: {problems}"),
+        )
+    } else if health.is_good() {
+        (
+            Verdict::Ok,
+            format!("{place} is whole, version {version}, {engine}"),
+        )
+    } else if *version == 0 {
+        let detail = format!("{place} is empty; its tables are made at the first start, {engine}");
+        (Verdict::Ok, detail)
+    } else {
+        let detail = format!(
+            "{place} has version {version} and is brought to {expected} at the next start, {engine}"
+        );
+        (Verdict::Warning, detail)
+    };
+    finding("store", verdict, detail)
 }
 
 fn read_header(path: &Path) -> std::io::Result<[u8; 16]> {
@@ -352,6 +382,7 @@ fn check_secrets(config: &Config) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
 
     #[tokio::test]
     async fn a_file_that_is_no_database_is_found() {
