@@ -1,4 +1,5 @@
-//! Tools that the server executes: the intent is durable before a call begins, its outcome before anything follows from it.
+//! Tools that the server executes: the intent is durable before a call begins, its outcome before anything that follows from it is
+//! recorded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -94,7 +95,10 @@ impl Driver {
                     }
                     crash::point("tool_done");
                     self.record_outcome(id, &tool.name, outcome)?;
-                    self.journal.flush().await?;
+                    // The last one is written while the model is called with it.
+                    if !running.is_empty() {
+                        self.journal.flush().await?;
+                    }
                 },
                 interrupt = self.interrupt() => match interrupt? {
                     None => {}

@@ -9,8 +9,11 @@ use bytes::BytesMut;
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
+
+use super::pace;
 
 use crate::clock::Clock;
 use crate::crash;
@@ -60,6 +63,8 @@ pub(crate) struct Journal {
     pub(crate) mail_read: MailNo,
     /// What the run's row says, when that is known.
     pub(crate) status: Option<RunStatus>,
+    /// When the last batch began, or this process took the run.
+    began: Instant,
     draft: Draft,
 }
 
@@ -68,12 +73,26 @@ pub(crate) struct Journal {
 struct Draft {
     frames: BytesMut,
     events: u64,
+    /// How many of the events are deltas.
+    deltas: u64,
     terminal: bool,
     notes: Vec<PlacedNote>,
     opened: Vec<OpenCall>,
     closed: Vec<String>,
     status: Option<RunStatus>,
     usage: UsageDelta,
+}
+
+impl Draft {
+    fn has_only_deltas(&self) -> bool {
+        self.events > 0
+            && self.events == self.deltas
+            && self.notes.is_empty()
+            && self.opened.is_empty()
+            && self.closed.is_empty()
+            && self.status.is_none()
+            && self.usage.is_empty()
+    }
 }
 
 impl Journal {
@@ -93,6 +112,7 @@ impl Journal {
             seq: last_seq,
             mail_read: MailNo::default(),
             status: None,
+            began: Instant::now(),
             draft: Draft::default(),
         }
     }
@@ -102,6 +122,8 @@ impl Journal {
         event.write_frame(self.seq + 1, &mut self.draft.frames)?;
         self.seq += 1;
         self.draft.events += 1;
+        let is_delta = matches!(event, Event::AssistantDelta(_) | Event::ThinkingDelta(_));
+        self.draft.deltas += u64::from(is_delta);
         self.draft.terminal = event.is_terminal();
         Ok(())
     }
@@ -173,6 +195,14 @@ impl Journal {
         self.draft.frames.len()
     }
 
+    /// When the draft may be written at the earliest; `None` when now, or when it is empty.
+    pub(crate) fn not_before(&self) -> Option<Instant> {
+        let draft = &self.draft;
+        let waits = draft.has_only_deltas() && draft.frames.len() < pace::ENOUGH_BYTES;
+        let earliest = self.began + pace::SPACING;
+        (waits && Instant::now() < earliest).then_some(earliest)
+    }
+
     /// Writes the draft and goes on; nothing to do when it is empty.
     pub(crate) async fn flush(&mut self) -> Result<(), Abandon> {
         if !self.is_clean() {
@@ -189,6 +219,7 @@ impl Journal {
     /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended.
     pub(crate) fn begin(&mut self, next: Next) -> Result<Writing, Abandon> {
         let batch = self.take_batch(next, false)?;
+        self.began = Instant::now();
         let (store, live, lease, kill) = (
             Arc::clone(&self.store),
             Arc::clone(&self.live),

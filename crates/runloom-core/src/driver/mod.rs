@@ -8,6 +8,7 @@ mod execute;
 mod journal;
 mod mailbox;
 mod money;
+mod pace;
 mod turn;
 
 use std::future::Future;

@@ -11,6 +11,7 @@ use tracing::debug;
 
 use super::journal::Writing;
 use super::money::{Funding, exceeded};
+use super::pace::Pace;
 use super::{Abandon, Driver};
 use crate::crash;
 use crate::metrics::METRICS;
@@ -215,6 +216,7 @@ impl Driver {
         let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
         let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
         let mut out_of_time = pin!(self.wall_clock());
+        let mut pace = Pace::default();
         // Somebody may have rung while the call was opened.
         if self.mailbox.has_rung()
             && let Some(interrupt) = self.mail_in_turn().await?
@@ -238,9 +240,9 @@ impl Driver {
                 () = &mut out_of_time => {
                     return Ok(StreamEnd::Interrupted(TurnInterrupt::OutOfTime));
                 }
+                () = pace.due() => None,
                 item = stream.next(), if room => Some(item),
             };
-            // What has already arrived is written together.
             let mut next = item;
             while let Some(item) = next {
                 if let Some(end) = self.take(item, progress)? {
@@ -252,7 +254,9 @@ impl Driver {
                     None
                 };
             }
-            self.begin_writing(writing)?;
+            if writing.is_none() && pace.lets(self.journal.not_before()) {
+                self.begin_writing(writing)?;
+            }
         }
     }
 
