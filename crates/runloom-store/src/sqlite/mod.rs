@@ -1,9 +1,10 @@
 //! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
 //!
-//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
+//! `writer`, `checkpoint` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
 //! trait of the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
 //! file.
 
+mod checkpoint;
 mod claim;
 mod columns;
 mod commit;
@@ -163,15 +164,13 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(128);
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    // FULL: with NORMAL an acknowledged commit does not survive a power cut, and with group commit FULL costs nothing.
-    // Checkpoints every 16 MiB: each writes a page once, however often the log holds it. No mmap: a read error would be
-    // a signal that kills the process and not an error.
+    // FULL: with NORMAL an acknowledged commit does not survive a power cut, and with group commit FULL costs nothing. No mmap:
+    // a read error would be a signal that kills the process and not an error.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = ON;
          PRAGMA cache_size = -65536;
          PRAGMA temp_store = MEMORY;
-         PRAGMA wal_autocheckpoint = 4096;
          PRAGMA journal_size_limit = 67108864;",
     )
 }
