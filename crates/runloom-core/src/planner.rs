@@ -95,7 +95,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Plans a run. Compiling strangers' schemas may take a while, so it happens off the async threads.
+    /// Plans a run. Compiling strangers' schemas may take a while, so it happens off the async threads when one is new.
     ///
     /// # Errors
     /// When the spec cannot be run: its model is unknown, or a schema is refused.
@@ -107,13 +107,20 @@ impl Planner {
     ) -> Result<Planned> {
         let model = self.catalog.find(&stored.workspace, Some(&stored.model));
         let model = model.await?;
-        if stored.spec.tools.is_empty() && stored.spec.output_schema.is_none() {
+        if self.knows_schemas(&stored.spec) {
             return self.plan_now(id, &model, &stored, history);
         }
         let planner = Arc::clone(self);
         tokio::task::spawn_blocking(move || planner.plan_now(id, &model, &stored, history))
             .await
             .unwrap_or_else(|panic| Err(Error::internal(panic)))
+    }
+
+    fn knows_schemas(&self, spec: &AgentSpec) -> bool {
+        let known = |schema: &Value| self.schemas.knows(schema);
+        let output = spec.output_schema.as_ref();
+        Toolbox::schemas(&spec.tools).all(|schema| known(&schema))
+            && output.is_none_or(|output| known(&Value::Object(output.schema.clone())))
     }
 
     /// A plan for a run that can no longer be run: its only turn fails with the reason.

@@ -1,12 +1,13 @@
 //! What workspaces keep: agents, tools, plugins, secrets, external agents, providers.
 //!
-//! `check` says what is a definition, `seal` keeps credentials closed, `definitions` and `host` serve tools at run time, `agents` lays an
-//! agent under a spec, `models` keeps the catalog in step with providers, `rotation` changes the master key.
+//! `check` says what is a definition, `seal` keeps credentials closed, `definitions` and `host` serve tools at run time and `known`
+//! remembers them, `agents` lays an agent under a spec, `models` keeps the catalog in step with providers, `rotation` changes the master key.
 
 mod agents;
 mod check;
 mod definitions;
 mod host;
+mod known;
 mod models;
 mod rotation;
 mod seal;
@@ -29,6 +30,8 @@ use crate::ports::store::{
 use crate::schema::{Declared, SchemaCache};
 use crate::vault::Vault;
 
+use known::Known;
+
 pub use host::FillingHost;
 pub use rotation::Rotation;
 
@@ -45,6 +48,7 @@ pub struct RegistryService {
     /// The catalog is built from what is stored, so two builders at once could leave the older one. What it was built from.
     building: tokio::sync::Mutex<String>,
     schemas: Arc<SchemaCache>,
+    known: Known,
     clock: Clock,
 }
 
@@ -80,6 +84,7 @@ impl RegistryService {
             bus: Arc::new(NoBus),
             building: tokio::sync::Mutex::default(),
             schemas: Arc::default(),
+            known: Known::default(),
             clock: Clock,
         }
     }
@@ -87,6 +92,7 @@ impl RegistryService {
     /// Tells other processes of changes.
     #[must_use]
     pub fn announcing(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.known = Known::new(bus.is_shared());
         self.bus = bus;
         self
     }
@@ -261,7 +267,13 @@ impl RegistryService {
         catalog.resolve(&workspace.slug, Some(model)).map(drop)
     }
 
+    /// Another process has changed something.
+    pub fn forget(&self) {
+        self.known.forget();
+    }
+
     async fn changed(&self, kind: DocumentKind) -> Result<()> {
+        self.known.forget();
         self.bus.announce(Signal::Registry);
         match kind {
             // A provider's key may be a secret.
