@@ -5,6 +5,8 @@ mod leaving;
 mod places;
 mod sweeper;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +32,9 @@ use places::Places;
 
 /// Cancelled runs that are ended at once beside those that have places.
 const ENDINGS: usize = 32;
+
+/// A run under way, from its first step to where it is left.
+pub(crate) type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -163,7 +168,7 @@ impl Worker {
         })
     }
 
-    /// Drives a run that was created with this worker's lease.
+    /// What drives a run that was created with this worker's lease; the caller lets it go on in a task of this worker.
     /// `live` keeps the run in the hub until its driver has it.
     pub(crate) fn begin(
         self: &Arc<Self>,
@@ -172,18 +177,18 @@ impl Worker {
         (planned, request): (Planned, Vec<PromptMessage>),
         live: Arc<LiveRun>,
         ahead: Option<Ahead>,
-    ) {
+    ) -> Driving {
         count(&claim);
         let run = claim.lease.run;
         let doorbell = self.doorbells.install(run, place.unheard);
         let worker = Arc::clone(self);
-        self.parts.tasks.spawn("run", async move {
+        Box::pin(async move {
             let span = info_span!("run", id = %claim.id);
             let mut start = worker.start_of(claim, planned, request, doorbell);
             start.ahead = ahead;
             worker.drive(start).instrument(span).await;
             drop((place, live));
-        });
+        })
     }
 
     /// There may be mail for this run, if it is driven here.
