@@ -14,6 +14,7 @@ use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
 use crate::live_catalog::LiveCatalog;
 use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
+use crate::ports::tools::ToolContext;
 use crate::purses::{Purse, Purses};
 use crate::run::{Plan, Price, default_tool_budgets};
 use crate::schema::SchemaCache;
@@ -49,6 +50,18 @@ pub struct Planned {
     pub refs: Arc<Vec<ToolRef>>,
     /// The purses that pay for it.
     pub purses: Vec<Purse>,
+}
+
+impl Planned {
+    /// What its tools are told of the run.
+    #[must_use]
+    pub fn context(&self, run: &RunId) -> ToolContext {
+        ToolContext {
+            workspace: Arc::clone(&self.workspace),
+            run: run.clone(),
+            refs: Arc::clone(&self.refs),
+        }
+    }
 }
 
 impl StoredRun {

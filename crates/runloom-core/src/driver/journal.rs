@@ -84,10 +84,9 @@ struct Draft {
 }
 
 impl Draft {
-    fn has_only_deltas(&self) -> bool {
-        self.events > 0
-            && self.events == self.deltas
-            && self.notes.is_empty()
+    /// True when it holds nothing but deltas and private notes, on which nothing outside rests.
+    fn can_wait(&self) -> bool {
+        self.events == self.deltas
             && self.opened.is_empty()
             && self.closed.is_empty()
             && self.status.is_none()
@@ -195,10 +194,14 @@ impl Journal {
         self.draft.frames.len()
     }
 
-    /// When the draft may be written at the earliest; `None` when now, or when it is empty.
+    /// True when somebody waits for the draft.
+    pub(crate) fn is_urgent(&self) -> bool {
+        !self.draft.can_wait()
+    }
+
+    /// When the draft may be written at the earliest; `None` when now.
     pub(crate) fn not_before(&self) -> Option<Instant> {
-        let draft = &self.draft;
-        let waits = draft.has_only_deltas() && draft.frames.len() < pace::ENOUGH_BYTES;
+        let waits = self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES;
         let earliest = self.began + pace::SPACING;
         (waits && Instant::now() < earliest).then_some(earliest)
     }

@@ -112,7 +112,10 @@ impl ServiceParts {
         );
         // A request that may be a repetition must not call the model a second time.
         let mut ahead = match (&run.place, &run.idempotency) {
-            (Some(_), None) => Ahead::of(&run.planned.plan, &run.planned.model),
+            (Some(_), None) => {
+                let context = run.planned.context(&run.id);
+                Ahead::of(&run.planned, &*self.tools, &context)
+            }
             _ => None,
         };
         let creating = self.store.create_run(new);

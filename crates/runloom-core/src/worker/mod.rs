@@ -23,7 +23,7 @@ use crate::planner::{Planned, Planner, StoredRun, spoken};
 use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Claim, ClaimOutcome, Delivery, Millis, RunNo, Store, WorkspaceNo};
-use crate::ports::tools::{ToolContext, ToolHost};
+use crate::ports::tools::ToolHost;
 use crate::tasks::Tasks;
 
 use doorbells::Doorbells;
@@ -367,11 +367,7 @@ impl Worker {
         request: Vec<PromptMessage>,
         doorbell: Arc<Doorbell>,
     ) -> Start {
-        let context = ToolContext {
-            workspace: planned.workspace,
-            run: claim.id.clone(),
-            refs: planned.refs,
-        };
+        let context = planned.context(&claim.id);
         let tools = Arc::clone(&self.parts.tools);
         Start {
             purses: planned.purses,

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use self::leases::Workers;
 use self::lock::DatabaseLock;
@@ -163,6 +164,7 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(128);
     connection.busy_timeout(Duration::from_secs(5))?;
+    steady_plans(connection)?;
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     // FULL: with NORMAL an acknowledged commit does not survive a power cut, and with group commit FULL costs nothing. No mmap:
     // a read error would be a signal that kills the process and not an error.
@@ -173,6 +175,12 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
          PRAGMA temp_store = MEMORY;
          PRAGMA journal_size_limit = 67108864;",
     )
+}
+
+/// A statement keeps its plan whatever is bound to it. Otherwise those that a partial index serves are compiled anew each time.
+fn steady_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 fn refuse_old_library() -> Result<(), OpenError> {
