@@ -1,6 +1,6 @@
 //! The load: runs against Runloom, a floor or the provider itself, each checked to be complete.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -130,6 +130,31 @@ pub(crate) async fn load(target: &Target, job: &Job, runs: u64, at_once: u64) ->
             while left.get() > 0 {
                 left.set(left.get() - 1);
                 outcome.count(shoot(&target, &job, &mut connection).await);
+            }
+            outcome
+        });
+    }
+    let mut whole = gather(clients).await;
+    whole.elapsed = begun.elapsed();
+    whole
+}
+
+/// Sends `runs` runs of each job, one after the other, for at most `at_once` jobs at a time, each client on a connection of its
+/// own.
+pub(crate) async fn load_each(target: &Target, jobs: &[Job], runs: u64, at_once: u64) -> Outcome {
+    let left = Rc::new(RefCell::new(jobs.to_vec()));
+    let begun = Instant::now();
+    let mut clients = JoinSet::new();
+    for _ in 0..at_once {
+        let (target, left) = (target.clone(), Rc::clone(&left));
+        clients.spawn_local(async move {
+            let mut outcome = Outcome::default();
+            let mut connection = Connection::new(target.address());
+            let next = || left.borrow_mut().pop();
+            while let Some(job) = next() {
+                for _ in 0..runs {
+                    outcome.count(shoot(&target, &job, &mut connection).await);
+                }
             }
             outcome
         });

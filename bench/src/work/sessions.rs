@@ -1,43 +1,52 @@
 //! W5: what the next run of a session costs when much has been said before.
 
-use anyhow::Context;
 use serde::Deserialize;
 
-use crate::drive::{Job, Target, load, shoot};
+use crate::drive::{Job, Target, load, load_each};
 use crate::meter::Meter;
-use crate::outcome::Outcome;
 use crate::report::{Goal, Row};
 use crate::wire::Connection;
 
 use super::{Bench, Sample, errors};
 
-const MODEL: &str = "bench-t20";
-const TOKENS: u64 = 20;
+/// The run of W1, with more before it.
+const MODEL: &str = "bench-t50";
+const TOKENS: u64 = 50;
 const PROMPT: &str = "And what else is there to say about keeping a log of everything?";
+
+/// Sessions that talk beside each other.
+const AT_ONCE: u64 = 16;
 
 /// Turns that were, sessions that have so many, next runs of each. The more turns, the less a few more of them matter, so
 /// that every size has runs enough for a meter with steps of 10 ms.
-const SIZES: [(u64, u64, u64); 4] = [(1, 300, 1), (50, 20, 10), (200, 5, 30), (1000, 1, 100)];
+const SIZES: [(u64, u64, u64); 4] = [(1, 800, 1), (50, 80, 10), (200, 32, 25), (1000, 16, 50)];
 
 /// W5.
 pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let server = bench.server("w5", &[MODEL])?;
     let (floor, at_floor) = bench.floor()?;
-    load(&at_floor, &at_floor.job(MODEL, PROMPT, TOKENS), 100, 1).await;
+    load(
+        &at_floor,
+        &at_floor.job(MODEL, PROMPT, TOKENS),
+        200,
+        AT_ONCE,
+    )
+    .await;
     let mut rows = Vec::new();
     let mut first = None;
     for (turns, sessions, next) in SIZES {
-        let sessions = if sessions > 1 {
-            bench.effort.of(sessions)
-        } else {
-            sessions
-        };
-        let size = (turns, sessions, next);
-        let ours = ours(&server.target, server.running.meter(), size).await?;
+        let sessions = bench.effort.of(sessions).max(AT_ONCE);
+        let next = bench.effort.of(next);
+        let ours = ours(
+            &server.target,
+            server.running.meter(),
+            (turns, sessions, next),
+        )
+        .await?;
         let bytes = bench.ask_provider("/last").await?;
         let job = at_floor.posting("/v1/responses", &bytes, TOKENS);
         let runs = sessions * next;
-        let floors = super::sample(&at_floor, floor.meter(), &job, runs, 1).await?;
+        let floors = super::sample(&at_floor, floor.meter(), &job, runs, AT_ONCE).await?;
         let (of_first, of_first_floor) =
             *first.get_or_insert((ours.cpu_per_thousand(), floors.cpu_per_thousand()));
         rows.extend(judged(&ours, &floors, turns, bytes.len()));
@@ -88,23 +97,16 @@ async fn ours(
     let mut connection = Connection::new(target.address());
     let mut jobs = Vec::new();
     for _ in 0..sessions {
-        let job = session(target, &mut connection).await?;
-        for _ in 0..turns {
-            shoot(target, &job, &mut connection)
-                .await
-                .context("a session could not be filled")?;
-        }
-        jobs.push(job);
+        jobs.push(session(target, &mut connection).await?);
     }
+    let filled = load_each(target, &jobs, turns, AT_ONCE).await;
+    anyhow::ensure!(
+        filled.failed == 0,
+        "the sessions could not be filled: {}",
+        filled.errors.join("; ")
+    );
     let before = meter.cpu()?;
-    let begun = std::time::Instant::now();
-    let mut outcome = Outcome::default();
-    for job in &jobs {
-        for _ in 0..next {
-            outcome.count(shoot(target, job, &mut connection).await);
-        }
-    }
-    outcome.elapsed = begun.elapsed();
+    let outcome = load_each(target, &jobs, next, AT_ONCE).await;
     Ok(Sample {
         outcome,
         cpu: meter.cpu()? - before,

@@ -68,6 +68,7 @@ pub fn listen(
             };
             if told {
                 service.tenancy().forget();
+                service.registry().forget();
             }
             if let Err(error) = service.registry().catch_up().await {
                 warn!(error = %Chain(&error), "cannot look at the stored providers");

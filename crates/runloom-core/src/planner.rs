@@ -14,6 +14,7 @@ use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
 use crate::live_catalog::LiveCatalog;
 use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
+use crate::ports::tools::ToolContext;
 use crate::purses::{Purse, Purses};
 use crate::run::{Plan, Price, default_tool_budgets};
 use crate::schema::SchemaCache;
@@ -49,6 +50,18 @@ pub struct Planned {
     pub refs: Arc<Vec<ToolRef>>,
     /// The purses that pay for it.
     pub purses: Vec<Purse>,
+}
+
+impl Planned {
+    /// What its tools are told of the run.
+    #[must_use]
+    pub fn context(&self, run: &RunId) -> ToolContext {
+        ToolContext {
+            workspace: Arc::clone(&self.workspace),
+            run: run.clone(),
+            refs: Arc::clone(&self.refs),
+        }
+    }
 }
 
 impl StoredRun {
@@ -95,7 +108,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Plans a run. Compiling strangers' schemas may take a while, so it happens off the async threads.
+    /// Plans a run. Compiling strangers' schemas may take a while, so it happens off the async threads when one is new.
     ///
     /// # Errors
     /// When the spec cannot be run: its model is unknown, or a schema is refused.
@@ -107,13 +120,20 @@ impl Planner {
     ) -> Result<Planned> {
         let model = self.catalog.find(&stored.workspace, Some(&stored.model));
         let model = model.await?;
-        if stored.spec.tools.is_empty() && stored.spec.output_schema.is_none() {
+        if self.knows_schemas(&stored.spec) {
             return self.plan_now(id, &model, &stored, history);
         }
         let planner = Arc::clone(self);
         tokio::task::spawn_blocking(move || planner.plan_now(id, &model, &stored, history))
             .await
             .unwrap_or_else(|panic| Err(Error::internal(panic)))
+    }
+
+    fn knows_schemas(&self, spec: &AgentSpec) -> bool {
+        let known = |schema: &Value| self.schemas.knows(schema);
+        let output = spec.output_schema.as_ref();
+        Toolbox::schemas(&spec.tools).all(|schema| known(&schema))
+            && output.is_none_or(|output| known(&Value::Object(output.schema.clone())))
     }
 
     /// A plan for a run that can no longer be run: its only turn fails with the reason.

@@ -1,6 +1,34 @@
-//! What every API that keeps instructions apart from the conversation needs to know of it.
+//! What every API needs to know of a conversation.
 
-use runloom_core::ports::model::Message;
+use runloom_core::ports::model::{Message, ModelError};
+use runloom_protocol::outcome::ErrorClass;
+use serde::Serialize;
+
+/// Room for what stands around the text of a message, in bytes.
+const AROUND_A_MESSAGE: usize = 96;
+
+/// Room for what stands around the conversation, in bytes.
+const AROUND: usize = 2 * 1024;
+
+/// The body of a request with these messages, in a buffer of about the right size: a long conversation is not moved while it is
+/// written.
+pub(crate) fn to_json(body: &impl Serialize, messages: &[Message]) -> Result<Vec<u8>, ModelError> {
+    let texts = messages.iter().map(|message| match message {
+        Message::System { text } | Message::User { text } | Message::Assistant { text, .. } => {
+            text.len()
+        }
+        Message::Tool { content, .. } => content.len(),
+    });
+    let room = texts.map(|text| text + AROUND_A_MESSAGE).sum::<usize>();
+    let mut json = Vec::with_capacity(room + AROUND);
+    match serde_json::to_writer(&mut json, body) {
+        Ok(()) => Ok(json),
+        Err(error) => Err(ModelError::new(
+            ErrorClass::InvalidRequest,
+            format!("the request cannot be written as JSON: {error}"),
+        )),
+    }
+}
 
 /// The instructions that stand before anything was said, which belong to the system prompt, and the messages after them.
 pub(crate) fn split_instructions(messages: &[Message]) -> (Vec<&str>, &[Message]) {

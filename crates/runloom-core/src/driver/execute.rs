@@ -1,4 +1,5 @@
-//! Tools that the server executes: the intent is durable before a call begins, its outcome before anything follows from it.
+//! Tools that the server executes: the intent is durable before a call begins, its outcome before anything that follows from it is
+//! recorded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use runloom_protocol::outcome::RunCancelled;
 use tracing::debug;
 
 use super::turn::TurnInterrupt;
-use super::{Abandon, Driver, Left};
+use super::{Abandon, Ahead, Driver, Left};
 use crate::crash;
 use crate::metrics::METRICS;
 use crate::ports::tools::{Invocation, Outcome};
@@ -26,6 +27,10 @@ const SUMMARY_CHARS: usize = 160;
 impl Driver {
     /// Asks the peers of the server-resolved tools what they offer. It never fails: a peer that is away gives a stub.
     pub(super) async fn resolve_tools(&mut self) -> Result<Option<Left>, Abandon> {
+        if let Some(tools) = self.ahead.as_mut().and_then(Ahead::take_tools) {
+            self.note(Note::Toolset { tools });
+            return Ok(None);
+        }
         // Peers may take their time; whoever watches sees that the run has started.
         self.journal.flush().await?;
         let (host, context) = (Arc::clone(&self.tools), self.context.clone());
@@ -94,7 +99,10 @@ impl Driver {
                     }
                     crash::point("tool_done");
                     self.record_outcome(id, &tool.name, outcome)?;
-                    self.journal.flush().await?;
+                    // The last one is written while the model is called with it.
+                    if !running.is_empty() {
+                        self.journal.flush().await?;
+                    }
                 },
                 interrupt = self.interrupt() => match interrupt? {
                     None => {}

@@ -10,8 +10,11 @@ use runloom_protocol::event::Event;
 use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
+
+use super::pace;
 
 use crate::clock::Clock;
 use crate::crash;
@@ -66,6 +69,8 @@ pub(crate) struct Journal {
     pub(crate) status: Option<RunStatus>,
     /// Held for as long as the run is one that may have killed its workers: until it gets further.
     pub(crate) suspicion: Option<Suspicion>,
+    /// When the last batch began, or this process took the run.
+    began: Instant,
     draft: Draft,
 }
 
@@ -74,6 +79,8 @@ pub(crate) struct Journal {
 struct Draft {
     frames: BytesMut,
     events: u64,
+    /// How many of the events are deltas.
+    deltas: u64,
     terminal: bool,
     progress: bool,
     notes: Vec<PlacedNote>,
@@ -81,6 +88,17 @@ struct Draft {
     closed: Vec<String>,
     status: Option<RunStatus>,
     usage: UsageDelta,
+}
+
+impl Draft {
+    /// True when it holds nothing but deltas and private notes, on which nothing outside rests.
+    fn can_wait(&self) -> bool {
+        self.events == self.deltas
+            && self.opened.is_empty()
+            && self.closed.is_empty()
+            && self.status.is_none()
+            && self.usage.is_empty()
+    }
 }
 
 impl Journal {
@@ -101,6 +119,7 @@ impl Journal {
             mail_read: MailNo::default(),
             status: None,
             suspicion: None,
+            began: Instant::now(),
             draft: Draft::default(),
         }
     }
@@ -110,6 +129,8 @@ impl Journal {
         event.write_frame(self.seq + 1, &mut self.draft.frames)?;
         self.seq += 1;
         self.draft.events += 1;
+        let is_delta = matches!(event, Event::AssistantDelta(_) | Event::ThinkingDelta(_));
+        self.draft.deltas += u64::from(is_delta);
         self.draft.terminal = event.is_terminal();
         self.draft.progress |= is_progress(event);
         Ok(())
@@ -182,6 +203,18 @@ impl Journal {
         self.draft.frames.len()
     }
 
+    /// True when somebody waits for the draft.
+    pub(crate) fn is_urgent(&self) -> bool {
+        !self.draft.can_wait()
+    }
+
+    /// When the draft may be written at the earliest; `None` when now.
+    pub(crate) fn not_before(&self) -> Option<Instant> {
+        let waits = self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES;
+        let earliest = self.began + pace::SPACING;
+        (waits && Instant::now() < earliest).then_some(earliest)
+    }
+
     /// Writes the draft and goes on; nothing to do when it is empty.
     pub(crate) async fn flush(&mut self) -> Result<(), Abandon> {
         if !self.is_clean() {
@@ -199,6 +232,7 @@ impl Journal {
     pub(crate) fn begin(&mut self, next: Next) -> Result<Writing, Abandon> {
         let batch = self.take_batch(next, false)?;
         let cleared = self.suspicion.take_if(|_| batch.progress);
+        self.began = Instant::now();
         let (store, live, lease, kill) = (
             Arc::clone(&self.store),
             Arc::clone(&self.live),

@@ -4,10 +4,12 @@
 //! outside may depend on it. A driver that cannot go on simply drops the run: the log says where it stands.
 
 mod ahead;
+mod attempt;
 mod execute;
 mod journal;
 mod mailbox;
 mod money;
+mod pace;
 mod turn;
 
 use std::future::Future;

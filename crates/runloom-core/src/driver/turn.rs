@@ -5,16 +5,18 @@ use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, TextDelta};
-use runloom_protocol::outcome::{ErrorClass, RunCancelled, Tokens, finish_reason};
+use runloom_protocol::outcome::{ErrorClass, RunCancelled, finish_reason};
 use runloom_protocol::resource::RunStatus;
 use tracing::debug;
 
+use super::attempt::{Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill};
 use super::journal::Writing;
 use super::money::{Funding, exceeded};
+use super::pace::Pace;
 use super::{Abandon, Driver};
 use crate::crash;
 use crate::metrics::METRICS;
-use crate::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelRequest, ModelStream};
+use crate::ports::model::{Done, ModelError, ModelEvent, ModelRequest, ModelStream};
 use crate::ports::store::Next;
 use crate::run::{self, CallPlan, Note, RunState, Spent, Step};
 
@@ -24,11 +26,6 @@ const MAX_TURN_BYTES: usize = 8 * 1024 * 1024;
 const MAX_CALLS: usize = 256;
 /// Frames that may wait for the store before the provider is no longer read.
 const MAX_PENDING_BYTES: usize = 256 * 1024;
-/// First pause before a retry; doubled each time, with full jitter.
-const BACKOFF_FIRST: Duration = Duration::from_millis(500);
-/// Longest pause, also for a provider's own hint: past it the run fails and says when to come back.
-const BACKOFF_LONGEST: Duration = Duration::from_secs(60);
-
 /// How a turn ended.
 pub(super) enum TurnEnd {
     /// It is recorded.
@@ -39,46 +36,6 @@ pub(super) enum TurnEnd {
     Cancelled(RunCancelled, Spent),
     /// The process stops; the turn will be called again elsewhere.
     Stopped,
-}
-
-/// What has come of a turn so far.
-#[derive(Default)]
-struct Progress {
-    text: String,
-    calls: Vec<CallRequest>,
-    tokens: Tokens,
-    shown: bool,
-    /// The provider has begun to answer, or may have: it may bill.
-    accepted: bool,
-}
-
-impl Progress {
-    /// Of a turn whose tokens are recorded.
-    fn spent(self) -> Spent {
-        Spent {
-            tokens: Tokens::default(),
-            turns: 1,
-            partial_text: Some(self.text),
-        }
-    }
-}
-
-/// What one attempt at a turn came to.
-enum Attempt {
-    Done(Progress, Done),
-    Broken(Progress, ModelError),
-    Interrupted(Progress, TurnInterrupt),
-}
-
-impl Attempt {
-    /// Whether it was completed or interrupted, or the class of its error.
-    fn outcome(&self) -> Result<bool, ErrorClass> {
-        match self {
-            Self::Done(..) => Ok(true),
-            Self::Interrupted(..) => Ok(false),
-            Self::Broken(_, error) => Err(error.class),
-        }
-    }
 }
 
 pub(super) enum TurnInterrupt {
@@ -169,10 +126,12 @@ impl Driver {
         let model = std::sync::Arc::clone(&self.model);
         crash::point("before_model");
         let ahead = self.ahead.take().and_then(|ahead| ahead.take(plan));
-        let mut opening = ahead.unwrap_or_else(|| model.call(request_of(&self.state, plan)));
+        let mut opening = ahead.unwrap_or_else(|| model.call(request_of(&mut self.state, plan)));
         let mut writing: Option<Writing> = None;
         let mut stream = loop {
-            self.begin_writing(&mut writing)?;
+            if self.journal.is_urgent() {
+                self.begin_writing(&mut writing)?;
+            }
             tokio::select! {
                 opened = &mut opening => match opened {
                     Ok(stream) => break stream,
@@ -215,6 +174,7 @@ impl Driver {
         let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
         let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
         let mut out_of_time = pin!(self.wall_clock());
+        let mut pace = Pace::default();
         // Somebody may have rung while the call was opened.
         if self.mailbox.has_rung()
             && let Some(interrupt) = self.mail_in_turn().await?
@@ -238,9 +198,9 @@ impl Driver {
                 () = &mut out_of_time => {
                     return Ok(StreamEnd::Interrupted(TurnInterrupt::OutOfTime));
                 }
+                () = pace.due() => None,
                 item = stream.next(), if room => Some(item),
             };
-            // What has already arrived is written together.
             let mut next = item;
             while let Some(item) = next {
                 if let Some(end) = self.take(item, progress)? {
@@ -252,7 +212,10 @@ impl Driver {
                     None
                 };
             }
-            self.begin_writing(writing)?;
+            let wanted = writing.is_none() && !self.journal.is_clean();
+            if wanted && pace.lets(self.journal.not_before()) {
+                self.begin_writing(writing)?;
+            }
         }
     }
 
@@ -408,11 +371,12 @@ impl Driver {
 }
 
 /// What the provider is asked in this turn.
-pub(super) fn request_of(state: &RunState, plan: CallPlan) -> ModelRequest {
+pub(super) fn request_of(state: &mut RunState, plan: CallPlan) -> ModelRequest {
+    let messages = state.messages.whole();
     let fixed = &state.plan;
     ModelRequest {
         system: fixed.system.clone(),
-        messages: state.messages.clone(),
+        messages,
         tools: state.toolbox.declarations(),
         tools_enabled: plan.tools_enabled,
         reasoning_level: fixed.reasoning_level,
@@ -446,50 +410,4 @@ async fn finish_writing(writing: &mut Option<Writing>) -> Result<(), Abandon> {
         Some(future) => future.await.map(drop),
         None => Ok(()),
     }
-}
-
-/// A call that the provider could not parse is a complete turn, whichever way the provider reports it: the machine gives it back
-/// to the model once.
-fn given_back(attempt: Attempt) -> Attempt {
-    match attempt {
-        Attempt::Broken(mut progress, error)
-            if error.finish_reason.as_deref() == Some(finish_reason::MALFORMED_FUNCTION_CALL) =>
-        {
-            progress.calls.clear();
-            let finish_reason = finish_reason::MALFORMED_FUNCTION_CALL.to_owned();
-            Attempt::Done(
-                progress,
-                Done {
-                    finish_reason,
-                    ..Done::default()
-                },
-            )
-        }
-        other => other,
-    }
-}
-
-/// A call that was refused costs nothing. One that nobody heard of again may have been answered all the same.
-fn may_bill(error: &ModelError) -> bool {
-    let unheard = matches!(
-        error.class,
-        ErrorClass::Timeout | ErrorClass::UpstreamDeadline
-    );
-    unheard && error.api_status.is_none()
-}
-
-/// Exponential with full jitter, or what the provider asked for.
-fn backoff(retries: u32, hint: Option<Duration>) -> Duration {
-    if let Some(hint) = hint {
-        return hint;
-    }
-    let ceiling = BACKOFF_FIRST
-        .saturating_mul(2_u32.saturating_pow(retries))
-        .min(BACKOFF_LONGEST);
-    let mut random = [0_u8; 4];
-    // Without randomness the longest pause is the safe one.
-    if getrandom::fill(&mut random).is_err() {
-        return ceiling;
-    }
-    ceiling.mul_f64(f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX))
 }

@@ -4,14 +4,15 @@
 //! notes) and nothing else, so any process can go on with any run. [`next`] reads the state and says what to do; the driver
 //! does it and feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
-//! Reading order: `plan`, `record`, `state` (the fold), `step` (the decisions), `guard` (loops and budgets), `money`,
-//! `ending` (terminal events).
+//! Reading order: `plan`, `record`, `spoken` (the conversation), `state` (the fold), `step` (the decisions), `guard` (loops and
+//! budgets), `money`, `ending` (terminal events).
 
 mod ending;
 mod guard;
 mod money;
 mod plan;
 mod record;
+mod spoken;
 mod state;
 mod step;
 #[cfg(test)]
@@ -22,5 +23,6 @@ pub use guard::signature_of;
 pub use money::Bid;
 pub use plan::{Plan, Price, default_tool_budgets};
 pub use record::{Note, PlacedNote, Record};
+pub use spoken::Spoken;
 pub use state::{Call, CallState, RunState};
 pub use step::{CallPlan, ServerCall, Step, TIMED_OUT, answer, expire, next};

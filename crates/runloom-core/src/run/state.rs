@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
 use super::record::{Note, Record};
+use super::spoken::Spoken;
 use crate::ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
 use crate::ports::store::MicroUsd;
 use crate::toolbox::Toolbox;
@@ -20,7 +21,7 @@ pub struct RunState {
     /// What does not change.
     pub plan: Arc<Plan>,
     /// The conversation so far; legal at every model call.
-    pub messages: Arc<Vec<Message>>,
+    pub messages: Spoken,
     /// The tools, those of the server included once they are resolved.
     pub toolbox: Arc<Toolbox>,
     /// The server's tools are resolved, or there are none.
@@ -129,7 +130,7 @@ impl RunState {
             ..StructuredOutput::default()
         };
         Self {
-            messages: Arc::clone(&plan.opening),
+            messages: Spoken::from(Arc::clone(&plan.opening)),
             toolbox: Arc::clone(&plan.toolbox),
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),
@@ -383,7 +384,7 @@ impl RunState {
     }
 
     fn push(&mut self, message: Message) {
-        Arc::make_mut(&mut self.messages).push(message);
+        self.messages.push(message);
     }
 
     fn set(&mut self, id: &str, state: CallState) {

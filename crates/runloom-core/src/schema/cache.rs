@@ -66,6 +66,13 @@ impl SchemaCache {
         }
     }
 
+    /// Whether [`Self::compile`] would answer at once.
+    #[must_use]
+    pub fn knows(&self, schema: &Value) -> bool {
+        // What is no schema is refused at once as well.
+        Key::of(schema).map_or(true, |key| self.get(&key).is_some())
+    }
+
     /// How many validators are kept.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -18,7 +18,7 @@ use crate::planner::{Planned, StoredRun};
 use crate::ports::store::{
     Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, StartNow, WorkspaceNo,
 };
-use crate::worker::Place;
+use crate::worker::{Driving, Place};
 
 /// Characters of a prompt that lists show.
 const PREVIEW_CHARS: usize = 200;
@@ -61,7 +61,7 @@ impl Service {
         let admission = Arc::clone(&self.admission);
         // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
         let id = self
-            .see_through(async move { parts.create(workspace, new, run, &admission).await })
+            .see_through_and_on(async move { parts.create(workspace, new, run, &admission).await })
             .await?;
         METRICS.runs_accepted.add(1);
         let stream_url = format!(
@@ -98,20 +98,24 @@ impl Service {
 }
 
 impl ServiceParts {
+    /// Creates the run; when it begins here, what drives it comes along.
     async fn create(
         &self,
         workspace: WorkspaceNo,
         new: NewRun,
         run: Candidate,
         admission: &Admission,
-    ) -> Result<RunId> {
+    ) -> Result<(RunId, Option<Driving>)> {
         let (now, chunk) = (
             new.created_at,
             new.start.as_ref().map(|start| start.chunk.clone()),
         );
         // A request that may be a repetition must not call the model a second time.
         let mut ahead = match (&run.place, &run.idempotency) {
-            (Some(_), None) => Ahead::of(&run.planned.plan, &run.planned.model),
+            (Some(_), None) => {
+                let context = run.planned.context(&run.id);
+                Ahead::of(&run.planned, &*self.tools, &context)
+            }
             _ => None,
         };
         let creating = self.store.create_run(new);
@@ -128,8 +132,7 @@ impl ServiceParts {
             ) => {
                 let claim = first_claim(workspace, &run.id, lease, chunk, now);
                 let id = run.id.clone();
-                self.begin(claim, run, ahead);
-                Ok(id)
+                Ok((id, self.begin(claim, run, ahead)))
             }
             (
                 Created::New {
@@ -141,9 +144,9 @@ impl ServiceParts {
                 if !blocked {
                     self.offer(no, workspace);
                 }
-                Ok(run.id)
+                Ok((run.id, None))
             }
-            (Created::Replayed(first), _) => Ok(first),
+            (Created::Replayed(first), _) => Ok((first, None)),
             (Created::KeyReused, _) => Err(Error::IdempotencyKeyReused),
             (Created::NoSession, _) => Err(Error::NotFound { what: "session" }),
             (Created::SessionEnded, _) => Err(Error::SessionEnded),
@@ -151,21 +154,15 @@ impl ServiceParts {
     }
 
     /// Hands a run that was created with its lease to the worker.
-    fn begin(&self, claim: Claim, run: Candidate, ahead: Option<Ahead>) {
+    fn begin(&self, claim: Claim, run: Candidate, ahead: Option<Ahead>) -> Option<Driving> {
         // A subscriber may come before the driver's first word: it must find the run in the hub.
         let live = self.hub.open(&claim.id, claim.lease.run, claim.workspace);
         for entry in &claim.log {
             live.publish(entry.chunk.clone());
         }
-        if let (Some(place), Some(worker)) = (run.place, &self.worker) {
-            worker.begin(
-                place,
-                claim,
-                (run.planned, run.stored.messages),
-                live,
-                ahead,
-            );
-        }
+        let (place, worker) = (run.place?, self.worker.as_ref()?);
+        let planned = (run.planned, run.stored.messages);
+        Some(worker.begin(place, claim, planned, live, ahead))
     }
 }
 

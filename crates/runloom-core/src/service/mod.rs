@@ -32,7 +32,7 @@ use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Delivery, RunNo, Store, WorkspaceNo};
 use crate::ports::tools::ToolHost;
-use crate::worker::Worker;
+use crate::worker::{Driving, Worker};
 
 use admission::Admission;
 use auth::Authenticator;
@@ -227,13 +227,29 @@ impl Service {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
+        self.see_through_and_on(async move { work.await.map(|done| (done, None)) })
+            .await
+    }
+
+    /// The same with something that goes on after the answer, in the same task: one less to be woken.
+    async fn see_through_and_on<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<(T, Option<Driving>)>> + Send + 'static,
+    ) -> Result<T> {
         let Some(worker) = &self.parts.worker else {
-            return work.await;
+            return work.await.map(|(done, _)| done);
         };
         let (reply, answer) = oneshot::channel();
         worker.tasks().spawn("see a request through", async move {
+            let (done, on) = match work.await {
+                Ok((done, on)) => (Ok(done), on),
+                Err(error) => (Err(error), None),
+            };
             // Nobody listens any more when the caller has gone.
-            let _ = reply.send(work.await);
+            let _ = reply.send(done);
+            if let Some(on) = on {
+                on.await;
+            }
         });
         answer
             .await

@@ -99,6 +99,21 @@ impl Toolbox {
         }
     }
 
+    /// The schemas that [`Self::build`] compiles.
+    pub fn schemas(tools: &[ToolRef]) -> impl Iterator<Item = Value> {
+        tools.iter().flat_map(|tool| match tool {
+            ToolRef::Local(tool) => vec![declare::parameters(tool.parameters.as_ref())],
+            ToolRef::A2aLocal(_) => vec![declare::message_parameters()],
+            ToolRef::McpLocal(server) => {
+                let inputs = server.tools.iter().map(|entry| entry.input_schema.as_ref());
+                inputs.map(declare::parameters).collect()
+            }
+            ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {
+                Vec::new()
+            }
+        })
+    }
+
     /// No tools.
     #[must_use]
     pub fn empty() -> Self {

@@ -7,6 +7,8 @@ mod places;
 mod suspects;
 mod sweeper;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -25,7 +27,7 @@ use crate::planner::{Planned, Planner, StoredRun, spoken};
 use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Claim, ClaimOutcome, Delivery, Millis, RunNo, Store, WorkspaceNo};
-use crate::ports::tools::{ToolContext, ToolHost};
+use crate::ports::tools::ToolHost;
 use crate::tasks::Tasks;
 
 use doorbells::Doorbells;
@@ -33,6 +35,9 @@ use endings::ENDINGS;
 use leaving::LeaveOnPanic;
 use places::Places;
 use suspects::{Suspects, TRUSTED};
+
+/// A run under way, from its first step to where it is left.
+pub(crate) type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -172,7 +177,7 @@ impl Worker {
         })
     }
 
-    /// Drives a run that was created with this worker's lease.
+    /// What drives a run that was created with this worker's lease; the caller lets it go on in a task of this worker.
     /// `live` keeps the run in the hub until its driver has it.
     pub(crate) fn begin(
         self: &Arc<Self>,
@@ -181,19 +186,19 @@ impl Worker {
         (planned, request): (Planned, Vec<PromptMessage>),
         live: Arc<LiveRun>,
         ahead: Option<Ahead>,
-    ) {
+    ) -> Driving {
         count(&claim);
         let run = claim.lease.run;
         let doorbell = self.doorbells.install(run, place.unheard);
         let worker = Arc::clone(self);
-        self.parts.tasks.spawn("run", async move {
+        Box::pin(async move {
             let span = info_span!("run", id = %claim.id);
             let guard = LeaveOnPanic::of(&worker, &claim, &doorbell);
             let mut start = worker.start_of(claim, planned, request, doorbell);
             start.ahead = ahead;
             worker.drive(start, guard).instrument(span).await;
             drop((place, live));
-        });
+        })
     }
 
     /// There may be mail for this run, if it is driven here.
@@ -372,11 +377,7 @@ impl Worker {
         request: Vec<PromptMessage>,
         doorbell: Arc<Doorbell>,
     ) -> Start {
-        let context = ToolContext {
-            workspace: planned.workspace,
-            run: claim.id.clone(),
-            refs: planned.refs,
-        };
+        let context = planned.context(&claim.id);
         let tools = Arc::clone(&self.parts.tools);
         Start {
             purses: planned.purses,

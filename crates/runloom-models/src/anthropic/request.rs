@@ -1,7 +1,7 @@
 //! The request of the Messages API, as a pure function.
 
 use runloom_core::ports::model::{ModelError, ModelRequest, ToolDeclaration};
-use runloom_protocol::outcome::{ErrorClass, StructuredOutput, effort_of_level};
+use runloom_protocol::outcome::{StructuredOutput, effort_of_level};
 
 use super::dialect::{Dialect, ThinkingMode, ThinkingOff};
 use super::history;
@@ -113,12 +113,7 @@ pub(crate) fn encode(road: Road<'_>, request: &ModelRequest) -> Result<Encoded, 
         ),
         messages: history.turns,
     };
-    let body = serde_json::to_vec(&body).map_err(|error| {
-        ModelError::new(
-            ErrorClass::InvalidRequest,
-            format!("the request cannot be written as JSON: {error}"),
-        )
-    })?;
+    let body = crate::conversation::to_json(&body, &request.messages)?;
     let structured = if plan.native_schema {
         structured::NATIVE
     } else if plan.hidden.is_some() {

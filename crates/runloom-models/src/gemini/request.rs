@@ -1,7 +1,7 @@
 //! The request of `streamGenerateContent`, as a pure function.
 
 use runloom_core::ports::model::{ModelError, ModelRequest, ToolDeclaration};
-use runloom_protocol::outcome::{ErrorClass, StructuredOutput};
+use runloom_protocol::outcome::StructuredOutput;
 
 use super::dialect::{Dialect, Levels, ThinkingMode};
 use super::history;
@@ -80,12 +80,7 @@ pub(crate) fn encode(
             response_json_schema: native.map(|output| &output.schema),
         },
     };
-    let body = serde_json::to_vec(&body).map_err(|error| {
-        ModelError::new(
-            ErrorClass::InvalidRequest,
-            format!("the request cannot be written as JSON: {error}"),
-        )
-    })?;
+    let body = crate::conversation::to_json(&body, &request.messages)?;
     let structured = match (native, &hidden) {
         (Some(_), _) => structured::NATIVE,
         (None, Some(_)) => structured::NOT_CALLED,

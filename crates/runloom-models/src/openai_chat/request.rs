@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest};
-use runloom_protocol::outcome::ErrorClass;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -122,12 +121,7 @@ pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Vec<u8>,
             include_usage: true,
         },
     };
-    serde_json::to_vec(&body).map_err(|failure| {
-        ModelError::new(
-            ErrorClass::InvalidRequest,
-            format!("the request cannot be written as JSON: {failure}"),
-        )
-    })
+    crate::conversation::to_json(&body, &request.messages)
 }
 
 fn messages(request: &ModelRequest) -> Vec<Turn<'_>> {

@@ -1,7 +1,7 @@
 //! From a neutral request to the vendor's JSON.
 
 use runloom_core::ports::model::{Message, ModelError, ModelRequest, ProviderState};
-use runloom_protocol::outcome::{ErrorClass, effort_of_level};
+use runloom_protocol::outcome::effort_of_level;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -158,12 +158,7 @@ pub(crate) fn encode(
         store: false,
         stream: true,
     };
-    serde_json::to_vec(&body).map_err(|failure| {
-        ModelError::new(
-            ErrorClass::InvalidRequest,
-            format!("the request cannot be written as JSON: {failure}"),
-        )
-    })
+    crate::conversation::to_json(&body, &request.messages)
 }
 
 fn tool(tool: &runloom_core::ports::model::ToolDeclaration) -> Tool<'_> {

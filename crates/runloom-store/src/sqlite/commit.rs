@@ -139,7 +139,10 @@ pub(super) fn holding(tx: &mut Tx<'_>, lease: Lease) -> rusqlite::Result<Option<
         .filter(|holding| holding.epoch == lease.epoch))
 }
 
-fn update_calls(tx: &Tx<'_>, run: RunNo, batch: &Batch) -> rusqlite::Result<()> {
+fn update_calls(tx: &mut Tx<'_>, run: RunNo, batch: &Batch) -> rusqlite::Result<()> {
+    if !batch.opened.is_empty() {
+        tx.held.set_plain(run, false);
+    }
     for call in &batch.closed {
         tx.execute(
             "DELETE FROM calls WHERE run = ?1 AND tool_use_id = ?2",
@@ -212,7 +215,11 @@ fn finish(
             ending.final_text,
         ],
     )?;
+    let plain = tx.held.get(run).is_some_and(|holding| holding.plain);
     tx.held.remove(run);
+    if plain {
+        return Ok(None);
+    }
     ledger::settle(tx, run, None)?;
     tx.execute("DELETE FROM mail WHERE run = ?1", [run.0])?;
     tx.execute("DELETE FROM calls WHERE run = ?1", [run.0])?;

@@ -82,6 +82,7 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
             let lease = Lease { run, epoch };
             commit::append(tx, run, &start.chunk, "", new.created_at)?;
             tx.held.set(lease, false, 0);
+            tx.held.set_plain(run, session.is_none());
             tx.workers.hear(&start.worker, new.created_at);
             Some(lease)
         }

@@ -19,6 +19,9 @@ pub(super) struct Holding {
     pub(super) attempts_counted: bool,
     /// Mail up to here is deleted.
     pub(super) mail_through: i64,
+    /// The run has no session, and nothing was ever written for it but its row, its spec and its log: its end has nothing else
+    /// to look for.
+    pub(super) plain: bool,
 }
 
 impl Held {
@@ -29,12 +32,21 @@ impl Held {
 
     /// Remembers a lease.
     pub(super) fn set(&mut self, lease: Lease, attempts_counted: bool, mail_through: i64) {
+        let known = self.get(lease.run);
         let holding = Holding {
             epoch: lease.epoch,
             attempts_counted,
             mail_through,
+            plain: known.is_some_and(|known| known.epoch == lease.epoch && known.plain),
         };
         self.0.insert(lease.run, holding);
+    }
+
+    /// Whether the run of a remembered lease is plain from now on.
+    pub(super) fn set_plain(&mut self, run: RunNo, plain: bool) {
+        if let Some(holding) = self.0.get_mut(&run) {
+            holding.plain = plain;
+        }
     }
 
     /// Nobody holds the run any more.

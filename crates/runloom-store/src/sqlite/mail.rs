@@ -53,7 +53,7 @@ pub(super) fn live_in_session(tx: &Tx<'_>, session: i64) -> rusqlite::Result<Vec
 
 /// Writes mail to a live run. A parked one wants a worker from now on.
 pub(super) fn send(
-    tx: &Tx<'_>,
+    tx: &mut Tx<'_>,
     to: &Addressee,
     body: &MailBody,
     now: Millis,
@@ -62,6 +62,7 @@ pub(super) fn send(
         "INSERT INTO mail (run, at, body) VALUES (?1, ?2, ?3)",
         params![to.run.0, now.0, Json(body)],
     )?;
+    tx.held.set_plain(to.run, false);
     if matches!(body, MailBody::Cancel { .. }) {
         tx.execute(
             "UPDATE runs SET cancel = 1, parked = 0, wake_at = NULL WHERE no = ?1",

@@ -1,9 +1,10 @@
 //! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
 //!
-//! `writer` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
+//! `writer`, `checkpoint` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
 //! trait of the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
 //! file.
 
+mod checkpoint;
 mod claim;
 mod columns;
 mod commit;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use self::leases::Workers;
 use self::lock::DatabaseLock;
@@ -162,18 +164,23 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(128);
     connection.busy_timeout(Duration::from_secs(5))?;
+    steady_plans(connection)?;
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    // FULL: with NORMAL an acknowledged commit does not survive a power cut, and with group commit FULL costs nothing.
-    // Checkpoints every 16 MiB: each writes a page once, however often the log holds it. No mmap: a read error would be
-    // a signal that kills the process and not an error.
+    // FULL: with NORMAL an acknowledged commit does not survive a power cut, and with group commit FULL costs nothing. No mmap:
+    // a read error would be a signal that kills the process and not an error.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = ON;
          PRAGMA cache_size = -65536;
          PRAGMA temp_store = MEMORY;
-         PRAGMA wal_autocheckpoint = 4096;
          PRAGMA journal_size_limit = 67108864;",
     )
+}
+
+/// A statement keeps its plan whatever is bound to it. Otherwise those that a partial index serves are compiled anew each time.
+fn steady_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 fn refuse_old_library() -> Result<(), OpenError> {

@@ -67,6 +67,7 @@ pub(super) fn connect(path: &std::path::Path) -> rusqlite::Result<Connection> {
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     connection.set_prepared_statement_cache_capacity(64);
+    super::steady_plans(&connection)?;
     // Waits only while the write-ahead log is being recovered or reset.
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -8192;")?;

@@ -178,7 +178,7 @@ fn list(
 }
 
 fn deliver(
-    tx: &Tx<'_>,
+    tx: &mut Tx<'_>,
     workspace: WorkspaceNo,
     id: &RunId,
     answer: &SubmitToolResult,
@@ -220,7 +220,7 @@ fn deliver(
 }
 
 fn cancel(
-    tx: &Tx<'_>,
+    tx: &mut Tx<'_>,
     workspace: WorkspaceNo,
     id: &RunId,
     reason: &str,

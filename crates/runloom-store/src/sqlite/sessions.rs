@@ -206,7 +206,7 @@ fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<()> {
 }
 
 fn end(
-    tx: &Tx<'_>,
+    tx: &mut Tx<'_>,
     workspace: WorkspaceNo,
     id: &SessionId,
     now: Millis,

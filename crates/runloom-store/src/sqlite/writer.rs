@@ -15,6 +15,7 @@ use runloom_core::ports::store::{StoreError, StoreErrorKind, StoreResult};
 use rusqlite::{Connection, Params};
 use tokio::sync::{mpsc, oneshot};
 
+use super::checkpoint::Checkpoints;
 use super::error::{broken, kind_of};
 use super::leases::{Held, Workers};
 
@@ -175,10 +176,21 @@ struct Thread {
 
 impl Thread {
     fn serve(mut self, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
+        let mut checkpoints = match Checkpoints::of(&mut self.connection) {
+            Ok(checkpoints) => Some(checkpoints),
+            Err(error) => {
+                tracing::warn!(%error, "the write-ahead log is folded in the middle of commits");
+                None
+            }
+        };
         let mut group = Vec::with_capacity(GROUP);
         while jobs.blocking_recv_many(&mut group, GROUP) > 0 {
             self.commit(&mut group);
+            if let Some(checkpoints) = &mut checkpoints {
+                checkpoints.look(&self.connection);
+            }
         }
+        drop(checkpoints);
         let checkpointed = self
             .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));

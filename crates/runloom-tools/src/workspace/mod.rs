@@ -1,6 +1,6 @@
 //! `kind: "mantyx"`: tools of the workspace, by the id or slug of their definition.
 //!
-//! The definition is read anew for each call, so that a run never carries a copy of it, and a deleted tool is gone at once.
+//! The definition is asked for anew at each call, so that a run never carries a copy of it, and a deleted tool is gone at once.
 
 use std::sync::Arc;
 

@@ -337,7 +337,7 @@ impl Bench {
 
     /// What the model reads last.
     pub(super) fn last_message(&self) -> &Message {
-        self.state.messages.last().expect("a message")
+        self.state.messages.iter().next_back().expect("a message")
     }
 
     /// Texts of the conversation's user messages.

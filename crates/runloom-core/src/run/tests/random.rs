@@ -145,7 +145,7 @@ fn output(strict: bool) -> (Arc<OutputSchema>, crate::schema::Validator) {
 fn perform(bench: &mut Bench, action: Action) -> bool {
     let step = bench.advance();
     if let Step::CallModel(_) = step {
-        assert_legal_conversation(&bench.state.messages);
+        assert_legal_conversation(bench.state.messages.iter());
         assert_all_answered(&bench.events);
     }
     match (step, action) {
@@ -245,7 +245,7 @@ fn assert_all_answered(events: &[Event]) {
 }
 
 /// Every call of the model is followed by its results, in order, before anything else is said.
-fn assert_legal_conversation(messages: &[Message]) {
+fn assert_legal_conversation<'a>(messages: impl Iterator<Item = &'a Message>) {
     let mut owed: Vec<&str> = Vec::new();
     for message in messages {
         match message {
@@ -327,7 +327,7 @@ proptest! {
 /// A run that was cut off may owe results; what is complete is legal all the same.
 fn assert_legal_conversation_prefix(bench: &Bench) {
     if bench.state.calls.is_empty() {
-        assert_legal_conversation(&bench.state.messages);
+        assert_legal_conversation(bench.state.messages.iter());
         assert_all_answered(&bench.events);
     }
 }

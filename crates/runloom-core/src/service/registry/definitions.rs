@@ -12,11 +12,19 @@ use crate::secret::Secret;
 #[async_trait]
 impl ToolDefinitions for RegistryService {
     async fn tool(&self, workspace: &str, id_or_slug: &str) -> Result<Option<ToolDefinition>> {
+        if let Some(known) = self.known.get(workspace, id_or_slug) {
+            return Ok(Some(known));
+        }
+        let generation = self.known.generation();
         let workspace = self.workspace(workspace).await?;
         for kind in [DocumentKind::Tool, DocumentKind::ExternalAgent] {
             let found = self.store.document(workspace.no, kind, id_or_slug).await?;
             if let Some(found) = found {
-                return self.read(&workspace, &found).map(Some);
+                let definition = self.read(&workspace, &found)?;
+                let place = (workspace.slug.as_str(), id_or_slug);
+                self.known
+                    .keep(generation, place, &definition, found.body.len());
+                return Ok(Some(definition));
             }
         }
         Ok(None)

@@ -1,12 +1,14 @@
 //! What workspaces keep: agents, tools, plugins, secrets, external agents, providers.
 //!
-//! `check` says what is a definition, `mentions` what it mentions of its workspace, `seal` keeps credentials closed, `definitions` and `host` serve tools at run time, `agents` lays an
-//! agent under a spec, `models` keeps the catalog in step with providers, `rotation` changes the master key.
+//! `check` says what is a definition, `mentions` what it mentions of its workspace, `seal` keeps credentials closed, `definitions`
+//! and `host` serve tools at run time and `known` remembers them, `agents` lays an agent under a spec, `models` keeps the catalog in
+//! step with providers, `rotation` changes the master key.
 
 mod agents;
 mod check;
 mod definitions;
 mod host;
+mod known;
 mod mentions;
 mod models;
 mod rotation;
@@ -30,6 +32,8 @@ use crate::ports::store::{
 use crate::schema::{Declared, SchemaCache};
 use crate::vault::Vault;
 
+use known::Known;
+
 pub use host::FillingHost;
 pub use mentions::{code_tools, named_secrets, named_tools};
 pub use rotation::Rotation;
@@ -49,6 +53,7 @@ pub struct RegistryService {
     schemas: Arc<SchemaCache>,
     /// Whether code tools are taken.
     takes_code: bool,
+    known: Known,
     clock: Clock,
 }
 
@@ -85,6 +90,7 @@ impl RegistryService {
             building: tokio::sync::Mutex::default(),
             schemas: Arc::default(),
             takes_code: true,
+            known: Known::default(),
             clock: Clock,
         }
     }
@@ -92,6 +98,7 @@ impl RegistryService {
     /// Tells other processes of changes.
     #[must_use]
     pub fn announcing(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.known = Known::new(bus.is_shared());
         self.bus = bus;
         self
     }
@@ -271,7 +278,13 @@ impl RegistryService {
         catalog.resolve(&workspace.slug, Some(model)).map(drop)
     }
 
+    /// Another process has changed something.
+    pub fn forget(&self) {
+        self.known.forget();
+    }
+
     async fn changed(&self, kind: DocumentKind) -> Result<()> {
+        self.known.forget();
         self.bus.announce(Signal::Registry);
         match kind {
             // A provider's key may be a secret.
