@@ -185,7 +185,8 @@ pub(crate) async fn burst(target: &Target, job: &Job, runs: u64, pace: Duration)
     whole
 }
 
-async fn gather(mut clients: JoinSet<Outcome>) -> Outcome {
+/// Waits for all clients and adds up what they saw.
+pub(crate) async fn gather(mut clients: JoinSet<Outcome>) -> Outcome {
     let mut whole = Outcome::default();
     while let Some(ended) = clients.join_next().await {
         match ended {

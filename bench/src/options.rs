@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 pub(crate) const USAGE: &str = "\
-usage: runloom-bench run --server BINARY [--only W1,W3] [--quick] [--out FOLDER]
+usage: runloom-bench run --server BINARY [--only W1,W3] [--quick | --steady MINUTES] [--out FOLDER]
        runloom-bench provider | fan | floor PROVIDER_URL     (started by `run`)
 
   --server BINARY   the release build of `runloom`
   --only NAMES      workloads to run, with commas (default: all)
   --quick           a tenth of the load: for a look, not for a record
+  --steady MINUTES  instead of the workloads, a mixed load for so long: does memory grow? An hour is a record
   --out FOLDER      where report.md and report.svg go (default: target/bench)";
 
 /// Which part of a measurement this process is.
@@ -27,6 +28,8 @@ pub(crate) struct Options {
     pub(crate) server: PathBuf,
     pub(crate) only: Vec<String>,
     pub(crate) effort: Effort,
+    /// Minutes of the long form.
+    pub(crate) steady: Option<u64>,
     pub(crate) out: PathBuf,
 }
 
@@ -66,6 +69,7 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
     let mut server = None;
     let mut only = Vec::new();
     let mut effort = Effort::Full;
+    let mut steady = None;
     let mut out = PathBuf::from("target/bench");
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -79,6 +83,11 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
             "--only" => only.extend(value()?.split(',').map(str::to_owned)),
             "--out" => out = PathBuf::from(value()?),
             "--quick" => effort = Effort::Quick,
+            "--steady" => {
+                let minutes = value()?.parse().ok().filter(|minutes| *minutes > 0);
+                let wrong = || anyhow::anyhow!("--steady wants a number of minutes\n\n{USAGE}");
+                steady = Some(minutes.ok_or_else(wrong)?);
+            }
             other => anyhow::bail!("{other:?} is not an option\n\n{USAGE}"),
         }
     }
@@ -87,6 +96,7 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
         server,
         only,
         effort,
+        steady,
         out,
     })
 }
@@ -111,7 +121,14 @@ mod tests {
 
     #[test]
     fn slips_are_refused() {
-        for line in ["", "run", "run --server", "run --server x --fast", "floor"] {
+        for line in [
+            "",
+            "run",
+            "run --server",
+            "run --server x --fast",
+            "run --server x --steady 0",
+            "floor",
+        ] {
             assert!(read(&words(line)).is_err(), "{line}");
         }
     }

@@ -25,7 +25,7 @@ use stages::Suite;
 const USAGE: &str = "\
 usage: cargo xtask <command> [--only STAGE[,STAGE…]]
        cargo xtask faults [--seed N] [--minutes N] [--only FAULT[,FAULT…]] [--topology full|postgres]
-       cargo xtask bench [--only WORKLOAD[,WORKLOAD…]] [--quick]
+       cargo xtask bench [--only WORKLOAD[,WORKLOAD…]] [--quick | --steady MINUTES]
 
 commands
   test     everything: format, lints, tests, doctests, interop, vendors' packages

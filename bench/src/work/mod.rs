@@ -10,6 +10,7 @@ mod sessions;
 mod short_runs;
 mod slow_streams;
 mod starts;
+mod steady;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -123,6 +124,12 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         );
     }
     let bench = Bench::start(options)?;
+    if let Some(minutes) = options.steady {
+        say(&format!("\n== steady  {minutes} minutes of the same load"));
+        let rows = steady::measure(&bench, minutes).await?;
+        rows.iter().for_each(|row| say(&row.line()));
+        return report::write(&options.out, &rows, &circumstances(options));
+    }
     let mut rows = Vec::new();
     let mut broken = Vec::new();
     for (name, what) in WORKS {

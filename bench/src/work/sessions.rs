@@ -114,7 +114,7 @@ async fn ours(
 }
 
 /// Opens a session; the job is a message to it.
-async fn session(target: &Target, connection: &mut Connection) -> anyhow::Result<Job> {
+pub(super) async fn session(target: &Target, connection: &mut Connection) -> anyhow::Result<Job> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Opened {

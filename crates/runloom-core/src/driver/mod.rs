@@ -103,6 +103,12 @@ pub enum Left {
 impl Driver {
     /// Drives the run until it is over, parked or handed over.
     pub(crate) async fn drive(&mut self) -> Result<Left, Abandon> {
+        // Whoever was cancelled is not also given up.
+        if self.unreadable.is_none()
+            && let Some(left) = self.read_mail().await?
+        {
+            return Ok(left);
+        }
         if let Some(message) = self.hopeless() {
             let error = ModelError::new(ErrorClass::Server, message);
             return self.fail(error, Spent::default()).await;

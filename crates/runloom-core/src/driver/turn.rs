@@ -133,6 +133,9 @@ impl Driver {
                 self.begin_writing(&mut writing)?;
             }
             tokio::select! {
+                // First, so that what is waiting is on its way before a long request is written.
+                biased;
+                written = written(&mut writing) => { written?; }
                 opened = &mut opening => match opened {
                     Ok(stream) => break stream,
                     Err(error) => {
@@ -141,7 +144,6 @@ impl Driver {
                         return Ok(Attempt::Broken(progress, error));
                     }
                 },
-                written = written(&mut writing) => { written?; }
                 interrupt = self.interrupt() => if let Some(interrupt) = interrupt? {
                     finish_writing(&mut writing).await?;
                     return Ok(Attempt::Interrupted(progress, interrupt));

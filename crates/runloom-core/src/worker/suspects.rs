@@ -13,6 +13,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
@@ -25,6 +26,8 @@ use crate::ports::store::RunNo;
 pub(super) const TRUSTED: u32 = 2;
 /// The room that a worker has for suspects.
 const ROOM: u32 = 16;
+/// How long one that has its room waits for a place.
+const PLACE_WAIT: Duration = Duration::from_secs(5);
 /// Suspects that wait in one process; the sweeper comes back to the others.
 const WAITING: usize = 256;
 
@@ -104,17 +107,22 @@ impl Worker {
         });
     }
 
-    /// Room among the suspects, then a place.
+    /// Room among the suspects, then a place. One whose workspace has none for long gives its room to others, and the sweeper
+    /// comes back to it.
     async fn apart(&self, job: Job, attempt: u32) -> Option<(Suspicion, places::Place)> {
         let suspicion = self.suspects.room(attempt).await?;
         let mut free = self.places.watch();
-        loop {
-            free.borrow_and_update();
-            if let Some(place) = self.places.take(job.workspace) {
-                return Some((suspicion, place));
+        let place = async {
+            loop {
+                free.borrow_and_update();
+                if let Some(place) = self.places.take(job.workspace) {
+                    return Some(place);
+                }
+                free.changed().await.ok()?;
             }
-            free.changed().await.ok()?;
-        }
+        };
+        let place = tokio::time::timeout(PLACE_WAIT, place).await.ok()??;
+        Some((suspicion, place))
     }
 }
 

@@ -109,6 +109,49 @@ async fn a_server_tool_is_announced_executed_and_answered() {
     world.stop().await;
 }
 
+/// A run with a tool of the workspace.
+async fn run_at_hand(world: &World) -> String {
+    let docs = json!([{"kind": "mantyx", "id": "docs_write"}]);
+    let tools: Vec<ToolRef> = serde_json::from_value(docs).unwrap();
+    world.run_with("write", |spec| spec.tools = tools).await
+}
+
+#[tokio::test]
+async fn workspace_tools_that_are_at_hand_are_looked_up_once_and_offered_in_the_first_call() {
+    let host = Host::new();
+    let world = world(&host).await;
+    world.model.script(write());
+    host.resolving.open();
+    host.calling.open();
+    let run = run_at_hand(&world).await;
+    let events = world.events(&run).await;
+    assert!(kinds(&events).contains(&"tool_result"));
+    assert_eq!(*host.resolved.borrow(), 1);
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 2, "no call was made twice");
+    for request in requests {
+        assert_eq!(request.tools[0].name, "docs_write");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn workspace_tools_that_must_be_waited_for_are_waited_for() {
+    let host = Host::new();
+    let world = world(&host).await;
+    let run = run_at_hand(&world).await;
+    reached(&host.resolved, 2).await;
+    assert_eq!(world.model.calls(), 0);
+    host.resolving.open();
+    assert_eq!(
+        kinds(&world.events(&run).await).last(),
+        Some(&"result"),
+        "the run goes on with its tools"
+    );
+    assert_eq!(world.model.requests()[0].tools[0].name, "docs_write");
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_cancel_does_not_wait_for_peers_that_are_asked_for_their_tools() {
     let host = Host::new();

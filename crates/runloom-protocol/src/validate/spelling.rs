@@ -13,6 +13,9 @@ const COMPARED_MAX_BYTES: usize = 40;
 /// Letters that a slip may change, add or leave out.
 const SLIPS: usize = 2;
 
+/// Unknown names of one object that are compared: a body of nothing else is no slip.
+const COMPARED_MAX: usize = 64;
+
 /// Remarks at most: a body of nothing but unknown fields needs no list of them all.
 const REMARKS_MAX: usize = 20;
 
@@ -60,7 +63,6 @@ pub(super) fn remarks(body: &Value) -> Vec<String> {
         &guards::LOOP_DETECTION,
         &mut remarks,
     );
-    remarks.truncate(REMARKS_MAX);
     remarks
 }
 
@@ -69,7 +71,8 @@ fn unread(place: &str, value: &Value, known: &[&str], remarks: &mut Vec<String>)
         .as_object()
         .into_iter()
         .flat_map(|object| object.keys());
-    for name in names.filter(|name| !known.contains(&name.as_str())) {
+    let unknown = names.filter(|name| !known.contains(&name.as_str()));
+    for name in unknown.take(REMARKS_MAX.saturating_sub(remarks.len())) {
         let hint = match meant(name, known) {
             Some(known) => format!("; did you mean `{place}{known}`?"),
             None => String::new(),
@@ -84,7 +87,8 @@ fn unread(place: &str, value: &Value, known: &[&str], remarks: &mut Vec<String>)
 impl Fields<'_, '_> {
     /// Adds an issue for every field that is a slip of one among `known`.
     pub(super) fn refuse_slips(&self, known: &[&str], issues: &mut Issues) {
-        for name in self.names().filter(|name| !known.contains(name)) {
+        let unknown = self.names().filter(|name| !known.contains(name));
+        for name in unknown.take(COMPARED_MAX) {
             if let Some(known) = meant(name, known) {
                 let message = format_args!("unknown field; did you mean `{known}`?");
                 self.refuse(name, message, issues);

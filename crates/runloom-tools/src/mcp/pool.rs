@@ -158,8 +158,9 @@ impl Pool {
         }
         let (slot, stop) = (Arc::clone(slot), self.tasks.stop.clone());
         let patience = self.limits.process_answer;
+        let concurrency = self.limits.process_concurrency;
         self.tasks.spawn("mcp process probe", async move {
-            stop.run_until_cancelled(slot.end_if_it_hangs(patience))
+            stop.run_until_cancelled(slot.end_if_it_hangs(patience, concurrency))
                 .await;
             slot.doubted.store(false, Ordering::Release);
         });
@@ -172,6 +173,8 @@ impl Pool {
         {
             return Ok(Arc::clone(tools));
         }
+        // Whoever only looks whether the tools are at hand goes away here, before a connection is made.
+        tokio::task::yield_now().await;
         let link = self.link(slot).await?;
         let listed = match link.list().await {
             Ok(tools) => Arc::new(tools),
@@ -196,11 +199,16 @@ impl Slot {
         }
     }
 
-    async fn end_if_it_hangs(&self, patience: Duration) {
+    async fn end_if_it_hangs(&self, patience: Duration, concurrency: usize) {
         let held = self.link.lock().await.clone();
         let Some(link) = held.filter(|link| link.is_alive()) else {
             return;
         };
+        // One that does one thing after the other answers nobody while it works for somebody else, whose call must not die for
+        // this one's; that call has a time of its own, and doubts when it is over.
+        if self.turns.available_permits() < concurrency {
+            return;
+        }
         if link.answers(patience).await {
             return;
         }

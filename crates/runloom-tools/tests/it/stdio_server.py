@@ -58,6 +58,8 @@ def call(name, arguments):
         os._exit(7)
     if name == "hang":
         os.kill(os.getpid(), signal.SIGSTOP)
+        # The signal may stop another thread first, and this one must not answer meanwhile.
+        threading.Event().wait()
     if name == "stall":
         threading.Event().wait()
     if name == "linger":

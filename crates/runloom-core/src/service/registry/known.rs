@@ -1,7 +1,8 @@
 //! Tools that were read before: a run asks for each of its tools when it is accepted, when it begins and at every call.
 //!
-//! Every change that this process makes passes [`Known::forget`], and so does every announcement of another one. What other
-//! processes change without being heard is believed for [`UNHEARD`] at most.
+//! Every change that this process makes passes [`Known::forget`], and so does every announcement of another one. A change that is
+//! not heard of, because another process is silent or because a client hung up in the middle of its own, is noticed after
+//! [`BELIEVED`] at the latest.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::ports::tools::ToolDefinition;
 
-/// How long a definition is believed when others could change it.
-const UNHEARD: Duration = Duration::from_secs(1);
+/// How long a definition is believed.
+const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Definitions that are kept; at one more all are forgotten.
 const KEPT: usize = 1024;
@@ -22,8 +23,6 @@ const LARGEST: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     tools: Mutex<Tools>,
-    /// Other processes may change what is kept.
-    shared: bool,
 }
 
 #[derive(Debug, Default)]
@@ -36,20 +35,11 @@ struct Tools {
 }
 
 impl Known {
-    /// Of a process that is not alone, or is.
-    pub(super) fn new(shared: bool) -> Self {
-        Self {
-            shared,
-            ..Self::default()
-        }
-    }
-
     /// The definition, when it is known.
     pub(super) fn get(&self, workspace: &str, name: &str) -> Option<ToolDefinition> {
         let tools = self.tools();
         let (definition, read) = tools.kept.get(workspace)?.get(name)?;
-        let fresh = !self.shared || read.elapsed() < UNHEARD;
-        fresh.then(|| definition.clone())
+        (read.elapsed() < BELIEVED).then(|| definition.clone())
     }
 
     /// Asked before the store is, for [`Self::keep`].
@@ -110,9 +100,9 @@ mod tests {
 
     #[test]
     fn what_was_read_is_known_under_its_name_until_something_changes() {
-        let known = Known::new(false);
+        let known = Known::default();
         known.keep(known.generation(), ("acme", "look"), &tool("look"), 10);
-        assert_eq!(known.get("acme", "look"), Some(tool("look")));
+        assert!(known.tools().kept["acme"].contains_key("look"));
         assert_eq!(known.get("other", "look"), None);
         assert_eq!(known.get("acme", "other"), None);
         known.forget();
@@ -120,8 +110,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_long_ago_is_read_again() {
+        let known = Known::default();
+        known.keep(known.generation(), ("acme", "look"), &tool("look"), 10);
+        let mut tools = known.tools();
+        let (_, read) = tools.kept.get_mut("acme").unwrap().get_mut("look").unwrap();
+        *read = Instant::now().checked_sub(BELIEVED).unwrap();
+        drop(tools);
+        assert_eq!(known.get("acme", "look"), None);
+    }
+
+    #[test]
     fn what_was_read_before_a_change_is_not_kept_after_it() {
-        let known = Known::new(false);
+        let known = Known::default();
         let before = known.generation();
         known.forget();
         known.keep(before, ("acme", "look"), &tool("look"), 10);
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn neither_large_nor_many_definitions_fill_the_memory() {
-        let known = Known::new(false);
+        let known = Known::default();
         let generation = known.generation();
         known.keep(generation, ("acme", "large"), &tool("large"), LARGEST + 1);
         assert_eq!(known.get("acme", "large"), None);

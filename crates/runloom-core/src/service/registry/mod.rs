@@ -98,7 +98,6 @@ impl RegistryService {
     /// Tells other processes of changes.
     #[must_use]
     pub fn announcing(mut self, bus: Arc<dyn Bus>) -> Self {
-        self.known = Known::new(bus.is_shared());
         self.bus = bus;
         self
     }
