@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::Context;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
@@ -23,6 +22,9 @@ const STREAM_HEAD: &[u8] =
 
 /// Where the tool of `call` scripts is.
 pub(crate) const TOOL_PATH: &str = "/lookup";
+
+/// Before the next attempt when a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Different scripts of one measurement are few.
 const ANSWERS_KEPT: usize = 64;
@@ -50,7 +52,11 @@ pub(crate) async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                let (stream, _) = accepted.context("the provider cannot accept")?;
+                let Ok((stream, _)) = accepted else {
+                    // Too many open files, while the connections of a server that was killed are not yet closed.
+                    pause(ACCEPT_PAUSE).await;
+                    continue;
+                };
                 let shared = Rc::clone(&shared);
                 connections.spawn_local(async move {
                     // A client that goes away in the middle is no news.
