@@ -108,7 +108,11 @@ impl Worker {
     }
 
     fn offer(self: &Arc<Self>, found: &[Claimable]) {
-        let mut offered = 0;
+        // Suspects have their own pace: a page of them alone calls for no other. Told before anything is offered, because who takes
+        // the last of it looks here.
+        let ordinary = found.iter().any(|one| one.attempts < TRUSTED);
+        let more = ordinary && found.len() >= self.page();
+        self.more.store(more, Ordering::Relaxed);
         let undriven = found.iter();
         for one in undriven.filter(|one| !self.doorbells.is_driven(one.run)) {
             let job = Job {
@@ -116,15 +120,11 @@ impl Worker {
                 workspace: Some(one.workspace),
             };
             if one.attempts < TRUSTED {
-                offered += 1;
                 self.parts.queue.push_here(job);
             } else {
                 self.suspect(job, one.attempts.saturating_add(1));
             }
         }
-        // Suspects have their own pace: a page of them alone calls for no other.
-        let more = offered > 0 && found.len() >= self.page();
-        self.more.store(more, Ordering::Relaxed);
     }
 
     /// What another process delivered may have been announced to nobody.

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, hooks::Wal};
 
-/// Pages in the log from which it is folded: 16 MiB. Each page is written once, however often the log holds it.
-const FOLD_AT: u32 = 4096;
+/// Pages in the log from which it is folded: 4 MiB. Each page is written once, however often the log holds it, which speaks for
+/// more; commits share the disk with what is folded, which speaks for less.
+const FOLD_AT: u32 = 1024;
 
 /// Pages more before it is tried again when a reader that looks at the past was in the way.
-const TRY_AGAIN_AFTER: u32 = 1024;
+const TRY_AGAIN_AFTER: u32 = 256;
 
 /// The writer's side. Dropping it ends the thread.
 #[derive(Debug)]
