@@ -173,7 +173,9 @@ mod tests {
             .query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
             .unwrap();
         connection
-            .execute_batch("CREATE TABLE t (no INTEGER PRIMARY KEY, body BLOB)")
+            .execute_batch(
+                "PRAGMA synchronous = OFF; CREATE TABLE t (no INTEGER PRIMARY KEY, body BLOB)",
+            )
             .unwrap();
         connection
     }
@@ -205,9 +207,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
         let mut connection = database(&path);
-        connection
-            .execute_batch("PRAGMA synchronous = OFF")
-            .unwrap();
         let mut checkpoints = Checkpoints::of(&mut connection).unwrap();
         assert!(checkpoints.folder.is_some());
         for _ in 0..2 {
@@ -220,9 +219,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
         let mut connection = database(&path);
-        connection
-            .execute_batch("PRAGMA synchronous = OFF")
-            .unwrap();
         let mut checkpoints = Checkpoints::of(&mut connection).unwrap();
         let reader = Connection::open(&path).unwrap();
         let count = |connection: &Connection| -> i64 {
