@@ -6,7 +6,7 @@ use runloom_protocol::resource::{RunStatus, SessionStatus};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{Json, Word};
-use super::writer::Tx;
+use super::desk::Tx;
 use super::{commit, filter};
 
 /// Epoch of the lease that comes with the run.

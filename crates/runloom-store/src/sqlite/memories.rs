@@ -7,7 +7,7 @@ use runloom_core::ports::store::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::Json;
-use super::writer::Tx;
+use super::desk::Tx;
 use super::{SqliteStore, int, uint};
 
 #[async_trait]

@@ -9,6 +9,7 @@ mod claim;
 mod columns;
 mod commit;
 mod create;
+mod desk;
 mod error;
 mod filter;
 mod leases;

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{Json, Word, json, time};
 use super::create::Earlier;
+use super::desk::Tx;
 use super::filter::{self, Conditions};
-use super::writer::Tx;
 use super::{SqliteStore, create, int, mail, uint};
 
 #[async_trait]

@@ -4,7 +4,7 @@ use runloom_core::ports::store::{DocumentKind, Resealed, RunNo, Sealed, SealedKe
 use rusqlite::{Connection, Row, params};
 
 use super::columns::Word;
-use super::writer::Tx;
+use super::desk::Tx;
 use super::{int, uint};
 
 /// Documents with their old versions, then sessions, then runs; each by number.

@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::SqliteStore;
 use super::columns::{Json, Unknown, Word, time};
-use super::writer::Tx;
+use super::desk::Tx;
 
 #[async_trait]
 impl Tenancy for SqliteStore {

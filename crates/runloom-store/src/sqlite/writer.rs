@@ -1,23 +1,22 @@
-//! The one thread that writes, with group commit.
+//! Writing, with group commit.
 //!
 //! Whatever waits when a transaction begins goes into it together and shares its fsync; only after the commit are the callers
-//! told. A job that fails takes the whole group back, and then each of its jobs gets a transaction of its own, so that one
-//! poisoned job fails alone. Refusals are not failures: a job decides them before its first write and returns them as values.
+//! told. A thread does that. Going there and back costs a caller two wake-ups of threads, which is as much as a quick disk takes:
+//! so while one caller at a time writes, and the disk is quick, the caller's own thread commits.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::Duration;
 
-use runloom_core::crash;
-use runloom_core::metrics::METRICS;
-use runloom_core::ports::store::{StoreError, StoreErrorKind, StoreResult};
-use rusqlite::{Connection, Params};
+use runloom_core::ports::store::StoreResult;
+use rusqlite::Connection;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use super::checkpoint::Checkpoints;
-use super::error::{broken, kind_of};
-use super::leases::{Held, Workers};
+use super::desk::{Desk, Job, Tx, Typed};
+use super::error::broken;
+use super::leases::Workers;
 
 /// Jobs that share one transaction at most: bounds how long the first of them waits for the last.
 const GROUP: usize = 1_024;
@@ -25,42 +24,59 @@ const GROUP: usize = 1_024;
 /// Jobs that wait for the thread before callers have to wait for room.
 const WAITING: usize = 4_096;
 
-/// What a job works with: the connection inside a transaction, and what the writer remembers.
-pub(super) struct Tx<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) held: &'a mut Held,
-    pub(super) workers: &'a Workers,
-}
+/// Commits of one job each after which it is calm.
+const CALM_AFTER: u32 = 8;
 
-impl Tx<'_> {
-    /// Runs one statement, prepared once.
-    pub(super) fn execute(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
-        self.connection.prepare_cached(sql)?.execute(params)
-    }
-}
+/// A commit that takes longer is too long for a thread that others wait for.
+const QUICK: Duration = Duration::from_millis(1);
 
 /// The handle to the thread. Dropping it finishes what waits, checkpoints and joins.
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+/// What the thread and its callers share.
+struct Shared {
+    desk: Mutex<Desk>,
+    /// Quick commits of one job, one after the other.
+    calm: AtomicU32,
+    quick: Duration,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
 }
 
 impl Writer {
-    /// Starts the thread; it owns the connection from now on.
+    /// Starts the thread.
     pub(super) fn start(connection: Connection, workers: Arc<Workers>) -> std::io::Result<Self> {
+        Self::with(connection, workers, QUICK)
+    }
+
+    fn with(
+        connection: Connection,
+        workers: Arc<Workers>,
+        quick: Duration,
+    ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel(WAITING);
-        let state = Thread {
-            connection,
-            workers,
-            held: Held::default(),
-        };
+        let shared = Arc::new(Shared {
+            desk: Mutex::new(Desk::new(connection, workers)),
+            calm: AtomicU32::new(0),
+            quick,
+        });
+        let writing = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || state.serve(receiver))?;
+            .spawn(move || writing.serve(receiver))?;
         Ok(Self {
             jobs: Some(sender),
             thread: Some(thread),
+            shared,
         })
     }
 
@@ -72,19 +88,39 @@ impl Writer {
         F: FnMut(&mut Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Typed {
+        let mut job: Box<dyn Job> = Box::new(Typed {
             kind,
             work,
             outcome: None,
             reply,
         });
         let jobs = self.jobs.as_ref().ok_or_else(|| broken(GONE))?;
+        if self.shared.is_calm() && let_others_go_on().await {
+            match self.shared.commit_here(job) {
+                None => return answer.await.map_err(|_| broken(GONE))?,
+                Some(waiting) => job = waiting,
+            }
+        }
         jobs.send(job).await.map_err(|_| broken(GONE))?;
         answer.await.map_err(|_| broken(GONE))?
     }
 }
 
 const GONE: &str = "the store's writer is gone";
+
+/// Before this thread waits for the disk. False when there is no other that could go on meanwhile.
+async fn let_others_go_on() -> bool {
+    let other = Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1);
+    if other {
+        // What is ready goes first: the request to a model that the caller has begun is on its way while this is written.
+        tokio::task::yield_now().await;
+        // The last task that is woken is kept for this thread, and the first that is not wakes another thread, which then looks after
+        // timers and sockets. So nothing waits here but the two of them.
+        tokio::spawn(async {});
+        tokio::spawn(async {});
+    }
+    other
+}
 
 impl Drop for Writer {
     fn drop(&mut self) {
@@ -97,191 +133,54 @@ impl Drop for Writer {
     }
 }
 
-/// A piece of work with its types erased.
-trait Job: Send {
-    fn kind(&self) -> &'static str;
-    fn run(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()>;
-    fn succeed(self: Box<Self>);
-    fn fail(self: Box<Self>, error: StoreError);
-}
-
-struct Typed<T, F> {
-    kind: &'static str,
-    work: F,
-    outcome: Option<T>,
-    reply: oneshot::Sender<StoreResult<T>>,
-}
-
-impl<T, F> Job for Typed<T, F>
-where
-    T: Send,
-    F: FnMut(&mut Tx<'_>) -> rusqlite::Result<T> + Send,
-{
-    fn kind(&self) -> &'static str {
-        self.kind
-    }
-
-    fn run(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()> {
-        self.outcome = Some((self.work)(tx)?);
-        Ok(())
-    }
-
-    fn succeed(self: Box<Self>) {
-        // A caller that has gone away is not told; its work is kept all the same.
-        if let Some(outcome) = self.outcome {
-            let _ = self.reply.send(Ok(outcome));
-        }
-    }
-
-    fn fail(self: Box<Self>, error: StoreError) {
-        let _ = self.reply.send(Err(error));
-    }
-}
-
-/// Why a transaction was taken back.
-enum Failure {
-    /// One of the jobs failed: others may succeed without it.
-    Job(Reason),
-    /// The transaction itself failed: nothing would succeed.
-    Transaction(Reason),
-}
-
-struct Reason {
-    kind: StoreErrorKind,
-    text: String,
-}
-
-impl Reason {
-    fn of(error: &rusqlite::Error) -> Self {
-        Self {
-            kind: kind_of(error),
-            text: error.to_string(),
-        }
-    }
-
-    fn error(&self) -> StoreError {
-        StoreError {
-            kind: self.kind,
-            message: "writing to the SQLite database failed".to_owned(),
-            source: Some(self.text.clone().into()),
-        }
-    }
-}
-
-struct Thread {
-    connection: Connection,
-    workers: Arc<Workers>,
-    held: Held,
-}
-
-impl Thread {
-    fn serve(mut self, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
-        let mut checkpoints = match Checkpoints::of(&mut self.connection) {
-            Ok(checkpoints) => Some(checkpoints),
-            Err(error) => {
-                tracing::warn!(%error, "the write-ahead log is folded in the middle of commits");
-                None
-            }
-        };
+impl Shared {
+    fn serve(&self, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
         let mut group = Vec::with_capacity(GROUP);
         while jobs.blocking_recv_many(&mut group, GROUP) > 0 {
-            self.commit(&mut group);
-            if let Some(checkpoints) = &mut checkpoints {
-                checkpoints.look(&self.connection);
-            }
-        }
-        drop(checkpoints);
-        let checkpointed = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        if let Err(error) = checkpointed {
-            tracing::warn!(%error, "the write-ahead log was not folded into the database at the end");
-        }
-    }
-
-    /// Commits a group, together if possible, and tells every caller.
-    fn commit(&mut self, group: &mut Vec<Box<dyn Job>>) {
-        let began = Instant::now();
-        match self.transact(group) {
-            Ok(()) => {
-                METRICS.commits.add(1);
-                METRICS.commit_time.took(began.elapsed());
-                METRICS.commit_size.held(group.len());
-                group.drain(..).for_each(Job::succeed);
-            }
-            Err(Failure::Job(_)) if group.len() > 1 => {
-                for job in group.drain(..) {
-                    self.commit_alone(job);
-                }
-            }
-            Err(Failure::Job(reason) | Failure::Transaction(reason)) => {
-                METRICS.commit_failures.add(group.len() as u64);
-                tracing::error!(error = reason.text, jobs = group.len(), "a write failed");
-                group.drain(..).for_each(|job| job.fail(reason.error()));
-            }
-        }
-    }
-
-    fn commit_alone(&mut self, job: Box<dyn Job>) {
-        let mut alone = vec![job];
-        self.commit(&mut alone);
-    }
-
-    /// One transaction over the jobs. When it fails, nothing of it is left: not in the file, not in memory.
-    fn transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
-        let outcome = self.try_transact(jobs);
-        if outcome.is_err() {
-            self.held.forget_all();
-            // Some errors (disk full) have rolled back already.
-            if !self.connection.is_autocommit()
-                && let Err(error) = self.statement("ROLLBACK")
+            let mut desk = self.lock();
+            // Those that came while somebody else was here.
+            while group.len() < GROUP
+                && let Ok(job) = jobs.try_recv()
             {
-                tracing::error!(%error, "a failed transaction could not be rolled back");
+                group.push(job);
             }
+            self.commit(&mut desk, &mut group);
+            desk.fold();
         }
-        outcome
+        self.lock().close();
     }
 
-    fn try_transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
-        let failed = |error: rusqlite::Error| Failure::Transaction(Reason::of(&error));
-        self.statement("BEGIN IMMEDIATE").map_err(failed)?;
-        for job in jobs.iter_mut() {
-            let mut tx = Tx {
-                connection: &self.connection,
-                held: &mut self.held,
-                workers: &self.workers,
-            };
-            // The job is dropped after a panic and the transaction rolled back: nothing half-done is seen again.
-            match catch_unwind(AssertUnwindSafe(|| job.run(&mut tx))) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(Failure::Job(Reason::of(&error))),
-                Err(_) => {
-                    return Err(Failure::Job(Reason {
-                        kind: StoreErrorKind::Broken,
-                        text: format!("the job {:?} panicked", job.kind()),
-                    }));
-                }
-            }
-        }
-        pass("before_commit", jobs);
-        self.statement("COMMIT").map_err(failed)?;
-        pass("after_commit", jobs);
-        Ok(())
+    fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed) >= CALM_AFTER
     }
 
-    fn statement(&self, sql: &str) -> rusqlite::Result<()> {
-        self.connection.prepare_cached(sql)?.execute([])?;
-        Ok(())
-    }
-}
-
-/// Passes the crash points of a transaction's jobs.
-fn pass(stage: &str, jobs: &[Box<dyn Job>]) {
-    if crash::is_armed() {
-        crash::point(stage);
-        for job in jobs {
-            crash::point_of(stage, job.kind());
+    /// Commits on the caller's thread, or gives the job back when it has to wait.
+    fn commit_here(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        let Ok(mut desk) = self.desk.try_lock() else {
+            self.calm.store(0, Ordering::Relaxed);
+            return Some(job);
+        };
+        self.commit(&mut desk, &mut vec![job]);
+        if desk.is_folding() {
+            // The thread sees to that after its next commit.
+            self.calm.store(0, Ordering::Relaxed);
         }
+        None
+    }
+
+    fn commit(&self, desk: &mut Desk, group: &mut Vec<Box<dyn Job>>) {
+        let alone = group.len() == 1;
+        let took = desk.commit(group);
+        if alone && took < self.quick {
+            self.calm.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.calm.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Desk> {
+        // A job that panics is caught and its transaction rolled back: what is behind the lock is never half-done.
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,20 +2,31 @@
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use runloom_core::ports::store::{Lease, RunNo, StoreErrorKind, StoreResult};
 use rusqlite::Connection;
 use tokio::task::JoinSet;
 
-use super::{Tx, Writer};
+use super::{CALM_AFTER, Tx, Writer};
 use crate::sqlite::leases::Workers;
 
 fn writer(path: &Path) -> Arc<Writer> {
+    Arc::new(Writer::start(opened(path), Arc::new(Workers::new(1))).unwrap())
+}
+
+/// One for which every commit is quick.
+fn unhurried(path: &Path) -> Arc<Writer> {
+    Arc::new(Writer::with(opened(path), Arc::new(Workers::new(1)), Duration::MAX).unwrap())
+}
+
+fn opened(path: &Path) -> Connection {
     let connection = Connection::open(path).unwrap();
     connection
         .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER PRIMARY KEY);")
         .unwrap();
-    Arc::new(Writer::start(connection, Arc::new(Workers::new(1))).unwrap())
+    connection
 }
 
 fn insert(tx: &Tx<'_>, n: i64) -> rusqlite::Result<i64> {
@@ -196,4 +207,57 @@ async fn a_full_disk_is_unavailable_and_keeps_nothing_of_the_job() {
         .await;
     assert_eq!(refused.unwrap_err().kind, StoreErrorKind::Unavailable);
     assert_eq!(stored(&path), [1]);
+}
+
+/// Writes alone so often that it is calm; which threads did it.
+async fn grow_calm(writer: &Arc<Writer>) -> Vec<ThreadId> {
+    let mut threads = Vec::new();
+    for n in 1000..=1000 + i64::from(CALM_AFTER) {
+        let writing = writer.run("job", move |tx| {
+            insert(tx, n)?;
+            Ok(thread::current().id())
+        });
+        threads.push(writing.await.unwrap());
+    }
+    threads
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_writes_alone_for_a_while_commits_on_its_own_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = unhurried(&folder.path().join("t.db"));
+    let threads = tokio::spawn(async move { grow_calm(&writer).await });
+    let threads = threads.await.unwrap();
+    let (last, first) = threads.split_last().unwrap();
+    assert!(first.iter().all(|one| *one == first[0]), "{threads:?}");
+    assert_ne!(*last, first[0], "{threads:?}");
+}
+
+#[tokio::test]
+async fn where_there_is_one_thread_it_never_waits_for_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = unhurried(&folder.path().join("t.db"));
+    let threads = grow_calm(&writer).await;
+    assert!(!threads.contains(&thread::current().id()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn who_comes_while_another_commits_is_served_by_the_thread_and_calm_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.db");
+    let writer = unhurried(&path);
+    grow_calm(&writer).await;
+    let mut holding = JoinSet::new();
+    let release = hold(&writer, &mut holding).await;
+    let waiting = tokio::spawn({
+        let writer = Arc::clone(&writer);
+        async move { writer.run("job", |tx| insert(tx, 1)).await }
+    });
+    while writer.shared.is_calm() {
+        tokio::task::yield_now().await;
+    }
+    drop(release);
+    holding.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), 1);
+    assert!(stored(&path).contains(&1));
 }
