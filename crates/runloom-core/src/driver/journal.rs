@@ -208,10 +208,15 @@ impl Journal {
         !self.draft.can_wait()
     }
 
-    /// When the draft may be written at the earliest; `None` when now.
-    pub(crate) fn not_before(&self) -> Option<Instant> {
+    /// How long ago the last batch began.
+    pub(super) fn since_begun(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// When the draft may be written at the earliest, where batches of deltas begin so far apart; `None` when now.
+    pub(super) fn not_before(&self, spacing: Duration) -> Option<Instant> {
         let waits = self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES;
-        let earliest = self.began + pace::SPACING;
+        let earliest = self.began + spacing;
         (waits && Instant::now() < earliest).then_some(earliest)
     }
 

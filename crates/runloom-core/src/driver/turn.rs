@@ -184,10 +184,14 @@ impl Driver {
             return Ok(StreamEnd::Interrupted(interrupt));
         }
         loop {
-            let room = self.journal.pending_bytes() < MAX_PENDING_BYTES;
+            let reads = self.journal.pending_bytes() < MAX_PENDING_BYTES && !pace.rests();
             let item = tokio::select! {
                 biased;
-                written = written(writing) => { written?; None }
+                written = written(writing) => {
+                    written?;
+                    pace.took(self.journal.since_begun());
+                    None
+                }
                 () = &mut rung => {
                     rung.set(bell.rung());
                     self.mailbox.look();
@@ -201,7 +205,7 @@ impl Driver {
                     return Ok(StreamEnd::Interrupted(TurnInterrupt::OutOfTime));
                 }
                 () = pace.due() => None,
-                item = stream.next(), if room => Some(item),
+                item = stream.next(), if reads => Some(item),
             };
             let mut next = item;
             while let Some(item) = next {
@@ -215,7 +219,7 @@ impl Driver {
                 };
             }
             let wanted = writing.is_none() && !self.journal.is_clean();
-            if wanted && pace.lets(self.journal.not_before()) {
+            if wanted && pace.lets(self.journal.not_before(pace.spacing())) {
                 self.begin_writing(writing)?;
             }
         }
