@@ -53,7 +53,7 @@ pub(crate) async fn serve(listener: TcpListener) -> anyhow::Result<()> {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else {
-                    // Too many open files, while the connections of a server that was killed are not yet closed.
+                    // Too many open files, while the connections of a server that was killed are being closed.
                     pause(ACCEPT_PAUSE).await;
                     continue;
                 };
@@ -146,7 +146,7 @@ fn model_of(body: &[u8]) -> Option<&str> {
 }
 
 async fn play(stream: &mut TcpStream, script: Script, answer: &Answer) -> anyhow::Result<()> {
-    pause(script.first).await;
+    think(stream, script.first).await?;
     if script.bulk {
         let tokens = answer.tokens.concat();
         let all = [STREAM_HEAD, &answer.opening, &tokens, &answer.closing].concat();
@@ -164,6 +164,23 @@ async fn play(stream: &mut TcpStream, script: Script, answer: &Answer) -> anyhow
         stream.write_all(token).await?;
     }
     Ok(stream.write_all(&answer.closing).await?)
+}
+
+/// Says nothing for so long. Like every server it notices when nobody listens any more: a client that was killed leaves thousands of
+/// connections, whose ports its successor needs.
+async fn think(stream: &TcpStream, duration: Duration) -> anyhow::Result<()> {
+    if duration.is_zero() {
+        return Ok(());
+    }
+    let mut byte = [0];
+    let silence = tokio::time::sleep(duration);
+    tokio::pin!(silence);
+    tokio::select! {
+        () = &mut silence => return Ok(()),
+        heard = stream.peek(&mut byte) => anyhow::ensure!(heard? > 0, "the client is gone"),
+    }
+    silence.await;
+    Ok(())
 }
 
 async fn pause(duration: Duration) {

@@ -95,9 +95,13 @@ impl Row {
         }
     }
 
-    /// Says something beside the figures.
-    pub(crate) fn noted(mut self, note: impl Into<String>) -> Self {
-        self.note = note.into();
+    /// Says something beside the figures, and beside what was said before.
+    pub(crate) fn noted(mut self, note: impl AsRef<str>) -> Self {
+        let note = note.as_ref();
+        if !self.note.is_empty() && !note.is_empty() {
+            self.note.push_str("; ");
+        }
+        self.note.push_str(note);
         self
     }
 

@@ -15,6 +15,8 @@ use super::{Bench, growth, replay};
 const MODEL: &str = "bench-t5-f50000";
 const STARTS: u32 = 5;
 const AT_ONCE: u64 = 32;
+/// Descriptors beside the connections to the provider: the store's files, listeners, logs.
+const SPARE_FILES: usize = 300;
 const OPEN_WITHIN: Duration = Duration::from_secs(40);
 const RECOVERED_WITHIN: Duration = Duration::from_secs(120);
 
@@ -53,8 +55,7 @@ fn large(bench: &Bench) -> anyhow::Result<Row> {
 }
 
 async fn recovery(bench: &Bench) -> anyhow::Result<Row> {
-    // The provider holds the connections of the killed server for as long as its script is silent, beside those of the next.
-    let most = (open_files_limit()?.saturating_sub(300) / 2) as u64;
+    let most = open_files_limit()?.saturating_sub(SPARE_FILES) as u64;
     let runs = bench.effort.of(10_000).min(most);
     let server = bench.server("w9", &[MODEL])?;
     let before = bench.stats().await?.requests;
