@@ -226,8 +226,9 @@ async fn grow_calm(writer: &Arc<Writer>) -> Vec<ThreadId> {
 async fn one_who_writes_alone_for_a_while_commits_on_its_own_thread() {
     let folder = tempfile::tempdir().unwrap();
     let writer = unhurried(&folder.path().join("t.db"));
-    let threads = tokio::spawn(async move { grow_calm(&writer).await });
-    let threads = threads.await.unwrap();
+    let mut clients = JoinSet::new();
+    clients.spawn(async move { grow_calm(&writer).await });
+    let threads = clients.join_next().await.unwrap().unwrap();
     let (last, first) = threads.split_last().unwrap();
     assert!(first.iter().all(|one| *one == first[0]), "{threads:?}");
     assert_ne!(*last, first[0], "{threads:?}");
@@ -249,15 +250,15 @@ async fn who_comes_while_another_commits_is_served_by_the_thread_and_calm_is_ove
     grow_calm(&writer).await;
     let mut holding = JoinSet::new();
     let release = hold(&writer, &mut holding).await;
-    let waiting = tokio::spawn({
-        let writer = Arc::clone(&writer);
-        async move { writer.run("job", |tx| insert(tx, 1)).await }
-    });
+    let mut waiting = JoinSet::new();
+    let second = Arc::clone(&writer);
+    waiting.spawn(async move { second.run("job", |tx| insert(tx, 1)).await });
     while writer.shared.is_calm() {
         tokio::task::yield_now().await;
     }
     drop(release);
     holding.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!(waiting.await.unwrap().unwrap(), 1);
+    let served = waiting.join_next().await.unwrap().unwrap();
+    assert_eq!(served.unwrap(), 1);
     assert!(stored(&path).contains(&1));
 }
