@@ -1,5 +1,6 @@
 //! What the HTTP under every adapter does, shown on one of them.
 
+use runloom_core::ports::model::{Message, ModelRequest};
 use runloom_protocol::outcome::ErrorClass;
 
 use crate::cases::{ask, listen, stream};
@@ -23,6 +24,33 @@ async fn a_second_call_uses_the_same_connection() {
     }
     let asked = server.asked();
     assert_eq!(asked[0].peer, asked[1].peer);
+}
+
+#[tokio::test]
+async fn a_long_conversation_is_sent_with_its_length_and_whole_each_time() {
+    for row in [providers::openai(), providers::openai_compatible()] {
+        let mut request = ask(&"Once upon a \"time\".\n".repeat(4_000));
+        for n in 0..40 {
+            let text = format!("{n} ").repeat(1_000).into();
+            request.messages.append(vec![Message::User { text }]);
+        }
+        let whole = ModelRequest {
+            messages: request.messages.iter().cloned().collect(),
+            ..request.clone()
+        };
+        let server = Server::start([(); 3].map(|()| stream(&row, "text"))).await;
+        let model = row.open(&server);
+        for request in [whole, request.clone(), request] {
+            listen(model.as_ref(), request).await.done();
+        }
+        let asked = server.asked();
+        assert!(asked[0].body.len() > 200_000);
+        for one in &asked {
+            assert!(one.body == asked[0].body, "{}", row.kind);
+            assert_eq!(one.headers["content-length"], one.body.len().to_string());
+            assert!(!one.headers.contains_key("transfer-encoding"));
+        }
+    }
 }
 
 #[tokio::test]
