@@ -4,18 +4,21 @@ use runloom_core::ports::model::{Message, ModelRequest};
 use runloom_protocol::outcome::ErrorClass;
 
 use crate::cases::{ask, listen, stream};
-use crate::providers;
+use crate::providers::{self, Row};
 use crate::server::{Reply, Server};
+
+fn whole(row: &Row) -> Reply {
+    Reply::Whole {
+        status: 200,
+        headers: vec![("content-type", row.content_type.to_owned())],
+        body: row.fixture("text"),
+    }
+}
 
 #[tokio::test]
 async fn a_second_call_uses_the_same_connection() {
     let row = providers::openai();
-    let whole = || Reply::Whole {
-        status: 200,
-        headers: vec![("content-type", row.content_type.to_owned())],
-        body: row.fixture("text"),
-    };
-    let server = Server::start([whole(), whole()]).await;
+    let server = Server::start([whole(&row), whole(&row)]).await;
     for _ in 0..2 {
         // Opened anew: connections belong to the process, not to one model.
         listen(row.open(&server).as_ref(), ask("Hello"))
@@ -34,13 +37,13 @@ async fn a_long_conversation_is_sent_with_its_length_and_whole_each_time() {
             let text = format!("{n} ").repeat(1_000).into();
             request.messages.append(vec![Message::User { text }]);
         }
-        let whole = ModelRequest {
+        let in_one_block = ModelRequest {
             messages: request.messages.iter().cloned().collect(),
             ..request.clone()
         };
-        let server = Server::start([(); 3].map(|()| stream(&row, "text"))).await;
+        let server = Server::start([(); 3].map(|()| whole(&row))).await;
         let model = row.open(&server);
-        for request in [whole, request.clone(), request] {
+        for request in [in_one_block, request.clone(), request] {
             listen(model.as_ref(), request).await.done();
         }
         let asked = server.asked();
@@ -49,6 +52,7 @@ async fn a_long_conversation_is_sent_with_its_length_and_whole_each_time() {
             assert!(one.body == asked[0].body, "{}", row.kind);
             assert_eq!(one.headers["content-length"], one.body.len().to_string());
             assert!(!one.headers.contains_key("transfer-encoding"));
+            assert_eq!(one.peer, asked[0].peer, "the connection is used again");
         }
     }
 }
