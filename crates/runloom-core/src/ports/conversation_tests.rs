@@ -112,14 +112,13 @@ fn merged_blocks_remember_what_all_their_parts_do() {
 
 #[test]
 fn memory_counts_what_is_written_also_before_it_is() {
-    let conversation = Conversation::from(vec![said("12345")]);
+    let mut conversation = Conversation::from(vec![said("12345")]);
     assert_eq!(conversation.bytes(), 5);
     assert_eq!(conversation.memory(), MESSAGE_BYTES + 10);
     write(&conversation.blocks()[0], "a");
     assert_eq!(conversation.memory(), MESSAGE_BYTES + 11);
-    let mut longer = conversation.clone();
-    longer.append(vec![said("6")]);
-    longer.append(vec![said("7")]);
-    longer.compact();
-    assert_eq!((longer.blocks().len(), longer.bytes()), (2, 7));
+    conversation.append(vec![said("6")]);
+    conversation.append(vec![said("7")]);
+    conversation.compact();
+    assert_eq!((conversation.blocks().len(), conversation.bytes()), (2, 7));
 }
