@@ -159,7 +159,7 @@ fn conversation() -> ModelRequest {
     });
     ModelRequest {
         system: "Answer.".into(),
-        messages: Arc::new(messages),
+        messages: messages.into(),
         tools: Arc::new(vec![ToolDeclaration {
             name: "get_weather".to_owned(),
             description: "The weather of a city.".to_owned(),

@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::Context;
 use bytes::BytesMut;
 use futures_util::StreamExt;
+use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::{Message, Model, ModelEvent, ModelRequest};
 use runloom_models::{ModelSettings, ProviderSettings};
 use runloom_protocol::event::{Event, TextDelta};
@@ -117,7 +118,7 @@ async fn decode(kind: &str, url: &str, calls: u64) -> anyhow::Result<Cost> {
 async fn call(model: &dyn Model) -> anyhow::Result<u64> {
     let request = ModelRequest {
         system: "Answer.".into(),
-        messages: Arc::new(vec![Message::User {
+        messages: Conversation::from(vec![Message::User {
             text: "Say ten thousand words.".into(),
         }]),
         tools: Arc::default(),

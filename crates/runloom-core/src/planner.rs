@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
 use crate::live_catalog::LiveCatalog;
+use crate::ports::conversation::Conversation;
 use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
 use crate::ports::tools::ToolContext;
 use crate::purses::{Purse, Purses};
@@ -116,7 +117,7 @@ impl Planner {
         self: &Arc<Self>,
         id: RunId,
         stored: StoredRun,
-        history: Arc<Vec<Message>>,
+        history: Conversation,
     ) -> Result<Planned> {
         let model = self.catalog.find(&stored.workspace, Some(&stored.model));
         let model = model.await?;
@@ -148,7 +149,7 @@ impl Planner {
         let plan = Plan {
             run: id,
             system: "".into(),
-            opening: Arc::default(),
+            opening: Conversation::default(),
             toolbox: Arc::new(Toolbox::empty()),
             has_server_tools: false,
             schemas: Arc::clone(&self.schemas),
@@ -178,7 +179,7 @@ impl Planner {
         id: RunId,
         model: &Arc<CatalogModel>,
         stored: &StoredRun,
-        history: Arc<Vec<Message>>,
+        history: Conversation,
     ) -> Result<Planned> {
         let spec = &stored.spec;
         let purses = self.purses.of(&stored.workspace, stored.key.as_deref());
@@ -237,8 +238,8 @@ fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
     parts.join("\n\n")
 }
 
-fn opening(mut history: Arc<Vec<Message>>, messages: &[PromptMessage]) -> Arc<Vec<Message>> {
-    Arc::make_mut(&mut history).extend(messages.iter().filter_map(spoken));
+fn opening(mut history: Conversation, messages: &[PromptMessage]) -> Conversation {
+    history.append(messages.iter().filter_map(spoken).collect());
     history
 }
 

@@ -19,6 +19,7 @@ use crate::clients;
 use crate::decode::{Decoding, Framing, StreamDecoder};
 use crate::error;
 use crate::exchange::Recorder;
+use crate::payload::Payload;
 use crate::settings::{OpenError, ProviderSettings, Secret, Timeouts};
 
 /// How much of an error's body is read, in bytes.
@@ -34,7 +35,7 @@ pub(crate) struct HttpCall {
     /// The adapter's headers (credential, version); `Content-Type: application/json` is the default.
     pub(crate) headers: HeaderMap,
     /// JSON.
-    pub(crate) body: Bytes,
+    pub(crate) body: Payload,
 }
 
 /// What an adapter calls its provider with.
@@ -135,13 +136,13 @@ impl Http {
             headers.insert(name, value.clone());
         }
         if let Some(recorder) = &self.recorder {
-            recorder.sent(&call.url, &headers, &call.body, &self.secrets);
+            recorder.sent(&call.url, &headers, &call.body.to_vec(), &self.secrets);
         }
         let sending = self
             .client
             .post(call.url)
             .headers(headers)
-            .body(call.body)
+            .body(call.body.into_body())
             .send();
         let response = match timeout_at(deadlines.first_byte(), sending).await {
             Ok(Ok(response)) => response,

@@ -176,6 +176,7 @@ pub fn encode(
         "openai" => {
             let target = openai_responses::request::Target::new(&settings, model);
             openai_responses::request::encode(&target, request, openai_responses::Schema::AsAsked)?
+                .to_vec()
         }
         "openai-compatible" => {
             let target = openai_chat::request::Target {
@@ -183,7 +184,7 @@ pub fn encode(
                 max_output_tokens: None,
                 dialect: openai_chat::request::Dialect::Compatible,
             };
-            openai_chat::request::encode(&target, request)?
+            openai_chat::request::encode(&target, request)?.to_vec()
         }
         _ => return Ok(None),
     };

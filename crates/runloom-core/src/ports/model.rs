@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::conversation::Conversation;
+
 /// One configured LLM API, ready to be called.
 ///
 /// Contract:
@@ -65,7 +67,7 @@ pub struct ModelRequest {
     pub system: Arc<str>,
     /// The conversation so far, oldest first. Always legal: every tool call has its result before the next user or
     /// assistant message.
-    pub messages: Arc<Vec<Message>>,
+    pub messages: Conversation,
     /// The tools, in a stable order. Empty = no tools are offered.
     pub tools: Arc<Vec<ToolDeclaration>>,
     /// False on a finalise turn: the tools are still declared (the conversation may mention them and prompt caches stay
@@ -134,6 +136,29 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+}
+
+impl Message {
+    /// How many bytes a model is told, without what an API puts around them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::System { text } | Self::User { text } => text.len(),
+            Self::Assistant { text, calls, state } => {
+                let calls = calls
+                    .iter()
+                    .map(|call| call.id.len() + call.name.len() + call.input.to_string().len());
+                let items = state.as_ref().map_or(0, |state| state.items.get().len());
+                text.len() + calls.sum::<usize>() + items
+            }
+            Self::Tool {
+                call_id,
+                name,
+                content,
+                ..
+            } => call_id.len() + name.len() + content.len(),
+        }
+    }
 }
 
 /// A tool call that the model asked for.

@@ -4,7 +4,7 @@ use runloom_protocol::spec::OutputSchema;
 
 use super::plan::{Plan, Price};
 use super::state::RunState;
-use crate::ports::model::{Message, ToolDeclaration};
+use crate::ports::model::ToolDeclaration;
 use crate::ports::store::MicroUsd;
 
 /// Output of one call when a limit of money applies and the model has no bound of its own.
@@ -84,7 +84,7 @@ impl RunState {
     #[must_use]
     pub fn bid(&self) -> Option<Bid> {
         let limited = self.plan.budgets.max_cost_usd.is_some() || self.plan.has_purses;
-        self.worst_bid().filter(|_| limited)
+        limited.then(|| self.worst_bid())?
     }
 
     /// What the next call can cost; `None` when the model has no price. Without a limit of money it is an estimate: the output of a
@@ -173,36 +173,16 @@ fn input_bound(state: &RunState) -> u64 {
 
 fn sent_bytes(state: &RunState) -> u64 {
     let plan: &Plan = &state.plan;
-    let messages = state.messages.iter().map(bytes_of_message);
     let tools = state.toolbox.declarations();
     let tools = tools.iter().map(bytes_of_tool);
     let schema = plan
         .output
         .iter()
         .map(|(schema, _)| bytes_of_schema(schema));
-    let parts = messages.chain(tools).chain(schema);
-    parts.fold(plan.system.len() as u64, |sum, part| {
-        sum.saturating_add(part as u64)
-    })
-}
-
-fn bytes_of_message(message: &Message) -> usize {
-    match message {
-        Message::System { text } | Message::User { text } => text.len(),
-        Message::Assistant { text, calls, state } => {
-            let calls = calls
-                .iter()
-                .map(|call| call.id.len() + call.name.len() + call.input.to_string().len());
-            let items = state.as_ref().map_or(0, |state| state.items.get().len());
-            text.len() + calls.sum::<usize>() + items
-        }
-        Message::Tool {
-            call_id,
-            name,
-            content,
-            ..
-        } => call_id.len() + name.len() + content.len(),
-    }
+    let said = plan.system.len() + state.messages.bytes();
+    tools
+        .chain(schema)
+        .fold(said as u64, |sum, part| sum.saturating_add(part as u64))
 }
 
 fn bytes_of_tool(tool: &ToolDeclaration) -> usize {

@@ -7,7 +7,8 @@ use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ModelInfo, Tokens};
 use runloom_protocol::spec::{Budgets, LoopDetection, OutputSchema, ToolBudget};
 
-use crate::ports::model::{Capabilities, Message};
+use crate::ports::conversation::Conversation;
+use crate::ports::model::Capabilities;
 use crate::schema::{SchemaCache, Validator};
 use crate::toolbox::Toolbox;
 
@@ -19,7 +20,7 @@ pub struct Plan {
     /// The system prompt.
     pub system: Arc<str>,
     /// The conversation before the first turn: a session's history, then the request's messages.
-    pub opening: Arc<Vec<Message>>,
+    pub opening: Conversation,
     /// The tools that are known from the spec alone.
     pub toolbox: Arc<Toolbox>,
     /// Whether the spec names tools that the server resolves at the start of the run.

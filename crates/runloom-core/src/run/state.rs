@@ -130,7 +130,7 @@ impl RunState {
             ..StructuredOutput::default()
         };
         Self {
-            messages: Spoken::from(Arc::clone(&plan.opening)),
+            messages: Spoken::from(plan.opening.clone()),
             toolbox: Arc::clone(&plan.toolbox),
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),

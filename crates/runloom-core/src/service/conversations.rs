@@ -4,24 +4,22 @@
 //! is bounded, and forgetting costs a read.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use runloom_protocol::id::SessionId;
 use runloom_protocol::spec::PromptMessage;
 
 use crate::planner::spoken;
-use crate::ports::model::Message;
+use crate::ports::conversation::Conversation;
 
-/// Most bytes that are remembered, roughly.
+/// Most bytes that are remembered, roughly: texts, and the same texts as an API has written them.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// What a message costs beside its text.
-const MESSAGE_BYTES: usize = 128;
 
 /// The beginning of a conversation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Remembered {
     /// As the model reads it.
-    pub(super) messages: Arc<Vec<Message>>,
+    pub(super) messages: Conversation,
     /// How many messages of the session that are.
     pub(super) count: u64,
     bytes: usize,
@@ -31,13 +29,10 @@ impl Remembered {
     /// The same with what was said since.
     pub(super) fn followed_by(mut self, since: &[PromptMessage]) -> Self {
         self.count += since.len() as u64;
-        self.bytes += since
-            .iter()
-            .map(|message| message.content.len() + MESSAGE_BYTES)
-            .sum::<usize>();
-        if !since.is_empty() {
-            Arc::make_mut(&mut self.messages).extend(since.iter().filter_map(spoken));
-        }
+        self.messages.compact();
+        self.messages
+            .append(since.iter().filter_map(spoken).collect());
+        self.bytes = self.messages.memory();
         self
     }
 }

@@ -14,6 +14,7 @@ use super::Service;
 use super::auth::Caller;
 use crate::error::Result;
 use crate::planner::Planned;
+use crate::ports::conversation::Conversation;
 use crate::ports::model::StructuredSupport;
 use crate::ports::store::{MicroUsd, PurseScope};
 use crate::ports::tools::ToolContext;
@@ -40,7 +41,7 @@ impl Service {
         let planned = self
             .parts
             .planner
-            .plan(id.clone(), stored, std::sync::Arc::default())
+            .plan(id.clone(), stored, Conversation::default())
             .await?;
         let state = self.first_state(id, &planned).await;
         let mut budgets = self.applied(&planned).await?;

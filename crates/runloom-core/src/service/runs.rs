@@ -15,6 +15,7 @@ use super::{EventStream, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::hub::subscribe;
 use crate::planner::StoredRun;
+use crate::ports::conversation::Conversation;
 use crate::ports::store::{Cancelled, Idempotency, RunFilter, RunRow, ToolDelivery, WorkspaceNo};
 
 /// How much of a log one page of `events` reads.
@@ -41,7 +42,7 @@ impl Service {
         let planned = self
             .parts
             .planner
-            .plan(id.clone(), stored.clone(), Arc::default())
+            .plan(id.clone(), stored.clone(), Conversation::default())
             .await?;
         let run = Candidate {
             id,

@@ -12,6 +12,7 @@ use super::auth::Caller;
 use super::{PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::planner::StoredRun;
+use crate::ports::conversation::Conversation;
 use crate::ports::store::{Ended, Idempotency, NewSession, SessionFilter, SessionRow};
 
 /// Messages that one snapshot shows; older ones are reached through the session's events.
@@ -51,7 +52,7 @@ impl Service {
         let probe = RunId::from_suffix(self.clock.new_id());
         self.parts
             .planner
-            .plan(probe, stored.clone(), std::sync::Arc::default())
+            .plan(probe, stored.clone(), Conversation::default())
             .await?;
         // Kept as it was asked for: each message meets its agent as the agent is then.
         let stored = StoredRun {

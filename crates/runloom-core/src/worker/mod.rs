@@ -355,9 +355,7 @@ impl Worker {
                 let planned = match stored.opened(&planner.vault) {
                     Ok(stored) => {
                         let history = claim.history.iter().filter_map(spoken).collect();
-                        planner
-                            .plan(claim.id.clone(), stored, Arc::new(history))
-                            .await
+                        planner.plan(claim.id.clone(), stored, history).await
                     }
                     Err(error) => Err(error),
                 };

@@ -127,7 +127,7 @@ async fn a_client_executes_a_tool_and_the_model_reads_its_answer() {
         content: "sent".to_owned(),
         is_error: false,
     };
-    assert_eq!(requests[1].messages.last(), Some(&told));
+    assert_eq!(requests[1].messages.iter().next_back(), Some(&told));
     let late = world.answer(&run, &call, "again").await;
     assert!(matches!(late, Err(Error::RunTerminal)));
     world.stop().await;

@@ -1,5 +1,6 @@
 //! Messages of one session run one after the other.
 
+use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::Message;
 use runloom_protocol::event::Event;
 use runloom_protocol::resource::RunStatus;
@@ -7,7 +8,7 @@ use runloom_protocol::resource::RunStatus;
 use crate::scripted::{Gate, Piece, server_error};
 use crate::world::{World, soon};
 
-fn said(messages: &[Message]) -> Vec<&str> {
+fn said(messages: &Conversation) -> Vec<&str> {
     messages
         .iter()
         .filter_map(|message| match message {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::{CallRequest, Message, ProviderState};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ const ALWAYS_ON: &str = "claude-opus-5-5";
 fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
         system: "Be brief.".into(),
-        messages: Arc::new(messages),
+        messages: messages.into(),
         tools: Arc::default(),
         tools_enabled: true,
         reasoning_level: None,
@@ -227,7 +228,7 @@ fn thinking_is_not_replayed_into_a_request_that_does_not_think() {
         encoded(OLD, &request)["messages"][1]["content"][0]["type"],
         "tool_use"
     );
-    request.messages = Arc::new(vec![
+    request.messages = Conversation::from(vec![
         user("Find x"),
         assistant("", &["c1"], Some(thinking_state(ALWAYS_ON, "c1"))),
         result("c1", "found"),

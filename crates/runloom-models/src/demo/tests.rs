@@ -12,7 +12,7 @@ use super::*;
 fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
         system: "".into(),
-        messages: Arc::new(messages),
+        messages: messages.into(),
         tools: Arc::default(),
         tools_enabled: true,
         reasoning_level: None,
@@ -100,9 +100,9 @@ async fn run(mut request: ModelRequest, turns: usize) -> Vec<Heard> {
     let mut all = Vec::new();
     for _ in 0..turns {
         let heard = hear(request.clone()).await;
-        let messages = Arc::make_mut(&mut request.messages);
-        messages.push(assistant(&heard.said(), heard.calls.clone()));
+        let mut messages = vec![assistant(&heard.said(), heard.calls.clone())];
         messages.extend(heard.calls.iter().map(|call| tool(call, "ok", false)));
+        request.messages.append(messages);
         let over = heard.calls.is_empty();
         all.push(heard);
         if over {
@@ -191,8 +191,7 @@ async fn then_and_repeat_spread_calls_over_turns() {
 async fn a_nudge_does_not_stop_a_repeating_script_and_disabled_tools_do() {
     let mut asked = request(vec![user("call a\nrepeat")]);
     let call = hear(asked.clone()).await.calls.remove(0);
-    let messages = Arc::make_mut(&mut asked.messages);
-    messages.extend([
+    asked.messages.append(vec![
         assistant("", vec![call.clone()]),
         tool(&call, "already made", true),
         user("Change your strategy or finish."),

@@ -57,7 +57,8 @@ pub(super) fn plan(
     request: &ModelRequest,
     within: impl FnOnce(u32, (usize, &str)) -> bool,
 ) -> Turn {
-    let (at, prompt, script) = find_prompt(&request.messages);
+    let messages: Vec<&Message> = request.messages.iter().collect();
+    let (at, prompt, script) = find_prompt(&messages);
     let mut reset_after = None;
     if let Some(Fail { how, attempts }) = script.fail
         && attempts.is_none_or(|limit| within(limit, (at, prompt)))
@@ -67,7 +68,7 @@ pub(super) fn plan(
             how => return Turn::Fail(failure(how)),
         }
     }
-    let since = request.messages.get(at + 1..).unwrap_or_default();
+    let since = messages.get(at + 1..).unwrap_or_default();
     let batch = next_batch(&script, since).filter(|_| request.tools_enabled);
     if batch.is_none() && reset_after.is_none() && script.ending == Some(Ending::Hang) {
         return Turn::Hang;
@@ -75,11 +76,11 @@ pub(super) fn plan(
     let (answer, calls, finish) = match batch {
         Some(batch) => {
             let text = batch.text.clone().unwrap_or_default();
-            let calls = requests(batch, &request.messages);
+            let calls = requests(batch, &messages);
             (Answer::Text(text), calls, finish_reason::TOOL_USE)
         }
         None => {
-            let (answer, finish) = last_words(request, &script, at, since);
+            let (answer, finish) = last_words(request, &script, (at, &messages));
             (answer, Vec::new(), finish)
         }
     };
@@ -107,7 +108,7 @@ pub(super) fn plan(
 ///
 /// It is the last user message, except that a message without directives right after tool results is the server's own
 /// nudge: the script goes on as if it had not been said, as a stubborn model would.
-fn find_prompt(messages: &[Message]) -> (usize, &str, Script) {
+fn find_prompt<'a>(messages: &[&'a Message]) -> (usize, &'a str, Script) {
     let mut nudge = None;
     for (at, message) in messages.iter().enumerate().rev() {
         let Message::User { text } = message else {
@@ -126,7 +127,7 @@ fn find_prompt(messages: &[Message]) -> (usize, &str, Script) {
     nudge.unwrap_or((0, "", Script::default()))
 }
 
-fn next_batch<'a>(script: &'a Script, since: &[Message]) -> Option<&'a Batch> {
+fn next_batch<'a>(script: &'a Script, since: &[&Message]) -> Option<&'a Batch> {
     if !script.problems.is_empty() {
         return None;
     }
@@ -146,7 +147,7 @@ fn next_batch<'a>(script: &'a Script, since: &[Message]) -> Option<&'a Batch> {
     }
 }
 
-fn requests(batch: &Batch, messages: &[Message]) -> Vec<CallRequest> {
+fn requests(batch: &Batch, messages: &[&Message]) -> Vec<CallRequest> {
     let turn = 1 + messages
         .iter()
         .filter(|message| matches!(message, Message::Assistant { .. }))
@@ -165,10 +166,9 @@ fn requests(batch: &Batch, messages: &[Message]) -> Vec<CallRequest> {
 fn last_words(
     request: &ModelRequest,
     script: &Script,
-    at: usize,
-    since: &[Message],
+    (at, messages): (usize, &[&Message]),
 ) -> (Answer, &'static str) {
-    let answer = final_answer(request, script, at, since);
+    let answer = final_answer(request, script, (at, messages));
     match script.ending {
         None | Some(Ending::Hang) => (answer, finish_reason::END_TURN),
         Some(Ending::Truncate) => (half(answer), finish_reason::MAX_TOKENS),
@@ -183,7 +183,12 @@ fn last_words(
     }
 }
 
-fn final_answer(request: &ModelRequest, script: &Script, at: usize, since: &[Message]) -> Answer {
+fn final_answer(
+    request: &ModelRequest,
+    script: &Script,
+    (at, messages): (usize, &[&Message]),
+) -> Answer {
+    let (earlier, later) = messages.split_at(at.min(messages.len()));
     if let Some(schema) = &request.output_schema {
         let said = script.say.as_deref();
         let said = said.filter(|text| serde_json::from_str::<Value>(text).is_ok());
@@ -199,12 +204,15 @@ fn final_answer(request: &ModelRequest, script: &Script, at: usize, since: &[Mes
         return Answer::Words(count);
     }
     if script.history {
-        return Answer::Text(history(&request.messages[..at.min(request.messages.len())]));
+        return Answer::Text(history(earlier));
     }
-    let mut lines: Vec<String> = since.iter().filter_map(result_line).collect();
+    let mut lines: Vec<String> = later
+        .iter()
+        .filter_map(|message| result_line(message))
+        .collect();
     lines.extend(script.problems.iter().cloned());
     if lines.is_empty() {
-        return Answer::Text(small_talk(request, script, at));
+        return Answer::Text(small_talk(request, script, later.first()));
     }
     Answer::Text(lines.join("\n"))
 }
@@ -223,7 +231,7 @@ fn half(answer: Answer) -> Answer {
     }
 }
 
-fn history(earlier: &[Message]) -> String {
+fn history(earlier: &[&Message]) -> String {
     let said = earlier.iter().filter_map(|message| match message {
         Message::User { text } => Some(json!({"role": "user", "content": text})),
         Message::Assistant { text, .. } if !text.is_empty() => {
@@ -249,9 +257,9 @@ fn result_line(message: &Message) -> Option<String> {
     }
 }
 
-fn small_talk(request: &ModelRequest, script: &Script, at: usize) -> String {
+fn small_talk(request: &ModelRequest, script: &Script, prompt: Option<&&Message>) -> String {
     let said = if script.plain.is_empty() {
-        match request.messages.get(at) {
+        match prompt {
             Some(Message::User { text }) => text.trim(),
             _ => "",
         }

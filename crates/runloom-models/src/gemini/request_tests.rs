@@ -14,7 +14,7 @@ const OLD: &str = "gemini-2.5-flash";
 fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
         system: "".into(),
-        messages: Arc::new(messages),
+        messages: messages.into(),
         tools: Arc::default(),
         tools_enabled: true,
         reasoning_level: None,

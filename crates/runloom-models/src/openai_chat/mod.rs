@@ -11,11 +11,8 @@ mod wire;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use runloom_core::ports::model::{
-    Capabilities, Message, Model, ModelError, ModelRequest, ModelStream,
-};
+use runloom_core::ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
 use runloom_protocol::outcome::StructuredOutput;
 
 use crate::http::{Http, HttpCall, secret_header};
@@ -97,7 +94,7 @@ impl Model for OpenAiChat {
         }
         let decoder = stream::Decoder::new(
             request.reasoning_level.unwrap_or(0) > 0,
-            turn_of(&request.messages),
+            request.messages.len(),
             StructuredOutput {
                 schema_requested: request.output_schema.is_some(),
                 ..StructuredOutput::default()
@@ -106,20 +103,12 @@ impl Model for OpenAiChat {
         let call = HttpCall {
             url: self.url.clone(),
             headers,
-            body: Bytes::from(body),
+            body,
         };
         self.http
             .stream(call, Box::<Sse>::default(), Box::new(decoder))
             .await
     }
-}
-
-/// The number of this turn in the conversation: makes ids unique where the server gives none.
-fn turn_of(messages: &[Message]) -> usize {
-    let spoken = messages
-        .iter()
-        .filter(|message| matches!(message, Message::Assistant { .. }));
-    spoken.count() + 1
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest}
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::list_body::ListBody;
+use crate::payload::Payload;
 use crate::tools;
 
 /// The model that requests are made for.
@@ -25,10 +27,18 @@ pub(crate) enum Dialect {
     Compatible,
 }
 
+/// What the items of messages depend on: nothing else.
+const FORMAT: &str = "openai-chat/1";
+
+/// What stands before the conversation.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
-    messages: Vec<Turn<'a>>,
+}
+
+/// What stands behind it.
+#[derive(Serialize)]
+struct Tail<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +105,7 @@ struct Function<'a> {
 }
 
 /// The body of one call.
-pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Payload, ModelError> {
     let tools: Vec<Tool<'_>> = request
         .tools
         .iter()
@@ -109,9 +119,10 @@ pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Vec<u8>,
         })
         .collect();
     let budget = request.max_output_tokens.or(target.max_output_tokens);
-    let body = Body {
+    let head = Head {
         model: &target.model,
-        messages: messages(request),
+    };
+    let tail = Tail {
         tool_choice: (!tools.is_empty() && !request.tools_enabled).then_some("none"),
         tools,
         max_tokens: budget.filter(|_| target.dialect == Dialect::Compatible),
@@ -121,35 +132,37 @@ pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Vec<u8>,
             include_usage: true,
         },
     };
-    crate::conversation::to_json(&body, &request.messages)
+    let mut body = ListBody::open(&head, "messages")?;
+    if !request.system.is_empty() {
+        body.item(&Turn::System {
+            content: &request.system,
+        })?;
+    }
+    body.conversation(&request.messages, FORMAT, |message, turns| {
+        turn(message).map_or(Ok(()), |turn| turns.push(&turn))
+    })?;
+    body.close(&tail)
 }
 
-fn messages(request: &ModelRequest) -> Vec<Turn<'_>> {
-    let mut turns = Vec::with_capacity(request.messages.len() + 1);
-    if !request.system.is_empty() {
-        turns.push(Turn::System {
-            content: &request.system,
-        });
-    }
-    for message in request.messages.iter() {
-        match message {
-            Message::System { text } => turns.push(Turn::System { content: text }),
-            Message::User { text } => turns.push(Turn::User { content: text }),
-            // Servers refuse a message with neither.
-            Message::Assistant { text, calls, .. } if text.is_empty() && calls.is_empty() => {}
-            Message::Assistant { text, calls, .. } => turns.push(Turn::Assistant {
-                content: (!text.is_empty()).then_some(text),
-                tool_calls: calls.iter().map(call).collect(),
-            }),
-            Message::Tool {
-                call_id, content, ..
-            } => turns.push(Turn::Tool {
-                tool_call_id: call_id,
-                content,
-            }),
+fn turn(message: &Message) -> Option<Turn<'_>> {
+    Some(match message {
+        Message::System { text } => Turn::System { content: text },
+        Message::User { text } => Turn::User { content: text },
+        // Servers refuse a message with neither.
+        Message::Assistant { text, calls, .. } if text.is_empty() && calls.is_empty() => {
+            return None;
         }
-    }
-    turns
+        Message::Assistant { text, calls, .. } => Turn::Assistant {
+            content: (!text.is_empty()).then_some(text),
+            tool_calls: calls.iter().map(call).collect(),
+        },
+        Message::Tool {
+            call_id, content, ..
+        } => Turn::Tool {
+            tool_call_id: call_id,
+            content,
+        },
+    })
 }
 
 fn call(call: &CallRequest) -> Call<'_> {

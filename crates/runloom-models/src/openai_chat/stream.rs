@@ -13,7 +13,7 @@ use crate::error::{self, ErrorBody};
 pub(crate) struct Decoder {
     /// The request asked for reasoning, so thinking may be shown.
     shows_thinking: bool,
-    /// The number of this turn in the conversation, for ids that the server leaves out.
+    /// How much was said before this turn: makes ids unique that the server leaves out.
     turn: usize,
     structured: StructuredOutput,
     calls: Calls,

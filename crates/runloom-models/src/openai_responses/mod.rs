@@ -10,7 +10,6 @@ mod wire;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use runloom_core::ports::model::{
     Capabilities, Model, ModelError, ModelRequest, ModelStream, StructuredSupport,
@@ -144,7 +143,7 @@ impl OpenAiResponses {
         let call = HttpCall {
             url: self.url.clone(),
             headers: self.headers.clone(),
-            body: Bytes::from(body),
+            body,
         };
         self.http
             .stream(call, Box::<Sse>::default(), Box::new(decoder))

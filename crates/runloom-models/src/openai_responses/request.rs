@@ -7,6 +7,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{OWNER, Schema};
+use crate::list_body::{Items, ListBody};
+use crate::payload::Payload;
 use crate::settings::ModelSettings;
 use crate::tools;
 
@@ -23,6 +25,8 @@ pub(crate) struct Target {
     pub(crate) model: String,
     /// What provider state is tagged with: the vendor's name, which survives a renamed deployment.
     pub(super) state_model: String,
+    /// What the items of messages depend on: state is replayed to its own model only.
+    format: String,
     pub(super) reasons: bool,
     pub(crate) max_output_tokens: Option<u64>,
 }
@@ -33,6 +37,7 @@ impl Target {
         Self {
             model: name.to_owned(),
             state_model: model.vendor_model_id.clone(),
+            format: format!("{OWNER} {}", model.vendor_model_id),
             reasons: model
                 .reasoning
                 .unwrap_or_else(|| family(&model.vendor_model_id).reasons()),
@@ -41,12 +46,17 @@ impl Target {
     }
 }
 
+/// What stands before the conversation.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     instructions: &'a str,
-    input: Vec<Item<'a>>,
+}
+
+/// What stands behind it.
+#[derive(Serialize)]
+struct Tail<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +136,7 @@ pub(crate) fn encode(
     target: &Target,
     request: &ModelRequest,
     schema: Schema,
-) -> Result<Vec<u8>, ModelError> {
+) -> Result<Payload, ModelError> {
     let format = request
         .output_schema
         .as_deref()
@@ -141,10 +151,11 @@ pub(crate) fn encode(
         });
     let tools: Vec<Tool<'_>> = request.tools.iter().map(tool).collect();
     let budget = request.max_output_tokens.or(target.max_output_tokens);
-    let body = Body {
+    let head = Head {
         model: &target.model,
         instructions: &request.system,
-        input: input(target, &request.messages),
+    };
+    let tail = Tail {
         tool_choice: (!tools.is_empty() && !request.tools_enabled).then_some("none"),
         tools,
         reasoning: request
@@ -158,7 +169,11 @@ pub(crate) fn encode(
         store: false,
         stream: true,
     };
-    crate::conversation::to_json(&body, &request.messages)
+    let mut body = ListBody::open(&head, "input")?;
+    body.conversation(&request.messages, &target.format, |message, input| {
+        push(target, message, input)
+    })?;
+    body.close(&tail)
 }
 
 fn tool(tool: &runloom_core::ports::model::ToolDeclaration) -> Tool<'_> {
@@ -172,46 +187,40 @@ fn tool(tool: &runloom_core::ports::model::ToolDeclaration) -> Tool<'_> {
     }
 }
 
-fn input<'a>(target: &Target, messages: &'a [Message]) -> Vec<Item<'a>> {
-    let mut items = Vec::with_capacity(messages.len());
-    for message in messages {
-        match message {
-            Message::System { text } => items.push(Item::Message {
-                role: "system",
-                content: text,
-            }),
-            Message::User { text } => items.push(Item::Message {
-                role: "user",
-                content: text,
-            }),
-            Message::Assistant { text, calls, state } => {
-                if let Some(replayed) = state.as_ref().and_then(|state| replay(target, state)) {
-                    items.extend(replayed.into_iter().map(Item::Replayed));
-                    continue;
-                }
-                if !text.is_empty() {
-                    items.push(Item::Message {
-                        role: "assistant",
-                        content: text,
-                    });
-                }
-                items.extend(calls.iter().map(|call| Item::Call {
+/// The items of a message.
+fn push(target: &Target, message: &Message, input: &mut Items<'_>) -> Result<(), ModelError> {
+    match message {
+        Message::System { text } => say(input, "system", text),
+        Message::User { text } => say(input, "user", text),
+        Message::Assistant { text, calls, state } => {
+            if let Some(replayed) = state.as_ref().and_then(|state| replay(target, state)) {
+                let mut replayed = replayed.into_iter();
+                return replayed.try_for_each(|item| input.push(&Item::Replayed(item)));
+            }
+            if !text.is_empty() {
+                say(input, "assistant", text)?;
+            }
+            calls.iter().try_for_each(|call| {
+                input.push(&Item::Call {
                     kind: "function_call",
                     call_id: &call.id,
                     name: &call.name,
                     arguments: call.input.to_string(),
-                }));
-            }
-            Message::Tool {
-                call_id, content, ..
-            } => items.push(Item::Output {
-                kind: "function_call_output",
-                call_id,
-                output: content,
-            }),
+                })
+            })
         }
+        Message::Tool {
+            call_id, content, ..
+        } => input.push(&Item::Output {
+            kind: "function_call_output",
+            call_id,
+            output: content,
+        }),
     }
-    items
+}
+
+fn say(input: &mut Items<'_>, role: &'static str, content: &str) -> Result<(), ModelError> {
+    input.push(&Item::Message { role, content })
 }
 
 /// The items of an earlier turn, when they are ours and of this model.

@@ -17,7 +17,7 @@ fn target(model: &str) -> Target {
 fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
         system: "Be brief.".into(),
-        messages: Arc::new(messages),
+        messages: messages.into(),
         tools: Arc::default(),
         tools_enabled: true,
         reasoning_level: None,
@@ -30,7 +30,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
 
 fn encoded(model: &str, request: &ModelRequest) -> Value {
     let body = encode(&target(model), request, Schema::AsAsked).unwrap();
-    serde_json::from_slice(&body).unwrap()
+    serde_json::from_slice(&body.to_vec()).unwrap()
 }
 
 fn state(owner: &str, model: &str) -> ProviderState {
@@ -54,7 +54,7 @@ fn assistant(state: Option<ProviderState>) -> Message {
 fn own_state_is_replayed_byte_for_byte() {
     let asked = request(vec![assistant(Some(state(OWNER, "gpt-5.5")))]);
     let body = encode(&target("gpt-5.5"), &asked, Schema::AsAsked).unwrap();
-    let body = String::from_utf8(body).unwrap();
+    let body = String::from_utf8(body.to_vec()).unwrap();
     assert!(
         body.contains(
             r#"{"type":"reasoning", "id":"rs_1","encrypted_content":"abc","summary":[]}"#

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::{
     CallRequest, Done, Message, Model, ModelError, ModelEvent, ModelRequest, StructuredSupport,
     ToolDeclaration,
@@ -271,7 +272,7 @@ pub fn stream(row: &Row, fixture: &str) -> Reply {
 pub fn ask(prompt: &str) -> ModelRequest {
     ModelRequest {
         system: "You are brief.".into(),
-        messages: Arc::new(vec![Message::User {
+        messages: Conversation::from(vec![Message::User {
             text: prompt.into(),
         }]),
         tools: Arc::new(vec![
@@ -320,16 +321,16 @@ pub fn schema() -> OutputSchema {
 
 /// Adds the model's turn and a result for each of its calls.
 pub fn answer_calls(request: &mut ModelRequest, heard: &Heard) {
-    let messages = Arc::make_mut(&mut request.messages);
-    messages.push(Message::Assistant {
+    let mut messages = vec![Message::Assistant {
         text: heard.said().into(),
         calls: heard.calls.clone(),
         state: heard.done().state.clone(),
-    });
+    }];
     messages.extend(heard.calls.iter().map(|call| Message::Tool {
         call_id: call.id.clone(),
         name: call.name.clone(),
         content: "It is sunny.".into(),
         is_error: false,
     }));
+    request.messages.append(messages);
 }

@@ -1,20 +1,24 @@
 //! What the HTTP under every adapter does, shown on one of them.
 
+use runloom_core::ports::model::{Message, ModelRequest};
 use runloom_protocol::outcome::ErrorClass;
 
 use crate::cases::{ask, listen, stream};
-use crate::providers;
+use crate::providers::{self, Row};
 use crate::server::{Reply, Server};
+
+fn whole(row: &Row) -> Reply {
+    Reply::Whole {
+        status: 200,
+        headers: vec![("content-type", row.content_type.to_owned())],
+        body: row.fixture("text"),
+    }
+}
 
 #[tokio::test]
 async fn a_second_call_uses_the_same_connection() {
     let row = providers::openai();
-    let whole = || Reply::Whole {
-        status: 200,
-        headers: vec![("content-type", row.content_type.to_owned())],
-        body: row.fixture("text"),
-    };
-    let server = Server::start([whole(), whole()]).await;
+    let server = Server::start([whole(&row), whole(&row)]).await;
     for _ in 0..2 {
         // Opened anew: connections belong to the process, not to one model.
         listen(row.open(&server).as_ref(), ask("Hello"))
@@ -23,6 +27,34 @@ async fn a_second_call_uses_the_same_connection() {
     }
     let asked = server.asked();
     assert_eq!(asked[0].peer, asked[1].peer);
+}
+
+#[tokio::test]
+async fn a_long_conversation_is_sent_with_its_length_and_whole_each_time() {
+    for row in [providers::openai(), providers::openai_compatible()] {
+        let mut request = ask(&"Once upon a \"time\".\n".repeat(4_000));
+        for n in 0..40 {
+            let text = format!("{n} ").repeat(1_000).into();
+            request.messages.append(vec![Message::User { text }]);
+        }
+        let in_one_block = ModelRequest {
+            messages: request.messages.iter().cloned().collect(),
+            ..request.clone()
+        };
+        let server = Server::start([(); 3].map(|()| whole(&row))).await;
+        let model = row.open(&server);
+        for request in [in_one_block, request.clone(), request] {
+            listen(model.as_ref(), request).await.done();
+        }
+        let asked = server.asked();
+        assert!(asked[0].body.len() > 200_000);
+        for one in &asked {
+            assert!(one.body == asked[0].body, "{}", row.kind);
+            assert_eq!(one.headers["content-length"], one.body.len().to_string());
+            assert!(!one.headers.contains_key("transfer-encoding"));
+            assert_eq!(one.peer, asked[0].peer, "the connection is used again");
+        }
+    }
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ fn history() -> ModelRequest {
         content: content.into(),
         is_error,
     };
-    Arc::make_mut(&mut request.messages).extend([
+    request.messages.append(vec![
         Message::Assistant {
             text: "Let me look.".into(),
             calls: vec![

@@ -38,9 +38,10 @@ pub(super) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
     let mut plan = Plan {
         run: RunId::from_suffix("bench"),
         system: "be brief".into(),
-        opening: Arc::new(vec![Message::User {
+        opening: vec![Message::User {
             text: "hello".into(),
-        }]),
+        }]
+        .into(),
         toolbox: Arc::new(Toolbox::build(&refs, &SchemaCache::new()).unwrap()),
         has_server_tools: false,
         schemas: Arc::new(SchemaCache::new()),

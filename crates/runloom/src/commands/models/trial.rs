@@ -4,6 +4,7 @@ use anyhow::Context;
 use futures_util::StreamExt;
 use runloom_client::protocol::outcome::{ErrorClass, Tokens};
 use runloom_core::catalog::CatalogModel;
+use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::{Message, ModelError, ModelEvent, ModelRequest};
 use runloom_models::Exchange;
 use serde_json::{Value, json};
@@ -98,7 +99,7 @@ fn workspace_of<'a>(config: &'a Config, named: Option<&'a str>) -> Result<&'a st
 async fn call(model: &CatalogModel) -> Result<Heard, ModelError> {
     let request = ModelRequest {
         system: "Answer in one short sentence.".into(),
-        messages: Arc::new(vec![Message::User {
+        messages: Conversation::from(vec![Message::User {
             text: "Say hello.".into(),
         }]),
         tools: Arc::default(),

@@ -1,0 +1,100 @@
+//! The body of a request: in pieces, so that what is remembered of a conversation is sent without being copied.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+/// A body, of few pieces.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Payload {
+    pieces: Vec<Bytes>,
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(whole: Vec<u8>) -> Self {
+        Self {
+            pieces: vec![whole.into()],
+        }
+    }
+}
+
+impl Payload {
+    /// The pieces, one behind the other.
+    pub(crate) fn of(pieces: Vec<Bytes>) -> Self {
+        Self { pieces }
+    }
+
+    /// A copy in one piece, for those who look at it.
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        self.pieces.concat()
+    }
+
+    /// As the HTTP client takes it. Its length is known in any case: servers that know no chunks are many.
+    pub(crate) fn into_body(mut self) -> reqwest::Body {
+        match &mut self.pieces[..] {
+            // The client can send it a second time, when a connection is closed under it.
+            [whole] => std::mem::take(whole).into(),
+            pieces => reqwest::Body::wrap(Pieces {
+                left: pieces.iter().map(|piece| piece.len() as u64).sum(),
+                pieces: self.pieces.into_iter(),
+            }),
+        }
+    }
+}
+
+/// What is still to be sent.
+struct Pieces {
+    pieces: std::vec::IntoIter<Bytes>,
+    left: u64,
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = self.pieces.next();
+        self.left -= next.as_ref().map_or(0, |piece| piece.len() as u64);
+        Poll::Ready(next.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.as_slice().is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_tells_its_length_and_its_end() {
+        let mut pieces = Pieces {
+            pieces: vec![Bytes::from("ab"), Bytes::from("c")].into_iter(),
+            left: 3,
+        };
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut sent = Vec::new();
+        for left in [3, 1] {
+            assert_eq!(pieces.size_hint().exact(), Some(left));
+            assert!(!pieces.is_end_stream());
+            match Pin::new(&mut pieces).poll_frame(&mut context) {
+                Poll::Ready(Some(Ok(frame))) => sent.extend(frame.into_data().unwrap()),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(sent, b"abc");
+        assert!(pieces.is_end_stream());
+        assert_eq!(pieces.size_hint().exact(), Some(0));
+    }
+}
