@@ -45,9 +45,11 @@ pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         drop(server);
         bench.place.clear("w4");
         rows.extend(judged(&ours, &floors, streams, &note));
-        each.push(ours.per_stream(streams));
+        each.push((streams, ours.per_stream(streams)));
     }
-    if let [few, many] = each[..] {
+    if let [(fewer, few), (more, many)] = each[..]
+        && fewer < more
+    {
         let what = "memory per stream, many by few";
         rows.push(Row::alone("W4", what, "×", many / few, Goal::AtMost(1.1)));
     }

@@ -29,17 +29,22 @@ pub(super) const ENOUGH_BYTES: usize = 32 * 1024;
 pub(super) struct Pace {
     /// How far apart batches begin now.
     spacing: Duration,
+    /// How long the last batch took.
+    took: Duration,
     /// Made when something waits for the first time: the tokens of most providers are further apart.
     timer: Option<Pin<Box<Sleep>>>,
     waiting: bool,
+    resting: bool,
 }
 
 impl Default for Pace {
     fn default() -> Self {
         Self {
             spacing: SPACING,
+            took: Duration::ZERO,
             timer: None,
             waiting: false,
+            resting: false,
         }
     }
 }
@@ -50,33 +55,36 @@ impl Pace {
         self.spacing
     }
 
-    /// A batch took so long.
+    /// A batch took so long. Two in a row count: one alone is a hiccup of the disk.
     pub(super) fn took(&mut self, time: Duration) {
-        let wanted = time.saturating_mul(PATIENCE).clamp(SPACING, LONGEST);
-        // The mean with what was, so that one hiccup of the disk is soon forgotten.
-        self.spacing = (self.spacing + wanted) / 2;
+        let both = std::mem::replace(&mut self.took, time).min(time);
+        self.spacing = both.saturating_mul(PATIENCE).clamp(SPACING, LONGEST);
     }
 
-    /// Whether what the provider sends is better left for a while, to be read in one go. The end of an answer is then seen a little
-    /// later, too.
+    /// Whether what the provider sends is left alone for now. It is read again in time for the next batch. The end of an answer is
+    /// then seen a little later, too.
     pub(super) fn rests(&self) -> bool {
-        self.waiting && self.spacing >= READ_AT_EASE
+        self.waiting && self.resting
     }
 
-    /// Whether a draft may be written that must not begin before `earliest`. When it may not, [`Self::due`] tells.
+    /// Whether a draft may be written that must not begin before `earliest`. When it may not, [`Self::due`] tells when to ask again.
     pub(super) fn lets(&mut self, earliest: Option<Instant>) -> bool {
         self.waiting = earliest.is_some();
         if let Some(earliest) = earliest {
+            let reading_takes = self.spacing / PATIENCE;
+            let until = earliest.checked_sub(reading_takes).unwrap_or(earliest);
+            self.resting = self.spacing >= READ_AT_EASE && Instant::now() < until;
+            let next = if self.resting { until } else { earliest };
             match &mut self.timer {
-                None => self.timer = Some(Box::pin(sleep_until(earliest))),
-                Some(timer) if timer.deadline() != earliest => timer.as_mut().reset(earliest),
+                None => self.timer = Some(Box::pin(sleep_until(next))),
+                Some(timer) if timer.deadline() != next => timer.as_mut().reset(next),
                 Some(_) => {}
             }
         }
         !self.waiting
     }
 
-    /// Resolves when what waits may be written; never when nothing waits.
+    /// Resolves when it is time to ask again; never when nothing waits.
     pub(super) async fn due(&mut self) {
         match &mut self.timer {
             Some(timer) if self.waiting => timer.as_mut().await,
@@ -108,28 +116,30 @@ mod tests {
     #[test]
     fn batches_that_take_long_keep_a_longer_distance_until_they_are_quick_again() {
         let mut pace = Pace::default();
-        for _ in 0..3 {
-            pace.took(Duration::from_micros(300));
-            assert_eq!(pace.spacing(), SPACING);
-        }
-        (0..20).for_each(|_| pace.took(Duration::from_millis(8)));
-        let apart = pace.spacing().as_millis();
-        assert!((70..=80).contains(&apart), "{apart}");
-        (0..20).for_each(|_| pace.took(Duration::from_secs(9)));
-        assert!(pace.spacing() <= LONGEST);
-        (0..20).for_each(|_| pace.took(Duration::from_micros(300)));
-        assert!(pace.spacing() < SPACING * 2);
+        pace.took(Duration::from_secs(9));
+        assert_eq!(pace.spacing(), SPACING, "once is a hiccup");
+        pace.took(Duration::from_millis(8));
+        assert_eq!(pace.spacing(), Duration::from_millis(80));
+        (0..2).for_each(|_| pace.took(Duration::from_secs(9)));
+        assert_eq!(pace.spacing(), LONGEST);
+        pace.took(Duration::from_micros(300));
+        assert_eq!(pace.spacing(), SPACING);
     }
 
     #[tokio::test]
-    async fn the_provider_is_left_alone_only_while_something_waits_for_long() {
+    async fn a_provider_that_is_left_alone_is_read_again_before_the_next_batch() {
         let mut pace = Pace::default();
-        pace.lets(Some(Instant::now()));
+        let (now, far) = (Instant::now(), Duration::from_secs(600));
+        assert!(!pace.lets(Some(now + far)));
         assert!(!pace.rests(), "quick: whatever comes is read at once");
-        (0..20).for_each(|_| pace.took(LONGEST));
+        (0..2).for_each(|_| pace.took(LONGEST));
+        assert!(!pace.lets(Some(now + far)));
         assert!(pace.rests());
-        pace.lets(None);
-        assert!(!pace.rests(), "nothing waits");
+        let asks_again = pace.timer.as_ref().map(|timer| timer.deadline());
+        assert!(asks_again < Some(now + far), "before it is due");
+        assert!(!pace.lets(Some(now + Duration::from_millis(1))));
+        assert!(!pace.rests(), "it is due soon");
+        assert!(pace.lets(None) && !pace.rests(), "nothing waits");
     }
 
     #[tokio::test]

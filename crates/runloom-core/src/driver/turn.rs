@@ -133,7 +133,8 @@ impl Driver {
                 self.begin_writing(&mut writing)?;
             }
             tokio::select! {
-                // First, so that what is waiting is on its way before a long request is written.
+                // First, so that what is waiting is on its way before a long request is written (unless the store is calm and this very
+                // thread commits: then afterwards).
                 biased;
                 written = written(&mut writing) => { written?; }
                 opened = &mut opening => match opened {

@@ -97,7 +97,8 @@ impl Conversation {
         self.blocks.iter().map(|block| block.bytes()).sum()
     }
 
-    /// About how much memory it takes. A block that no API has written yet is counted as if one had: it will be.
+    /// About how much memory it takes. A block that no API has written yet is counted as if one had, without escapes: most will be,
+    /// and JSON's escapes are few in most texts.
     #[must_use]
     pub fn memory(&self) -> usize {
         let of_block = |block: &Arc<Block>| {

@@ -9,7 +9,7 @@ fn said(text: impl fmt::Display) -> Message {
     Message::User { text }
 }
 
-/// Every text with a comma before it; `None` when the block knew it.
+/// Every text with a comma before it, and whether the block knew that.
 fn write(block: &Block, format: &str) -> (Bytes, bool) {
     let mut asked = false;
     let bytes = block.written(format, |messages| {

@@ -41,10 +41,27 @@ pub(super) trait Job: Send {
 
 /// A piece of work, and who waits for it.
 pub(super) struct Typed<T, F> {
-    pub(super) kind: &'static str,
-    pub(super) work: F,
-    pub(super) outcome: Option<T>,
-    pub(super) reply: oneshot::Sender<StoreResult<T>>,
+    kind: &'static str,
+    work: F,
+    outcome: Option<T>,
+    reply: oneshot::Sender<StoreResult<T>>,
+}
+
+impl<T, F> Typed<T, F> {
+    /// The work, and where its outcome will be.
+    pub(super) fn new(
+        kind: &'static str,
+        work: F,
+    ) -> (Box<Self>, oneshot::Receiver<StoreResult<T>>) {
+        let (reply, answer) = oneshot::channel();
+        let typed = Self {
+            kind,
+            work,
+            outcome: None,
+            reply,
+        };
+        (Box::new(typed), answer)
+    }
 }
 
 impl<T, F> Job for Typed<T, F>

@@ -1,6 +1,6 @@
-//! SQLite: one file, one process, one writer thread with group commit, a few readers beside it.
+//! SQLite: one file, one process, one writer with group commit, a few readers beside it.
 //!
-//! `writer`, `checkpoint` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
+//! `desk` (which `writer` shares out), `checkpoint` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
 //! trait of the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
 //! file.
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use runloom_core::ports::store::StoreResult;
 use rusqlite::Connection;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::desk::{Desk, Job, Tx, Typed};
 use super::error::broken;
@@ -87,22 +87,31 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let mut job: Box<dyn Job> = Box::new(Typed {
-            kind,
-            work,
-            outcome: None,
-            reply,
-        });
-        let jobs = self.jobs.as_ref().ok_or_else(|| broken(GONE))?;
-        if self.shared.is_calm() && let_others_go_on().await {
-            match self.shared.commit_here(job) {
-                None => return answer.await.map_err(|_| broken(GONE))?,
-                Some(waiting) => job = waiting,
-            }
-        }
-        jobs.send(job).await.map_err(|_| broken(GONE))?;
+        let (job, answer) = Typed::new(kind, work);
+        self.send(job).await?;
         answer.await.map_err(|_| broken(GONE))?
+    }
+
+    /// The same for the steps of a run, which are short and waited for: on the caller's own thread while it is calm.
+    pub(super) async fn run_short<T, F>(&self, kind: &'static str, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (job, answer) = Typed::new(kind, work);
+        let mut job: Option<Box<dyn Job>> = Some(job);
+        if self.shared.is_calm() && let_others_go_on().await {
+            job = job.and_then(|job| self.shared.commit_here(job));
+        }
+        if let Some(waits) = job {
+            self.send(waits).await?;
+        }
+        answer.await.map_err(|_| broken(GONE))?
+    }
+
+    async fn send(&self, job: Box<dyn Job>) -> StoreResult<()> {
+        let jobs = self.jobs.as_ref().ok_or_else(|| broken(GONE))?;
+        jobs.send(job).await.map_err(|_| broken(GONE))
     }
 }
 
@@ -149,6 +158,9 @@ impl Shared {
                 group.push(job);
             }
             self.commit(&mut desk, &mut group);
+            if desk.is_folding() {
+                self.calm.store(0, Ordering::Relaxed);
+            }
             desk.fold();
         }
         self.lock().close();
