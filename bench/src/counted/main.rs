@@ -1,6 +1,8 @@
 //! The pure parts alone, in a process whose allocations are counted: the decoders and the encoders without any HTTP.
 //!
 //! A program of its own, so that nothing is counted where memory and CPU are compared with a floor. `runloom-bench` starts it.
+//! `runloom-bench-counted once WHAT TIMES` does one thing so often and nothing else, for callgrind: WHAT is a decoder
+//! (`openairesponses`, `anthropic`, …) or `frame`; the difference between two numbers of times is what one costs.
 
 mod figures;
 #[allow(unreachable_pub, reason = "shared with a test")]
@@ -36,6 +38,26 @@ const LONG: usize = 100_000;
 const TRIES: usize = 5;
 
 fn main() -> anyhow::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match &args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => report(),
+        ["once", what, times] => once(what, times.parse()?),
+        _ => anyhow::bail!("usage: runloom-bench-counted [once WHAT TIMES]"),
+    }
+}
+
+fn once(what: &str, times: usize) -> anyhow::Result<()> {
+    if what == "frame" {
+        return frames(times, &mut BytesMut::with_capacity(1 << 20));
+    }
+    let named = |wire: &Wire| format!("{wire:?}").eq_ignore_ascii_case(what);
+    match PROVIDERS.into_iter().find(named) {
+        Some(wire) => read(wire, &streams::text(wire), times),
+        None => anyhow::bail!("{what:?} is neither `frame` nor one of {PROVIDERS:?}"),
+    }
+}
+
+fn report() -> anyhow::Result<()> {
     let mut decoders = Vec::new();
     for wire in PROVIDERS {
         decoders.push(decoder(wire, "text", &streams::text(wire))?);
@@ -175,15 +197,25 @@ fn conversation() -> ModelRequest {
     }
 }
 
-fn frame_allocations() -> anyhow::Result<f64> {
+/// Writes so many deltas as they are stored and sent.
+fn frames(times: usize, out: &mut BytesMut) -> anyhow::Result<()> {
     let event = Event::AssistantDelta(TextDelta {
         text: "every ".to_owned(),
     });
+    for seq in 0..times as u64 {
+        event.write_frame(seq, out)?;
+        if out.len() > 1 << 19 {
+            black_box(&*out);
+            out.clear();
+        }
+    }
+    Ok(())
+}
+
+fn frame_allocations() -> anyhow::Result<f64> {
     let mut out = BytesMut::with_capacity(1 << 20);
     let mut outcome = Ok(());
-    let counted = measure(|| {
-        outcome = (0..SHORT as u64).try_for_each(|seq| event.write_frame(seq, &mut out));
-    });
+    let counted = measure(|| outcome = frames(SHORT, &mut out));
     outcome?;
     Ok(counted.count_total as f64 / SHORT as f64)
 }
