@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const SPACING: Duration = Duration::from_millis(10);
 
 /// So many times as long as batches take they are apart: their share of the machine and of the disk is bounded by it.
-const PATIENCE: u32 = 10;
+const PATIENCE: u32 = 5;
 
 /// However long they take, nobody waits longer.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -119,7 +119,7 @@ mod tests {
         pace.took(Duration::from_secs(9));
         assert_eq!(pace.spacing(), SPACING, "once is a hiccup");
         pace.took(Duration::from_millis(8));
-        assert_eq!(pace.spacing(), Duration::from_millis(80));
+        assert_eq!(pace.spacing(), Duration::from_millis(8) * PATIENCE);
         (0..2).for_each(|_| pace.took(Duration::from_secs(9)));
         assert_eq!(pace.spacing(), LONGEST);
         pace.took(Duration::from_micros(300));
