@@ -71,3 +71,17 @@ pub(crate) struct App {
     /// Cancelled when the server stops: streams end, readiness goes.
     pub(crate) shutdown: CancellationToken,
 }
+
+impl App {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        settings: Settings,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            service,
+            settings: Arc::new(settings),
+            shutdown,
+        }
+    }
+}

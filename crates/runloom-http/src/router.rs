@@ -16,12 +16,7 @@ use crate::{edge, guard, routes};
 
 /// The whole API. When `shutdown` is cancelled, open streams end and the server is no longer ready.
 pub fn router(service: Arc<Service>, settings: Settings, shutdown: CancellationToken) -> Router {
-    let app = App {
-        service,
-        settings: Arc::new(settings),
-        shutdown,
-    };
-    assemble(app, routes::all())
+    assemble(App::new(service, settings, shutdown), routes::all())
 }
 
 /// What a worker serves on its listener: probes, and metrics with the admin token. Everything else is for processes with the API.
@@ -30,12 +25,7 @@ pub fn probe_router(
     settings: Settings,
     shutdown: CancellationToken,
 ) -> Router {
-    let app = App {
-        service,
-        settings: Arc::new(settings),
-        shutdown,
-    };
-    assemble(app, routes::probes())
+    assemble(App::new(service, settings, shutdown), routes::probes())
 }
 
 /// What is served to those who watch the process, on a listener of its own: metrics without a token, and the probes.
@@ -44,12 +34,7 @@ pub fn watch_router(
     settings: Settings,
     shutdown: CancellationToken,
 ) -> Router {
-    let app = App {
-        service,
-        settings: Arc::new(settings),
-        shutdown,
-    };
-    assemble(app, routes::watched())
+    assemble(App::new(service, settings, shutdown), routes::watched())
 }
 
 /// Method and path of every route, for documents and their tests.
