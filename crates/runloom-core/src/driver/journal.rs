@@ -52,7 +52,14 @@ pub(crate) enum Abandon {
 pub(crate) type Suspicion = OwnedSemaphorePermit;
 
 /// The future of a batch on its way to the store.
-pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Committed, Abandon>> + Send>>;
+pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Written, Abandon>> + Send>>;
+
+/// A batch that is durable and shown.
+pub(crate) struct Written {
+    committed: Committed,
+    /// How long that took, until its driver went on.
+    pub(super) took: Duration,
+}
 
 /// The writer of one run's log.
 pub(crate) struct Journal {
@@ -208,11 +215,6 @@ impl Journal {
         !self.draft.can_wait()
     }
 
-    /// How long ago the last batch began.
-    pub(super) fn since_begun(&self) -> Duration {
-        self.began.elapsed()
-    }
-
     /// When the draft may be written at the earliest, where batches of deltas begin so far apart; `None` when now.
     pub(super) fn not_before(&self, spacing: Duration) -> Option<Instant> {
         let waits = self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES;
@@ -230,7 +232,7 @@ impl Journal {
 
     /// Writes the draft, which ends the run or hands it over.
     pub(crate) async fn leave(&mut self, next: Next) -> Result<Committed, Abandon> {
-        self.begin(next)?.await
+        Ok(self.begin(next)?.await?.committed)
     }
 
     /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended.
@@ -251,13 +253,16 @@ impl Journal {
                 show(&live, chunk.clone());
                 tokio::time::sleep(PLANTED_WINDOW).await;
             }
+            let began = Instant::now();
             let committed = write(&*store, lease, batch, &kill).await?;
+            let took = began.elapsed();
             drop(cleared);
             if !too_early {
                 show(&live, chunk);
             }
             // Without `unless_mail` nothing is refused for mail.
-            committed.ok_or(Abandon::Fenced)
+            let committed = committed.ok_or(Abandon::Fenced)?;
+            Ok(Written { committed, took })
         }))
     }
 

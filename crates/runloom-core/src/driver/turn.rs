@@ -10,7 +10,7 @@ use runloom_protocol::resource::RunStatus;
 use tracing::debug;
 
 use super::attempt::{Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill};
-use super::journal::Writing;
+use super::journal::{Writing, Written};
 use super::money::{Funding, exceeded};
 use super::pace::Pace;
 use super::{Abandon, Driver};
@@ -189,8 +189,7 @@ impl Driver {
             let item = tokio::select! {
                 biased;
                 written = written(writing) => {
-                    written?;
-                    pace.took(self.journal.since_begun());
+                    pace.took(written?.took);
                     None
                 }
                 () = &mut rung => {
@@ -401,12 +400,12 @@ enum StreamEnd {
 }
 
 /// Resolves when the batch on its way is durable; never when there is none.
-async fn written(writing: &mut Option<Writing>) -> Result<(), Abandon> {
+async fn written(writing: &mut Option<Writing>) -> Result<Written, Abandon> {
     match writing {
         Some(future) => {
             let result = future.await;
             *writing = None;
-            result.map(drop)
+            result
         }
         None => std::future::pending().await,
     }
