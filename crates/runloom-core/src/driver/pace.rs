@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Batches of nothing but deltas begin at least so far apart; the beginning of the run counts as one.
+/// Batches of nothing but deltas begin at least so far apart; the beginning of the run counts as one. One that takes n times as long
+/// to be written is followed by the next after n times as long as it took: a disk that is a little slow is hardly noticed, and a
+/// machine that is overloaded is left alone.
 const SPACING: Duration = Duration::from_millis(10);
-
-/// So many times as long as batches take they are apart: their share of the machine and of the disk is bounded by it.
-const PATIENCE: u32 = 5;
 
 /// However long they take, nobody waits longer.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -31,6 +30,8 @@ pub(super) struct Pace {
     spacing: Duration,
     /// How long the last batch took.
     took: Duration,
+    /// How long batches take.
+    usual: Duration,
     /// Made when something waits for the first time: the tokens of most providers are further apart.
     timer: Option<Pin<Box<Sleep>>>,
     waiting: bool,
@@ -42,6 +43,7 @@ impl Default for Pace {
         Self {
             spacing: SPACING,
             took: Duration::ZERO,
+            usual: Duration::ZERO,
             timer: None,
             waiting: false,
             resting: false,
@@ -57,8 +59,10 @@ impl Pace {
 
     /// A batch took so long. Two in a row count: one alone is a hiccup of the disk.
     pub(super) fn took(&mut self, time: Duration) {
-        let both = std::mem::replace(&mut self.took, time).min(time);
-        self.spacing = both.saturating_mul(PATIENCE).clamp(SPACING, LONGEST);
+        let before = std::mem::replace(&mut self.took, time);
+        self.usual = before.min(time).min(LONGEST);
+        let times = self.usual.as_secs_f64() / SPACING.as_secs_f64();
+        self.spacing = self.usual.mul_f64(times).clamp(SPACING, LONGEST);
     }
 
     /// Whether what the provider sends is left alone for now. It is read again in time for the next batch. The end of an answer is
@@ -71,8 +75,8 @@ impl Pace {
     pub(super) fn lets(&mut self, earliest: Option<Instant>) -> bool {
         self.waiting = earliest.is_some();
         if let Some(earliest) = earliest {
-            let reading_takes = self.spacing / PATIENCE;
-            let until = earliest.checked_sub(reading_takes).unwrap_or(earliest);
+            // Reading takes about as long as writing.
+            let until = earliest.checked_sub(self.usual).unwrap_or(earliest);
             self.resting = self.spacing >= READ_AT_EASE && Instant::now() < until;
             let next = if self.resting { until } else { earliest };
             match &mut self.timer {
@@ -119,7 +123,9 @@ mod tests {
         pace.took(Duration::from_secs(9));
         assert_eq!(pace.spacing(), SPACING, "once is a hiccup");
         pace.took(Duration::from_millis(8));
-        assert_eq!(pace.spacing(), Duration::from_millis(8) * PATIENCE);
+        assert_eq!(pace.spacing(), SPACING, "quick enough");
+        (0..2).for_each(|_| pace.took(SPACING * 3));
+        assert_eq!(pace.spacing(), SPACING * 3 * 3);
         (0..2).for_each(|_| pace.took(Duration::from_secs(9)));
         assert_eq!(pace.spacing(), LONGEST);
         pace.took(Duration::from_micros(300));
