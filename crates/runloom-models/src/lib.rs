@@ -3,7 +3,7 @@
 //! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
 //!
 //! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `http` (deadlines,
-//! error bodies) on `clients` with `exchange` (what a person looking for a fault is shown), `error` and `retry_after` (classification), `structured` (output schemas), `conversation`, `payload` with `list_body` (bodies that are put together of what is remembered) and `tools`; then
+//! error bodies) on `clients` with `exchange` (what a person looking for a fault is shown), `error` and `retry_after` (classification), `structured` (output schemas), `conversation`, `payload` with `list_body` and `turns` (bodies that are put together of what is remembered) and `tools`; then
 //! one folder per API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
 //! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder). `probe` is
 //! the door through which fuzzing and measurements reach the pure parts.
@@ -27,6 +27,10 @@ mod retry_after;
 mod sse;
 mod structured;
 mod tools;
+mod turns;
+
+#[cfg(test)]
+mod arbitrary;
 
 mod anthropic;
 mod bedrock;

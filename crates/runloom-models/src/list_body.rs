@@ -1,7 +1,8 @@
-//! Bodies in which the conversation is a list of items that are made message by message.
+//! Bodies in which the conversation is a list of items.
 //!
 //! What a block of the conversation becomes is remembered by the block, so that a long history is written once. The body is then
-//! put together of such fragments without copying them.
+//! put together of such fragments without copying them. Here are the APIs whose items are made message by message; those that want
+//! turns are in `turns`.
 
 use bytes::{Buf, Bytes};
 use runloom_core::ports::conversation::Conversation;
@@ -30,9 +31,14 @@ pub(crate) struct Items<'a> {
     follows: bool,
 }
 
-impl Items<'_> {
+impl<'a> Items<'a> {
+    /// Behind others, or at the beginning.
+    pub(crate) fn behind(follows: bool, json: &'a mut Vec<u8>) -> Self {
+        Self { json, follows }
+    }
+
     /// One more item.
-    pub(crate) fn push(&mut self, item: &impl Serialize) -> Result<(), ModelError> {
+    pub(crate) fn push(&mut self, item: &(impl Serialize + ?Sized)) -> Result<(), ModelError> {
         if self.follows {
             self.json.push(b',');
         }
@@ -42,12 +48,15 @@ impl Items<'_> {
 }
 
 impl ListBody {
-    /// Begins with the members of `head`, which has some, and a list of this name.
+    /// Begins with the members of `head` and a list of this name.
     pub(crate) fn open(head: &impl Serialize, list: &str) -> Result<Self, ModelError> {
         let mut open = Vec::with_capacity(AROUND);
         serde_json::to_writer(&mut open, head).map_err(not_json)?;
         open.pop();
-        open.extend_from_slice(b",\"");
+        if open != b"{" {
+            open.push(b',');
+        }
+        open.push(b'"');
         open.extend_from_slice(list.as_bytes());
         open.extend_from_slice(b"\":[");
         Ok(Self {
@@ -59,10 +68,7 @@ impl ListBody {
 
     /// An item that belongs to no message.
     pub(crate) fn item(&mut self, item: &impl Serialize) -> Result<(), ModelError> {
-        let mut items = Items {
-            json: &mut self.open,
-            follows: self.has_items,
-        };
+        let mut items = Items::behind(self.has_items, &mut self.open);
         self.has_items = true;
         items.push(item)
     }
@@ -81,10 +87,7 @@ impl ListBody {
             let fragment = block.written(format, |messages| {
                 let mut json = Vec::with_capacity(room_for(messages));
                 // Each item comes with the comma before it: what is behind each other then needs no more.
-                let mut items = Items {
-                    json: &mut json,
-                    follows: true,
-                };
+                let mut items = Items::behind(true, &mut json);
                 for message in messages {
                     write(message, &mut items)?;
                 }
@@ -95,10 +98,7 @@ impl ListBody {
         }
         // Most runs ask once: what is new may never be sent again, and is remembered when it is.
         self.open.reserve(room_for(last.messages()) + AROUND);
-        let mut items = Items {
-            json: &mut self.open,
-            follows: self.has_items,
-        };
+        let mut items = Items::behind(self.has_items, &mut self.open);
         for message in last.messages() {
             write(message, &mut items)?;
         }
@@ -114,15 +114,36 @@ impl ListBody {
             fragment.advance(1);
         }
         self.has_items = true;
-        if fragment.len() < LEAST_PIECE {
-            self.open.extend_from_slice(&fragment);
+        self.piece(fragment);
+    }
+
+    /// A part of the list, as it is.
+    pub(crate) fn piece(&mut self, piece: Bytes) {
+        if piece.len() < LEAST_PIECE {
+            self.open.extend_from_slice(&piece);
         } else {
             let before = std::mem::take(&mut self.open);
             if !before.is_empty() {
                 self.pieces.push(before.into());
             }
-            self.pieces.push(fragment);
+            self.pieces.push(piece);
         }
+    }
+
+    /// Where more of the list can be written, as it is.
+    pub(crate) fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.open
+    }
+
+    /// More members, each with the comma before it, for the object that was written last.
+    pub(crate) fn amend(&mut self, members: &str) {
+        if self.open.pop().is_none()
+            && let Some(piece) = self.pieces.last_mut()
+        {
+            piece.truncate(piece.len().saturating_sub(1));
+        }
+        self.open.extend_from_slice(members.as_bytes());
+        self.open.push(b'}');
     }
 
     /// Ends with the members of `tail`, which has some.
@@ -131,8 +152,18 @@ impl ListBody {
         let brace = self.open.len();
         serde_json::to_writer(&mut self.open, tail).map_err(not_json)?;
         self.open[brace] = b',';
+        Ok(self.ended())
+    }
+
+    /// Ends with the list.
+    pub(crate) fn close_list(mut self) -> Payload {
+        self.open.extend_from_slice(b"]}");
+        self.ended()
+    }
+
+    fn ended(mut self) -> Payload {
         self.pieces.push(self.open.into());
-        Ok(Payload::of(self.pieces))
+        Payload::of(self.pieces)
     }
 }
 

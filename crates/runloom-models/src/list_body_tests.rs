@@ -1,80 +1,14 @@
 //! Whatever was remembered on the way, the body is that of the whole conversation.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use proptest::sample::select;
-use runloom_core::ports::model::{CallRequest, ModelRequest, ProviderState};
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::*;
+use crate::arbitrary::{MODELS, message, request};
 use crate::probe::encode;
 
 const KINDS: [&str; 4] = ["openai", "openai-compatible", "anthropic", "google"];
-const MODELS: [&str; 2] = ["gpt-5.5", "gpt-4.1"];
-
-fn request(messages: Conversation, system: &str) -> ModelRequest {
-    ModelRequest {
-        system: system.into(),
-        messages,
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
-        cache_key: "ses_1".into(),
-    }
-}
-
-fn text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        8 => any::<String>(),
-        1 => Just(String::new()),
-        // Large enough for a piece of its own.
-        1 => Just("a \"quoted\" line\n".repeat(LEAST_PIECE / 10)),
-    ]
-}
-
-fn state() -> impl Strategy<Value = Option<ProviderState>> {
-    let items = select(vec![r#"[{"id":"rs_1"}, {"id":"m"}]"#, "[]", "{}"]);
-    let owner = select(vec!["openai-responses/1", "anthropic/1"]);
-    let state = (owner, select(MODELS.to_vec()), items);
-    proptest::option::of(state.prop_map(|(owner, model, items)| ProviderState {
-        owner: owner.to_owned(),
-        model: model.to_owned(),
-        items: Arc::from(RawValue::from_string(items.to_owned()).unwrap()),
-    }))
-}
-
-fn message() -> impl Strategy<Value = Message> {
-    let calls = prop::collection::vec(any::<String>(), 0..3);
-    prop_oneof![
-        text().prop_map(|text| Message::System { text: text.into() }),
-        text().prop_map(|text| Message::User { text: text.into() }),
-        (text(), calls, state()).prop_map(|(text, calls, state)| Message::Assistant {
-            text: text.into(),
-            calls: calls
-                .into_iter()
-                .map(|id| CallRequest {
-                    input: json!({ "id": id }),
-                    name: "look".to_owned(),
-                    id,
-                })
-                .collect(),
-            state,
-        }),
-        (any::<String>(), text(), any::<bool>()).prop_map(|(call_id, content, is_error)| {
-            Message::Tool {
-                call_id,
-                name: "look".to_owned(),
-                content,
-                is_error,
-            }
-        }),
-    ]
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]

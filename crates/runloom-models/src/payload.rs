@@ -13,18 +13,15 @@ pub(crate) struct Payload {
     pieces: Vec<Bytes>,
 }
 
-impl From<Vec<u8>> for Payload {
-    fn from(whole: Vec<u8>) -> Self {
-        Self {
-            pieces: vec![whole.into()],
-        }
-    }
-}
-
 impl Payload {
     /// The pieces, one behind the other.
     pub(crate) fn of(pieces: Vec<Bytes>) -> Self {
         Self { pieces }
+    }
+
+    /// In order.
+    pub(crate) fn pieces(&self) -> &[Bytes] {
+        &self.pieces
     }
 
     /// A copy in one piece, for those who look at it.

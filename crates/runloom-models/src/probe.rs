@@ -176,7 +176,6 @@ pub fn encode(
         "openai" => {
             let target = openai_responses::request::Target::new(&settings, model);
             openai_responses::request::encode(&target, request, openai_responses::Schema::AsAsked)?
-                .to_vec()
         }
         "openai-compatible" => {
             let target = openai_chat::request::Target {
@@ -184,11 +183,11 @@ pub fn encode(
                 max_output_tokens: None,
                 dialect: openai_chat::request::Dialect::Compatible,
             };
-            openai_chat::request::encode(&target, request)?.to_vec()
+            openai_chat::request::encode(&target, request)?
         }
         _ => return Ok(None),
     };
-    Ok(Some(body))
+    Ok(Some(body.to_vec()))
 }
 
 /// Hands frames on as text: what a framing does, seen alone.

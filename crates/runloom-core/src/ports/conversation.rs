@@ -20,7 +20,7 @@ pub struct Conversation {
     blocks: Vec<Arc<Block>>,
 }
 
-/// A part of a conversation that does not change any more.
+/// A part of a conversation that does not change any more. Nor does what stands before it: a conversation is only ever added to.
 #[derive(Default)]
 pub struct Block {
     messages: Vec<Message>,
@@ -119,8 +119,8 @@ impl Block {
 
     /// What an API makes of the messages. The first format that asks is remembered; another is written anew each time.
     ///
-    /// `format` names everything that the bytes depend on, the messages aside. What is written of two blocks, one behind the other,
-    /// must be what would be written of both together.
+    /// `format` names everything that the bytes depend on, apart from these messages and those before them; what comes behind must not
+    /// matter. What is written of two blocks, one behind the other, must be what would be written of both together.
     ///
     /// # Errors
     /// Those of `write`.

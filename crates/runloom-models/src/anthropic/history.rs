@@ -1,70 +1,107 @@
 //! The conversation as the Messages API wants it: it starts and ends with the user, roles take turns, the results of a
 //! turn's tools come first in the message after it, and no block is empty.
 
-use runloom_core::ports::model::{CallRequest, Message, ModelRequest, ProviderState};
+use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest, ProviderState};
 use serde_json::value::RawValue;
 
 use super::OWNER;
-use super::wire::{Block, CacheControl, OurBlock, Role, StoredBlock, Turn};
-use crate::conversation::split_instructions;
+use super::wire::{Block, StoredBlock};
+use crate::list_body::Items;
+use crate::turns::Voices;
 
-/// Said in the user's place where the API wants the user to speak and nobody did.
-const FILLER: &str = "Continue.";
-
-/// The encoded conversation.
-#[derive(Debug)]
-pub(crate) struct History<'a> {
-    /// Instructions that stood before anything was said; they belong to the system prompt.
-    pub(crate) leading_system: Vec<&'a str>,
-    /// The turns, with cache breakpoints.
-    pub(crate) turns: Vec<Turn<'a>>,
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    User,
+    Assistant,
 }
 
-/// Encodes the conversation of a request to `model`.
-pub(crate) fn encode<'a>(
-    request: &'a ModelRequest,
-    model: &str,
-    replay_thinking: bool,
-) -> History<'a> {
-    let (leading_system, rest) = split_instructions(&request.messages);
-    let mut turns = Vec::new();
-    for message in rest {
+/// The conversation of a request.
+#[derive(Debug)]
+pub(crate) struct History<'a> {
+    /// Vendor's name of the model.
+    pub(crate) model: &'a str,
+    /// The model is told what it thought.
+    pub(crate) replay_thinking: bool,
+}
+
+impl History<'_> {
+    /// What the blocks of a message depend on.
+    pub(crate) fn format(&self) -> String {
+        format!("{OWNER} {} {}", self.model, self.replay_thinking)
+    }
+
+    fn stored<'a>(
+        &self,
+        state: Option<&'a ProviderState>,
+        calls: &[CallRequest],
+    ) -> Option<Vec<&'a RawValue>> {
+        let state = state.filter(|_| self.replay_thinking)?;
+        stored(state, self.model, calls)
+    }
+}
+
+impl Voices for History<'_> {
+    type Side = Role;
+
+    /// What the last call ended with, so that it is found again, and what this call ends with, for the next.
+    const MARKED: usize = 2;
+
+    const MARK: &'static str = r#","cache_control":{"type":"ephemeral"}"#;
+
+    fn opening(side: Role) -> &'static str {
+        match side {
+            Role::User => r#"{"role":"user","content":["#,
+            Role::Assistant => r#"{"role":"assistant","content":["#,
+        }
+    }
+
+    fn is_user(side: Role) -> bool {
+        side == Role::User
+    }
+
+    /// The API refuses empty text, and text of white space only.
+    fn side(&self, message: &Message) -> Option<Role> {
+        let (side, speaks) = match message {
+            Message::System { text } | Message::User { text } => (Role::User, !is_blank(text)),
+            Message::Assistant { text, calls, state } => (
+                Role::Assistant,
+                !is_blank(text)
+                    || !calls.is_empty()
+                    || self.stored(state.as_ref(), calls).is_some(),
+            ),
+            Message::Tool { .. } => (Role::User, true),
+        };
+        speaks.then_some(side)
+    }
+
+    fn parts(&mut self, message: &Message, blocks: &mut Items<'_>) -> Result<(), ModelError> {
         match message {
-            Message::System { text } => push(&mut turns, Role::User, instruction(text)),
-            Message::User { text } => push(&mut turns, Role::User, text_block(text)),
-            Message::Assistant { text, calls, state } => {
-                let stored = state
-                    .as_ref()
-                    .filter(|_| replay_thinking)
-                    .and_then(|state| stored(state, model, calls));
-                let blocks = stored.unwrap_or_else(|| plain(text, calls));
-                push(&mut turns, Role::Assistant, blocks);
-            }
+            // An instruction in the middle: only some models know the role, all understand the tag.
+            Message::System { text } => blocks.push(&Block::Text {
+                text: &format!("<system>\n{text}\n</system>"),
+            }),
+            Message::User { text } => blocks.push(&Block::Text { text }),
+            Message::Assistant { text, calls, state } => match self.stored(state.as_ref(), calls) {
+                Some(stored) => stored.into_iter().try_for_each(|block| blocks.push(block)),
+                None => plain(text, calls, blocks),
+            },
             Message::Tool {
                 call_id,
                 content,
                 is_error,
                 ..
-            } => push(
-                &mut turns,
-                Role::User,
-                vec![tool_result(call_id, content, *is_error)],
-            ),
+            } => blocks.push(&Block::ToolResult {
+                tool_use_id: call_id,
+                // A failure must say something, a success need not.
+                content: if *is_error && is_blank(content) {
+                    "failed"
+                } else {
+                    content
+                },
+                is_error: *is_error,
+            }),
         }
-    }
-    if turns
-        .first()
-        .is_none_or(|turn: &Turn<'_>| turn.role != Role::User)
-    {
-        turns.insert(0, filler());
-    }
-    if turns.last().is_some_and(|turn| turn.role != Role::User) {
-        turns.push(filler());
-    }
-    mark_breakpoints(&mut turns);
-    History {
-        leading_system,
-        turns,
     }
 }
 
@@ -94,74 +131,21 @@ pub(crate) fn continues_without_thinking(request: &ModelRequest, model: &str) ->
     })
 }
 
-/// Adds blocks to the last turn when the role is the same: the API joins them anyway, and refuses some that it does not.
-fn push<'a>(turns: &mut Vec<Turn<'a>>, role: Role, blocks: Vec<Block<'a>>) {
-    if blocks.is_empty() {
-        return;
-    }
-    match turns.last_mut() {
-        Some(turn) if turn.role == role => turn.content.extend(blocks),
-        _ => turns.push(Turn {
-            role,
-            content: blocks,
-        }),
-    }
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
-fn filler<'a>() -> Turn<'a> {
-    Turn {
-        role: Role::User,
-        content: text_block(FILLER),
+fn plain(text: &str, calls: &[CallRequest], blocks: &mut Items<'_>) -> Result<(), ModelError> {
+    if !is_blank(text) {
+        blocks.push(&Block::Text { text })?;
     }
-}
-
-/// The API refuses empty text, and text of white space only.
-fn text_block(text: &str) -> Vec<Block<'_>> {
-    if text.trim().is_empty() {
-        return Vec::new();
-    }
-    vec![Block::Ours(OurBlock::Text {
-        text: text.into(),
-        cache_control: None,
-    })]
-}
-
-/// An instruction in the middle: only some models know the role, all understand the tag.
-fn instruction<'a>(text: &str) -> Vec<Block<'a>> {
-    if text.trim().is_empty() {
-        return Vec::new();
-    }
-    vec![Block::Ours(OurBlock::Text {
-        text: format!("<system>\n{text}\n</system>").into(),
-        cache_control: None,
-    })]
-}
-
-fn tool_result<'a>(call_id: &'a str, content: &'a str, is_error: bool) -> Block<'a> {
-    // A failure must say something, a success need not.
-    let content = if is_error && content.trim().is_empty() {
-        "failed"
-    } else {
-        content
-    };
-    Block::Ours(OurBlock::ToolResult {
-        tool_use_id: call_id,
-        content,
-        is_error,
-        cache_control: None,
-    })
-}
-
-fn plain<'a>(text: &'a str, calls: &'a [CallRequest]) -> Vec<Block<'a>> {
-    let mut blocks = text_block(text);
-    blocks.extend(calls.iter().map(|call| {
-        Block::Ours(OurBlock::ToolUse {
+    calls.iter().try_for_each(|call| {
+        blocks.push(&Block::ToolUse {
             id: &call.id,
             name: &call.name,
             input: &call.input,
         })
-    }));
-    blocks
+    })
 }
 
 /// The blocks of a turn as the model sent them, when they are this model's and still tell of the same calls.
@@ -169,7 +153,7 @@ fn stored<'a>(
     state: &'a ProviderState,
     model: &str,
     calls: &[CallRequest],
-) -> Option<Vec<Block<'a>>> {
+) -> Option<Vec<&'a RawValue>> {
     if state.owner != OWNER || state.model != model {
         return None;
     }
@@ -185,22 +169,5 @@ fn stored<'a>(
         .iter()
         .map(|id| id.as_ref())
         .eq(calls.iter().map(|call| call.id.as_str()));
-    (same && !items.is_empty()).then(|| items.into_iter().map(Block::Raw).collect())
-}
-
-/// Two breakpoints: what the last call ended with, so that it is found again, and what this call ends with, for the next.
-fn mark_breakpoints(turns: &mut [Turn<'_>]) {
-    for turn in turns
-        .iter_mut()
-        .rev()
-        .filter(|turn| turn.role == Role::User)
-        .take(2)
-    {
-        if let Some(Block::Ours(
-            OurBlock::Text { cache_control, .. } | OurBlock::ToolResult { cache_control, .. },
-        )) = turn.content.last_mut()
-        {
-            *cache_control = Some(CacheControl::Ephemeral);
-        }
-    }
+    (same && !items.is_empty()).then_some(items)
 }

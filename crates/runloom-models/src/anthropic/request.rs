@@ -4,14 +4,16 @@ use runloom_core::ports::model::{ModelError, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::{StructuredOutput, effort_of_level};
 
 use super::dialect::{Dialect, ThinkingMode, ThinkingOff};
-use super::history;
+use super::history::{self, History};
 use super::wire::{
-    Block, Body, CacheControl, Display, OurBlock, OutputConfig, OutputFormat, Thinking, Tool,
-    ToolChoice,
+    CacheControl, Display, Head, OutputConfig, OutputFormat, System, Thinking, Tool, ToolChoice,
 };
+use crate::conversation::instructions;
+use crate::list_body::ListBody;
+use crate::payload::Payload;
 use crate::settings::ModelSettings;
 use crate::structured::{self, HiddenTool};
-use crate::tools;
+use crate::{tools, turns};
 
 /// Name of the hidden tool.
 pub(crate) const HIDDEN_TOOL: &str = "final_report";
@@ -53,7 +55,7 @@ impl<'a> Road<'a> {
 #[derive(Debug)]
 pub(crate) struct Encoded {
     /// The JSON body.
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Payload,
     /// What the decoder must know.
     pub(crate) expect: Expect,
 }
@@ -92,12 +94,16 @@ pub(crate) fn for_model(mut request: ModelRequest, model: &ModelSettings) -> Mod
 pub(crate) fn encode(road: Road<'_>, request: &ModelRequest) -> Result<Encoded, ModelError> {
     let dialect = Dialect::of(road.model());
     let plan = Plan::of(&dialect, road.model(), request);
-    let history = history::encode(request, road.model(), plan.replay_thinking);
+    let instructions = instructions(&request.messages);
+    let history = History {
+        model: road.model(),
+        replay_thinking: plan.replay_thinking,
+    };
     let (version, model, stream) = match road {
         Road::Direct { model } => (None, Some(model), Some(true)),
         Road::Bedrock { version, .. } => (Some(version), None, None),
     };
-    let body = Body {
+    let head = Head {
         anthropic_version: version,
         model,
         max_tokens: plan.max_tokens,
@@ -106,14 +112,16 @@ pub(crate) fn encode(road: Road<'_>, request: &ModelRequest) -> Result<Encoded, 
         output_config: plan.output_config(request),
         tools: declarations(&request.tools, plan.hidden.as_ref()),
         tool_choice: plan.tool_choice(request),
-        system: system(
-            &request.system,
-            &history.leading_system,
-            plan.hidden.as_ref(),
-        ),
-        messages: history.turns,
+        system: system(&request.system, &instructions, plan.hidden.as_ref()),
     };
-    let body = crate::conversation::to_json(&body, &request.messages)?;
+    let mut body = ListBody::open(&head, "messages")?;
+    turns::write(
+        &mut body,
+        &request.messages,
+        instructions.len(),
+        &history.format(),
+        history,
+    )?;
     let structured = if plan.native_schema {
         structured::NATIVE
     } else if plan.hidden.is_some() {
@@ -122,7 +130,7 @@ pub(crate) fn encode(road: Road<'_>, request: &ModelRequest) -> Result<Encoded, 
         StructuredOutput::default()
     };
     Ok(Encoded {
-        body,
+        body: body.close_list(),
         expect: Expect {
             model: road.model().to_owned(),
             show_thinking: asked(request),
@@ -281,7 +289,7 @@ fn declarations<'a>(
     tools
 }
 
-fn system<'a>(system: &'a str, leading: &[&'a str], hidden: Option<&HiddenTool>) -> Vec<Block<'a>> {
+fn system(system: &str, leading: &[&str], hidden: Option<&HiddenTool>) -> Option<[System; 1]> {
     let mut lines: Vec<String> = std::iter::once(system)
         .chain(leading.iter().copied())
         .filter(|text| !text.trim().is_empty())
@@ -293,13 +301,12 @@ fn system<'a>(system: &'a str, leading: &[&'a str], hidden: Option<&HiddenTool>)
             hidden.name
         )
     }));
-    if lines.is_empty() {
-        return Vec::new();
-    }
-    vec![Block::Ours(OurBlock::Text {
-        text: lines.join("\n\n").into(),
-        cache_control: Some(CacheControl::Ephemeral),
-    })]
+    (!lines.is_empty()).then(|| {
+        [System {
+            text: lines.join("\n\n"),
+            cache_control: CacheControl::Ephemeral,
+        }]
+    })
 }
 
 #[cfg(test)]

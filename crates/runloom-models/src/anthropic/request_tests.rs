@@ -83,7 +83,7 @@ fn with_schema(mut request: ModelRequest) -> ModelRequest {
 
 fn encoded(model: &str, request: &ModelRequest) -> Value {
     let encoded = encode(Road::Direct { model }, request).unwrap();
-    serde_json::from_slice(&encoded.body).unwrap()
+    serde_json::from_slice(&encoded.body.to_vec()).unwrap()
 }
 
 fn roles(body: &Value) -> Vec<&str> {
@@ -118,8 +118,8 @@ fn bedrock_has_the_version_in_the_body_and_no_model() {
         model: OLD,
         version: "bedrock-2023-05-31",
     };
-    let body: Value =
-        serde_json::from_slice(&encode(road, &request(vec![user("Hi")])).unwrap().body).unwrap();
+    let encoded = encode(road, &request(vec![user("Hi")])).unwrap();
+    let body: Value = serde_json::from_slice(&encoded.body.to_vec()).unwrap();
     assert_eq!(body["anthropic_version"], "bedrock-2023-05-31");
     assert!(body.get("model").is_none() && body.get("stream").is_none());
 }

@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-/// A request.
+/// What stands before the messages.
 #[derive(Debug, Serialize)]
-pub(crate) struct Body<'a> {
+pub(crate) struct Head<'a> {
     /// Only where the version is not a header (Bedrock).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) anthropic_version: Option<&'a str>,
@@ -25,9 +24,16 @@ pub(crate) struct Body<'a> {
     pub(crate) tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_choice: Option<ToolChoice<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) system: Vec<Block<'a>>,
-    pub(crate) messages: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) system: Option<[System; 1]>,
+}
+
+/// The system prompt, with its breakpoint.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "text")]
+pub(crate) struct System {
+    pub(crate) text: String,
+    pub(crate) cache_control: CacheControl,
 }
 
 /// How the model thinks.
@@ -89,34 +95,12 @@ pub(crate) enum CacheControl {
     Ephemeral,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
-    User,
-    Assistant,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Turn<'a> {
-    pub(crate) role: Role,
-    pub(crate) content: Vec<Block<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Block<'a> {
-    /// A block of the provider's, verbatim.
-    Raw(&'a RawValue),
-    Ours(OurBlock<'a>),
-}
-
+/// A block of a turn.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum OurBlock<'a> {
+pub(crate) enum Block<'a> {
     Text {
-        text: std::borrow::Cow<'a, str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<CacheControl>,
+        text: &'a str,
     },
     ToolUse {
         id: &'a str,
@@ -129,8 +113,6 @@ pub(crate) enum OurBlock<'a> {
         content: &'a str,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<CacheControl>,
     },
 }
 

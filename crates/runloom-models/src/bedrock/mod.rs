@@ -125,7 +125,7 @@ impl Bedrock {
         let call = HttpCall {
             url: self.url.clone(),
             headers,
-            body: encoded.body.into(),
+            body: encoded.body,
         };
         let decoder = Decoder::new(encoded.expect);
         self.http

@@ -8,8 +8,10 @@ use aws_sigv4::sign::v4;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use runloom_core::ports::model::ModelError;
 use runloom_protocol::outcome::ErrorClass;
+use sha2::{Digest, Sha256};
 
 use crate::http::secret_header;
+use crate::payload::Payload;
 use crate::settings::{OpenError, ProviderSettings, Secret};
 
 /// The name under which requests are signed.
@@ -83,7 +85,7 @@ impl Credential {
         &self,
         url: &str,
         headers: &mut HeaderMap,
-        body: &[u8],
+        body: &Payload,
         now: SystemTime,
     ) -> Result<(), ModelError> {
         let (region, keys) = match self {
@@ -106,7 +108,8 @@ impl Credential {
         let signed = headers
             .iter()
             .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        let request = SignableRequest::new("POST", url, signed, SignableBody::Bytes(body))
+        let hash = SignableBody::Precomputed(hash(body));
+        let request = SignableRequest::new("POST", url, signed, hash)
             .map_err(|failure| unsigned(&failure))?;
         let (instructions, _) = sign(request, &parameters)
             .map_err(|failure| unsigned(&failure))?
@@ -129,6 +132,16 @@ impl std::fmt::Debug for Credential {
             Self::AccessKey { .. } => "AccessKey",
         })
     }
+}
+
+/// What is signed of a body: nothing of it is written again, or copied, for that.
+fn hash(body: &Payload) -> String {
+    let mut hash = Sha256::new();
+    for piece in body.pieces() {
+        hash.update(piece);
+    }
+    let hash = hash.finalize();
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unsigned(failure: &dyn std::error::Error) -> ModelError {

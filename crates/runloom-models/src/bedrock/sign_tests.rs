@@ -39,9 +39,8 @@ fn a_request_is_signed_as_the_official_client_signs_it() {
     let url = "https://bedrock-runtime.eu-central-1.amazonaws.com/model/\
                eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0/invoke-with-response-stream";
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_794_744_000);
-    credential
-        .apply(url, &mut headers, br#"{"max_tokens":1}"#, now)
-        .unwrap();
+    let body = Payload::of(vec!["{\"max_".into(), "tokens\":1}".into()]);
+    credential.apply(url, &mut headers, &body, now).unwrap();
     assert_eq!(headers["x-amz-date"], "20261115T120000Z");
     assert_eq!(headers["x-amz-security-token"], "token");
     assert_eq!(
@@ -59,8 +58,9 @@ fn a_bearer_key_needs_no_signature() {
     provider.api_key = Some("bedrock-key".into());
     let credential = Credential::read(&provider, None).unwrap();
     let mut headers = HeaderMap::new();
+    let nothing = Payload::default();
     credential
-        .apply("https://x", &mut headers, b"", SystemTime::UNIX_EPOCH)
+        .apply("https://x", &mut headers, &nothing, SystemTime::UNIX_EPOCH)
         .unwrap();
     assert_eq!(headers["authorization"], "Bearer bedrock-key");
     assert_eq!(headers.len(), 1);

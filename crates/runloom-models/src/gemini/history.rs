@@ -1,160 +1,140 @@
 //! The conversation as Gemini wants it: it starts and ends with the user, and the responses to a turn's calls stand
 //! together in the content right after it.
 
-use runloom_core::ports::model::{CallRequest, Message, ModelRequest, ProviderState};
+use runloom_core::ports::model::{CallRequest, Message, ModelError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::OWNER;
-use super::wire::{Call, Content, Part, Response, Role, StoredPart};
-use crate::conversation::split_instructions;
-
-/// Said in the user's place where the API wants the user to speak and nobody did.
-const FILLER: &str = "Continue.";
+use super::wire::{Call, Part, Response, StoredPart};
+use crate::list_body::Items;
+use crate::turns::Voices;
 
 /// What the API documents for calls that never had a signature, because another model made them.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The encoded conversation.
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    User,
+    Model,
+    /// The user's role, but alone: the API counts responses against the calls.
+    Responses,
+}
+
+/// The conversation of a request.
 #[derive(Debug)]
 pub(crate) struct History<'a> {
-    /// Instructions that stood before anything was said; they belong to the system instruction.
-    pub(crate) leading_system: Vec<&'a str>,
-    /// The contents.
-    pub(crate) contents: Vec<Content<'a>>,
-}
-
-/// Encodes the conversation of a request to `model`.
-pub(crate) fn encode<'a>(
-    request: &'a ModelRequest,
-    model: &str,
+    model: &'a str,
     wants_signatures: bool,
-) -> History<'a> {
-    let (leading_system, rest) = split_instructions(&request.messages);
-    let mut writer = Writer {
-        contents: Vec::new(),
-        own_ids: Vec::new(),
-        wants_signatures,
-    };
-    for message in rest {
-        writer.message(message, model);
-    }
-    let mut contents = writer.contents;
-    if contents
-        .first()
-        .is_none_or(|content| content.role != Role::User)
-    {
-        contents.insert(0, filler());
-    }
-    if contents
-        .last()
-        .is_some_and(|content| content.role != Role::User)
-    {
-        contents.push(filler());
-    }
-    History {
-        leading_system,
-        contents,
-    }
-}
-
-struct Writer<'a> {
-    contents: Vec<Content<'a>>,
     /// Ids that the model itself gave the calls of its last turn: only those mean something to it.
     own_ids: Vec<String>,
-    wants_signatures: bool,
 }
 
-impl<'a> Writer<'a> {
-    fn message(&mut self, message: &'a Message, model: &str) {
+impl<'a> History<'a> {
+    /// For a model of the vendor's.
+    pub(crate) fn new(model: &'a str, wants_signatures: bool) -> Self {
+        Self {
+            model,
+            wants_signatures,
+            own_ids: Vec::new(),
+        }
+    }
+
+    /// What the parts of a message depend on.
+    pub(crate) fn format(&self) -> String {
+        format!("{OWNER} {}", self.model)
+    }
+
+    fn plain(
+        &self,
+        text: &str,
+        calls: &[CallRequest],
+        parts: &mut Items<'_>,
+    ) -> Result<(), ModelError> {
+        if !is_blank(text) {
+            parts.push(&Part::Text { text: text.into() })?;
+        }
+        for (index, call) in calls.iter().enumerate() {
+            parts.push(&Part::Call {
+                function_call: Call {
+                    name: &call.name,
+                    args: &call.input,
+                },
+                // The first call of a turn carries the signature for all.
+                thought_signature: (self.wants_signatures && index == 0).then_some(NO_SIGNATURE),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Voices for History<'_> {
+    type Side = Side;
+
+    fn opening(side: Side) -> &'static str {
+        match side {
+            Side::User | Side::Responses => r#"{"role":"user","parts":["#,
+            Side::Model => r#"{"role":"model","parts":["#,
+        }
+    }
+
+    fn is_user(side: Side) -> bool {
+        side != Side::Model
+    }
+
+    fn side(&self, message: &Message) -> Option<Side> {
+        let (side, speaks) = match message {
+            Message::System { text } | Message::User { text } => (Side::User, !is_blank(text)),
+            Message::Assistant { text, calls, .. } => (
+                Side::Model,
+                !is_blank(text) || !calls.is_empty() || stored(message, self.model).is_some(),
+            ),
+            Message::Tool { .. } => (Side::Responses, true),
+        };
+        speaks.then_some(side)
+    }
+
+    fn resume<'a>(&mut self, mut earlier: impl Iterator<Item = &'a Message>) {
+        let asked = earlier.find(|message| self.side(message) == Some(Side::Model));
+        let stored = asked.and_then(|message| stored(message, self.model));
+        self.own_ids = stored.map_or_else(Vec::new, |(_, ids)| ids);
+    }
+
+    fn parts(&mut self, message: &Message, parts: &mut Items<'_>) -> Result<(), ModelError> {
         match message {
-            Message::System { text } if text.trim().is_empty() => {}
-            Message::System { text } => {
-                self.say(Role::User, format!("<system>\n{text}\n</system>").into())
-            }
-            Message::User { text } => self.say(Role::User, (&**text).into()),
-            Message::Assistant { text, calls, state } => {
-                let stored = state.as_ref().and_then(|state| stored(state, model, calls));
-                let (parts, own_ids) =
-                    stored.unwrap_or_else(|| (self.plain(text, calls), Vec::new()));
-                self.own_ids = own_ids;
-                if !parts.is_empty() {
-                    self.push(Role::Model, parts);
-                }
+            Message::System { text } => parts.push(&Part::Text {
+                text: format!("<system>\n{text}\n</system>").into(),
+            }),
+            Message::User { text } => parts.push(&Part::Text {
+                text: (&**text).into(),
+            }),
+            Message::Assistant { text, calls, .. } => {
+                let Some((stored, ids)) = stored(message, self.model) else {
+                    self.own_ids.clear();
+                    return self.plain(text, calls, parts);
+                };
+                self.own_ids = ids;
+                stored.into_iter().try_for_each(|part| parts.push(part))
             }
             Message::Tool {
                 call_id,
                 name,
                 content,
                 is_error,
-            } => {
-                let part = Part::Response {
-                    function_response: Response {
-                        id: self
-                            .own_ids
-                            .iter()
-                            .any(|id| id == call_id)
-                            .then_some(call_id),
-                        name,
-                        response: response(content, *is_error),
-                    },
-                };
-                self.respond(part);
-            }
-        }
-    }
-
-    fn say(&mut self, role: Role, text: std::borrow::Cow<'a, str>) {
-        if !text.trim().is_empty() {
-            self.push(role, vec![Part::Text { text }]);
-        }
-    }
-
-    /// Speech joins speech of the same role; responses stand alone, because the API counts them against the calls.
-    fn push(&mut self, role: Role, parts: Vec<Part<'a>>) {
-        match self.contents.last_mut() {
-            Some(last) if last.role == role && !has_response(last) => last.parts.extend(parts),
-            _ => self.contents.push(Content { role, parts }),
-        }
-    }
-
-    fn respond(&mut self, part: Part<'a>) {
-        match self.contents.last_mut() {
-            Some(last) if has_response(last) => last.parts.push(part),
-            _ => self.contents.push(Content {
-                role: Role::User,
-                parts: vec![part],
+            } => parts.push(&Part::Response {
+                function_response: Response {
+                    id: self.own_ids.contains(call_id).then_some(call_id),
+                    name,
+                    response: response(content, *is_error),
+                },
             }),
         }
     }
-
-    fn plain(&self, text: &'a str, calls: &'a [CallRequest]) -> Vec<Part<'a>> {
-        let text = Some(text)
-            .filter(|text| !text.trim().is_empty())
-            .map(|text| Part::Text { text: text.into() });
-        let calls = calls.iter().enumerate().map(|(index, call)| Part::Call {
-            function_call: Call {
-                name: &call.name,
-                args: &call.input,
-            },
-            // The first call of a turn carries the signature for all.
-            thought_signature: (self.wants_signatures && index == 0).then_some(NO_SIGNATURE),
-        });
-        text.into_iter().chain(calls).collect()
-    }
 }
 
-fn has_response(content: &Content<'_>) -> bool {
-    matches!(content.parts.first(), Some(Part::Response { .. }))
-}
-
-fn filler<'a>() -> Content<'a> {
-    Content {
-        role: Role::User,
-        parts: vec![Part::Text {
-            text: FILLER.into(),
-        }],
-    }
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 /// The API takes objects only: a result that is one goes as it is, anything else under the documented key.
@@ -168,13 +148,17 @@ fn response(content: &str, is_error: bool) -> Value {
     }
 }
 
-/// The parts of a turn as the model sent them, and the ids of its calls, when they are this model's and still tell of
+/// The parts of the model's turn as it sent them, and the ids of its calls, when they are this model's and still tell of
 /// the same calls.
-fn stored<'a>(
-    state: &'a ProviderState,
-    model: &str,
-    calls: &[CallRequest],
-) -> Option<(Vec<Part<'a>>, Vec<String>)> {
+fn stored<'a>(message: &'a Message, model: &str) -> Option<(Vec<&'a RawValue>, Vec<String>)> {
+    let Message::Assistant {
+        calls,
+        state: Some(state),
+        ..
+    } = message
+    else {
+        return None;
+    };
     if state.owner != OWNER || state.model != model {
         return None;
     }
@@ -191,5 +175,5 @@ fn stored<'a>(
         .iter()
         .map(|name| name.as_ref())
         .eq(calls.iter().map(|call| call.name.as_str()));
-    (same && !items.is_empty()).then(|| (items.into_iter().map(Part::Raw).collect(), ids))
+    (same && !items.is_empty()).then_some((items, ids))
 }

@@ -106,7 +106,7 @@ impl Gemini {
         let call = HttpCall {
             url: self.url.clone(),
             headers: self.headers.clone(),
-            body: encoded.body.into(),
+            body: encoded.body,
         };
         let decoder = Decoder::new(encoded.expect);
         self.http

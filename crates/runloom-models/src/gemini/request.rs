@@ -4,13 +4,17 @@ use runloom_core::ports::model::{ModelError, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::StructuredOutput;
 
 use super::dialect::{Dialect, Levels, ThinkingMode};
-use super::history;
+use super::history::History;
 use super::wire::{
-    Body, CallingConfig, Declaration, GenerationConfig, Instruction, Part, ThinkingConfig,
+    CallingConfig, Declaration, GenerationConfig, Head, Instruction, Part, Tail, ThinkingConfig,
     ToolConfig, Tools,
 };
+use crate::conversation::instructions;
+use crate::list_body::ListBody;
+use crate::payload::Payload;
 use crate::settings::ModelSettings;
 use crate::structured::{self, HiddenTool};
+use crate::turns;
 
 /// Name of the hidden function.
 pub(crate) const HIDDEN_TOOL: &str = "set_model_response";
@@ -23,7 +27,7 @@ const HIDDEN_DESCRIPTION: &str = "Delivers the final answer. Call it exactly onc
 #[derive(Debug)]
 pub(crate) struct Encoded {
     /// The JSON body.
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Payload,
     /// What the decoder must know.
     pub(crate) expect: Expect,
 }
@@ -64,14 +68,15 @@ pub(crate) fn encode(
         .filter(|_| !dialect.schema_with_tools && !request.tools.is_empty())
         .map(|schema| HiddenTool::new(HIDDEN_TOOL, schema, &request.tools));
     let native = schema.filter(|_| hidden.is_none());
-    let history = history::encode(request, model, dialect.wants_signatures);
-    let body = Body {
-        system_instruction: instruction(&request.system, &history.leading_system, hidden.as_ref()),
+    let instructions = instructions(&request.messages);
+    let head = Head {
+        system_instruction: instruction(&request.system, &instructions, hidden.as_ref()),
         tools: tools(&request.tools, hidden.as_ref()),
         tool_config: calling(request, hidden.as_ref()).map(|function_calling_config| ToolConfig {
             function_calling_config,
         }),
-        contents: history.contents,
+    };
+    let tail = Tail {
         generation_config: GenerationConfig {
             max_output_tokens: request.max_output_tokens.or(settings.max_output_tokens),
             thinking_config: thinking(dialect.thinking, request.reasoning_level)
@@ -80,14 +85,22 @@ pub(crate) fn encode(
             response_json_schema: native.map(|output| &output.schema),
         },
     };
-    let body = crate::conversation::to_json(&body, &request.messages)?;
+    let mut body = ListBody::open(&head, "contents")?;
+    let history = History::new(model, dialect.wants_signatures);
+    turns::write(
+        &mut body,
+        &request.messages,
+        instructions.len(),
+        &history.format(),
+        history,
+    )?;
     let structured = match (native, &hidden) {
         (Some(_), _) => structured::NATIVE,
         (None, Some(_)) => structured::NOT_CALLED,
         (None, None) => StructuredOutput::default(),
     };
     Ok(Encoded {
-        body,
+        body: body.close(&tail)?,
         expect: Expect {
             model: model.to_owned(),
             show_thinking: reasons && request.reasoning_level.is_some_and(|level| level > 0),

@@ -83,7 +83,8 @@ fn settings(model: &str) -> ModelSettings {
 }
 
 fn encoded(model: &str, request: &ModelRequest) -> Value {
-    serde_json::from_slice(&encode(&settings(model), request).unwrap().body).unwrap()
+    let encoded = encode(&settings(model), request).unwrap();
+    serde_json::from_slice(&encoded.body.to_vec()).unwrap()
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn settings_of_the_model_fill_what_the_request_leaves_open() {
     let mut request = request(vec![user("Hi")]);
     request.reasoning_level = Some(90);
     let encoded = encode(&settings, &request).unwrap();
-    let body: Value = serde_json::from_slice(&encoded.body).unwrap();
+    let body: Value = serde_json::from_slice(&encoded.body.to_vec()).unwrap();
     assert_eq!(body["generationConfig"], json!({"maxOutputTokens": 500}));
     assert!(!encoded.expect.show_thinking);
 }
@@ -229,6 +230,19 @@ fn signed_parts_go_back_verbatim_to_their_own_model_with_the_ids_it_gave() {
             .get("id")
             .is_none()
     );
+}
+
+#[test]
+fn ids_that_the_model_gave_are_known_also_behind_a_turn_that_was_written_earlier() {
+    let call = json!({"id": "c1", "name": "search", "args": {}});
+    let asked = assistant("", &["c1"], Some(signed_state(NEW, call)));
+    let mut request = request(vec![user("Find x"), asked]);
+    request.messages.append(vec![result("c1", "x", false)]);
+    for _ in 0..2 {
+        let body = encoded(NEW, &request);
+        let response = &body["contents"][2]["parts"][0]["functionResponse"];
+        assert_eq!(response["id"], "c1");
+    }
 }
 
 #[test]

@@ -3,20 +3,24 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// A request.
+/// What stands before the contents.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Body<'a> {
+pub(crate) struct Head<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) system_instruction: Option<Instruction<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools: Vec<Tools<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_config: Option<ToolConfig<'a>>,
-    pub(crate) contents: Vec<Content<'a>>,
+}
+
+/// What stands behind them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Tail<'a> {
     pub(crate) generation_config: GenerationConfig<'a>,
 }
 
@@ -82,24 +86,10 @@ pub(crate) struct ThinkingConfig {
     pub(crate) thinking_budget: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Role {
-    User,
-    Model,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Content<'a> {
-    pub(crate) role: Role,
-    pub(crate) parts: Vec<Part<'a>>,
-}
-
+/// A part of a content.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Part<'a> {
-    /// A part of the provider's, verbatim.
-    Raw(&'a RawValue),
     Text {
         text: Cow<'a, str>,
     },

@@ -31,11 +31,24 @@ async fn a_second_call_uses_the_same_connection() {
 
 #[tokio::test]
 async fn a_long_conversation_is_sent_with_its_length_and_whole_each_time() {
-    for row in [providers::openai(), providers::openai_compatible()] {
+    let rows = [
+        providers::openai(),
+        providers::openai_compatible(),
+        providers::anthropic(),
+        providers::bedrock(),
+        providers::google(),
+    ];
+    for row in rows {
         let mut request = ask(&"Once upon a \"time\".\n".repeat(4_000));
         for n in 0..40 {
             let text = format!("{n} ").repeat(1_000).into();
-            request.messages.append(vec![Message::User { text }]);
+            let answer = Message::Assistant {
+                text: "Go on.".into(),
+                calls: Vec::new(),
+                state: None,
+            };
+            let said = Message::User { text };
+            request.messages.append(vec![answer, said]);
         }
         let in_one_block = ModelRequest {
             messages: request.messages.iter().cloned().collect(),

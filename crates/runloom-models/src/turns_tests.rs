@@ -1,0 +1,147 @@
+//! Who speaks when, what is marked, and what is remembered of it.
+
+use proptest::prelude::*;
+use runloom_core::ports::conversation::Block;
+use runloom_core::ports::model::{CallRequest, ModelRequest};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::anthropic::request::{self as anthropic, Road};
+use crate::arbitrary::{MODELS, message, request};
+use crate::gemini::request as gemini;
+use crate::payload::Payload;
+use crate::settings::ModelSettings;
+
+const MODEL: &str = MODELS[0];
+const FORMATS: [&str; 2] = ["anthropic/1 gpt-5.5 true", "gemini/1 gpt-5.5"];
+
+fn encode(format: &str, request: &ModelRequest) -> Payload {
+    if format.starts_with("anthropic") {
+        let road = Road::Direct { model: MODEL };
+        return anthropic::encode(road, request).unwrap().body;
+    }
+    let settings = ModelSettings {
+        vendor_model_id: MODEL.to_owned(),
+        ..Default::default()
+    };
+    gemini::encode(&settings, request).unwrap().body
+}
+
+fn user(text: &str) -> Message {
+    Message::User { text: text.into() }
+}
+
+fn assistant(text: &str) -> Message {
+    Message::Assistant {
+        text: text.into(),
+        calls: Vec::new(),
+        state: None,
+    }
+}
+
+/// What a turn with a tool adds.
+fn looked(id: usize) -> Vec<Message> {
+    let id = id.to_string();
+    let call = CallRequest {
+        id: id.clone(),
+        name: "look".to_owned(),
+        input: json!({}),
+    };
+    vec![
+        Message::Assistant {
+            text: "".into(),
+            calls: vec![call],
+            state: None,
+        },
+        Message::Tool {
+            call_id: id,
+            name: "look".to_owned(),
+            content: "seen".to_owned(),
+            is_error: false,
+        },
+    ]
+}
+
+fn turns<'a>(body: &'a Value, list: &str) -> &'a [Value] {
+    body[list].as_array().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_user_speaks_first_and_last_and_only_the_last_two_turns_are_marked(
+        messages in prop::collection::vec(message(), 0..8),
+    ) {
+        let request = request(messages.into(), "");
+        for (format, list, parts) in [(FORMATS[0], "messages", "content"), (FORMATS[1], "contents", "parts")] {
+            let body: Value = serde_json::from_slice(&encode(format, &request).to_vec()).unwrap();
+            let turns = turns(&body, list);
+            prop_assert_eq!(&turns[0]["role"], "user");
+            prop_assert_eq!(&turns[turns.len() - 1]["role"], "user");
+            for turn in turns {
+                prop_assert!(!turn[parts].as_array().unwrap().is_empty());
+            }
+        }
+        let body: Value = serde_json::from_slice(&encode(FORMATS[0], &request).to_vec()).unwrap();
+        let turns = turns(&body, "messages");
+        for (index, turn) in turns.iter().enumerate() {
+            prop_assert_eq!(&turn["role"], ["user", "assistant"][index % 2]);
+            let (last, others) = turn["content"].as_array().unwrap().split_last().unwrap();
+            prop_assert!(others.iter().all(|block| block.get("cache_control").is_none()));
+            // What is said in the user's place at the beginning is no end of an earlier call.
+            let is_filler = index == 0 && turns.len() > 1 && last["text"] == FILLER;
+            let is_marked = index % 2 == 0 && index + 3 >= turns.len() && !is_filler;
+            prop_assert_eq!(last.get("cache_control").is_some(), is_marked, "turn {}", index);
+        }
+    }
+}
+
+#[test]
+fn sessions_and_tool_loops_write_only_what_is_new() {
+    for format in FORMATS {
+        let knows = |block: &Block| block.written(format, |_| Err(())).is_ok();
+        let mut session = Conversation::default();
+        for message in 0..20 {
+            let mut run = session.clone();
+            run.append(vec![user("And?")]);
+            for turn in 0..message {
+                encode(format, &request(run.clone(), ""));
+                run.compact();
+                run.append(looked(turn));
+                // The last but one was the last until now.
+                let (earlier, _) = run.blocks().split_at(run.blocks().len() - 2);
+                assert!(earlier.iter().all(|block| knows(block)), "{format}");
+            }
+            encode(format, &request(run, ""));
+            session.compact();
+            session.append(vec![user("And?"), assistant("So.")]);
+            let known = session.blocks().iter().filter(|block| knows(block));
+            assert_eq!(known.count(), session.blocks().len() - 1, "{format}");
+        }
+    }
+}
+
+#[test]
+fn a_mark_inside_of_what_is_remembered_copies_nothing_large() {
+    let large = "a".repeat(100_000);
+    let mut conversation = Conversation::from(vec![user("1"), assistant(&large), user(&large)]);
+    conversation.append(vec![assistant("2"), assistant("3")]);
+    conversation.append(vec![user("4")]);
+    let request = request(conversation, "");
+    let (first, second) = (encode(FORMATS[0], &request), encode(FORMATS[0], &request));
+    let large = |body: &Payload| {
+        let pieces = body.pieces().iter().filter(|piece| piece.len() > 100_000);
+        pieces.map(|piece| piece.as_ptr()).collect::<Vec<_>>()
+    };
+    assert_eq!(large(&first).len(), 1);
+    assert_eq!(large(&first), large(&second));
+    let body: Value = serde_json::from_slice(&second.to_vec()).unwrap();
+    let marked = turns(&body, "messages")
+        .iter()
+        .map(|turn| turn["content"][0].get("cache_control").is_some());
+    assert_eq!(
+        marked.collect::<Vec<_>>(),
+        [false, false, true, false, true]
+    );
+}
