@@ -76,6 +76,8 @@ pub(crate) struct Driver {
     pub(crate) clock: Clock,
     pub(crate) started_at: Millis,
     pub(crate) request: Vec<PromptMessage>,
+    /// The run is a message to a session, which hears what was said.
+    pub(crate) in_session: bool,
     pub(crate) stop: CancellationToken,
     pub(crate) kill: CancellationToken,
     pub(crate) attempts: u32,
@@ -90,10 +92,17 @@ pub(crate) struct Driver {
 }
 
 /// How a driver left its run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Left {
-    /// It is over; the session's next run wants a worker.
-    Finished(Option<RunNo>),
+    /// It is over.
+    Finished {
+        /// The session's next run, which wants a worker.
+        next: Option<RunNo>,
+        /// What the session was told.
+        said: Vec<PromptMessage>,
+    },
+    /// It was over before.
+    Over,
     /// It waits for a client; nobody holds it.
     Parked(Option<Millis>),
     /// The process stops; another worker goes on.
@@ -159,7 +168,7 @@ impl Driver {
                     }
                 }
                 Step::Finish(event) => return self.finish(event).await,
-                Step::Over => return Ok(Left::Finished(None)),
+                Step::Over => return Ok(Left::Over),
             }
         }
     }
@@ -304,13 +313,17 @@ impl Driver {
         self.journal.count_run();
         self.record(event)?;
         let (status, tokens) = (ending.status, ending.tokens);
+        let said = ending.session_messages.clone();
         let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
         METRICS.run_ended(status);
         METRICS.tokens_in.add(tokens.input_tokens);
         METRICS.tokens_cached.add(tokens.cached_tokens);
         METRICS.tokens_out.add(tokens.output_tokens);
         METRICS.tokens_reasoning.add(tokens.reasoning_tokens);
-        Ok(Left::Finished(committed.next_in_session))
+        Ok(Left::Finished {
+            next: committed.next_in_session,
+            said,
+        })
     }
 
     async fn release(&mut self) -> Result<Left, Abandon> {
@@ -339,16 +352,9 @@ impl Driver {
                 ending.status = RunStatus::Succeeded;
                 ending.final_text = Some(result.text.clone());
                 ending.cost_usd = result.cost_usd;
-                let said = self
-                    .request
-                    .iter()
-                    .filter(|message| message.role != Role::System)
-                    .cloned();
-                let answer = PromptMessage {
-                    role: Role::Assistant,
-                    content: result.text.clone(),
-                };
-                ending.session_messages = said.chain([answer]).collect();
+                if self.in_session {
+                    ending.session_messages = said(&self.request, &result.text);
+                }
             }
             Event::Error(error) => {
                 ending.error = Some(error.error.clone());
@@ -396,6 +402,19 @@ impl Driver {
         error.retryable = false;
         error
     }
+}
+
+/// What a session hears of a run: the request and the answer.
+fn said(request: &[PromptMessage], answer: &str) -> Vec<PromptMessage> {
+    let asked = request
+        .iter()
+        .filter(|message| message.role != Role::System)
+        .cloned();
+    let answer = PromptMessage {
+        role: Role::Assistant,
+        content: answer.to_owned(),
+    };
+    asked.chain([answer]).collect()
 }
 
 /// The status of a run that is not over.
@@ -486,6 +505,7 @@ impl Driver {
             clock: Clock,
             started_at: claim.started_at,
             request,
+            in_session: claim.in_session,
             stop,
             kill,
             attempts: claim.attempts,

@@ -31,7 +31,7 @@ pub(super) struct Candidate {
     pub(super) idempotency: Option<Idempotency>,
     /// Whose message it is.
     pub(super) session: Option<SessionId>,
-    /// Where it will be driven.
+    /// Where it will be driven: with the session's conversation so far, when it has one.
     pub(super) place: Option<Place>,
     /// How many messages of its session the plan holds.
     pub(super) history: u64,
@@ -59,9 +59,22 @@ impl Service {
         let new = self.new_run(caller, &run, start)?;
         let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
         let admission = Arc::clone(&self.admission);
+        let listening = run
+            .session
+            .clone()
+            .zip(Some(Arc::clone(&self.conversations)));
         // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
         let id = self
-            .see_through_and_on(async move { parts.create(workspace, new, run, &admission).await })
+            .see_through_and_on(async move {
+                let (id, driving) = parts.create(workspace, new, run, &admission).await?;
+                let driving = match (driving, listening) {
+                    (Some(driving), Some((session, conversations))) => {
+                        Some(conversations.hear(session, id.clone(), driving))
+                    }
+                    (driving, _) => driving,
+                };
+                Ok((id, driving))
+            })
             .await?;
         METRICS.runs_accepted.add(1);
         let stream_url = format!(
@@ -130,7 +143,7 @@ impl ServiceParts {
                 },
                 Some(chunk),
             ) => {
-                let claim = first_claim(workspace, &run.id, lease, chunk, now);
+                let claim = first_claim(workspace, &run, lease, chunk, now);
                 let id = run.id.clone();
                 Ok((id, self.begin(claim, run, ahead)))
             }
@@ -182,16 +195,16 @@ fn started_chunk() -> Result<Chunk> {
 /// The claim of a run that was created with its lease: what the store would answer, without asking it.
 fn first_claim(
     workspace: WorkspaceNo,
-    id: &RunId,
+    run: &Candidate,
     lease: Lease,
     chunk: Chunk,
     now: Millis,
 ) -> Claim {
     Claim {
         lease,
-        id: id.clone(),
+        id: run.id.clone(),
         workspace,
-        session: None,
+        in_session: run.session.is_some(),
         spec: String::new(),
         history: Vec::new(),
         log: vec![LogEntry {

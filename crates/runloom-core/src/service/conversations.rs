@@ -1,19 +1,25 @@
 //! What was said in sessions, remembered: the next message of a long conversation reads only what is new.
 //!
-//! A conversation is only ever added to, so what is remembered is always true; the store tells what came after it. The memory
-//! is bounded, and forgetting costs a read.
+//! A conversation is only ever added to, so what is remembered is always true; the store tells what came after it. When the last
+//! run of a session ended here, nothing came after it, and the store is not even asked. The memory is bounded, and forgetting costs
+//! a read.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use runloom_protocol::id::SessionId;
+use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::spec::PromptMessage;
 
 use crate::planner::spoken;
 use crate::ports::conversation::Conversation;
+use crate::ports::store::WorkspaceNo;
+use crate::worker::{Driving, LastWord};
 
 /// Most bytes that are remembered, roughly: texts, and the same texts as an API has written them.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// What a session takes in memory beside what was said.
+const SESSION_BYTES: usize = 256;
 
 /// The beginning of a conversation.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +28,21 @@ pub(super) struct Remembered {
     pub(super) messages: Conversation,
     /// How many messages of the session that are.
     pub(super) count: u64,
-    bytes: usize,
+    /// Whose it is, and how the session was made.
+    of: Option<(WorkspaceNo, Arc<str>)>,
+    rest: Rest,
+}
+
+/// What may have been said after what is remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Rest {
+    /// Nobody here knows.
+    #[default]
+    Unknown,
+    /// What this run says at its end, and perhaps others.
+    Awaited(RunId),
+    /// Nothing, as far as this process wrote it.
+    Nothing,
 }
 
 impl Remembered {
@@ -32,8 +52,30 @@ impl Remembered {
         self.messages.compact();
         self.messages
             .append(since.iter().filter_map(spoken).collect());
-        self.bytes = self.messages.memory();
         self
+    }
+
+    /// The same with whose it is and how the session was made.
+    pub(super) fn of(mut self, workspace: WorkspaceNo, spec: Arc<str>) -> Self {
+        self.of = Some((workspace, spec));
+        self
+    }
+
+    /// The same while a run continues it.
+    pub(super) fn awaiting(mut self, run: RunId) -> Self {
+        self.rest = Rest::Awaited(run);
+        self
+    }
+
+    /// How the session was made, when it is this workspace's and all of what was said in it is remembered.
+    pub(super) fn settled(&self, workspace: WorkspaceNo) -> Option<Arc<str>> {
+        let (of, spec) = self.of.as_ref()?;
+        (*of == workspace && self.rest == Rest::Nothing).then(|| Arc::clone(spec))
+    }
+
+    fn bytes(&self) -> usize {
+        let spec = self.of.as_ref().map_or(0, |(_, spec)| spec.len());
+        SESSION_BYTES + spec + self.messages.memory()
     }
 }
 
@@ -47,9 +89,16 @@ pub(super) struct Conversations {
 
 #[derive(Debug, Default)]
 struct Generations {
-    young: HashMap<SessionId, Remembered>,
+    young: HashMap<SessionId, Kept>,
     young_bytes: usize,
-    old: HashMap<SessionId, Remembered>,
+    old: HashMap<SessionId, Kept>,
+}
+
+/// A conversation and what it took when it was put there.
+#[derive(Debug)]
+struct Kept {
+    conversation: Remembered,
+    bytes: usize,
 }
 
 impl Default for Conversations {
@@ -68,92 +117,101 @@ impl Conversations {
 
     /// Takes what is remembered of a session; whoever takes it puts it back with what is new, so that nothing is copied.
     pub(super) fn take(&self, session: &SessionId) -> Remembered {
-        let mut generations = self.lock();
-        let young = generations.young.remove(session);
-        if let Some(found) = &young {
-            generations.young_bytes = generations.young_bytes.saturating_sub(found.bytes);
-        }
-        let old = generations.old.remove(session);
-        young.or(old).unwrap_or_default()
+        self.lock().remove(session).unwrap_or_default()
     }
 
     /// Remembers it, unless it alone would take most of the room.
     pub(super) fn put(&self, session: SessionId, conversation: Remembered) {
-        let room = self.max_bytes / 2;
-        if conversation.bytes > room {
-            return;
-        }
+        let kept = Kept::of(conversation);
+        self.lock().insert(session, kept, self.max_bytes / 2);
+    }
+
+    /// The same driving, and at its end what the run said is known here.
+    pub(super) fn hear(
+        self: Arc<Self>,
+        session: SessionId,
+        run: RunId,
+        driving: Driving,
+    ) -> Driving {
+        Box::pin(async move {
+            let last_word = driving.await;
+            if let Some(said) = &last_word {
+                self.ended(session, &run, said);
+            }
+            last_word
+        })
+    }
+
+    /// The run is over, and nothing waits behind it.
+    fn ended(&self, session: SessionId, run: &RunId, said: &LastWord) {
+        let before = {
+            let mut generations = self.lock();
+            if !generations.awaits(&session, run) {
+                return;
+            }
+            generations.remove(&session).unwrap_or_default()
+        };
+        let mut settled = before.followed_by(said);
+        settled.rest = Rest::Nothing;
+        let kept = Kept::of(settled);
         let mut generations = self.lock();
-        if generations.young_bytes + conversation.bytes > room {
-            generations.old = std::mem::take(&mut generations.young);
-            generations.young_bytes = 0;
-        }
-        generations.young_bytes += conversation.bytes;
-        let before = generations.young.insert(session, conversation);
-        if let Some(before) = before {
-            generations.young_bytes = generations.young_bytes.saturating_sub(before.bytes);
+        // A message that came meanwhile found nothing, has asked the store, and knows better.
+        if generations.get(&session).is_none() {
+            generations.insert(session, kept, self.max_bytes / 2);
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {
+    fn lock(&self) -> MutexGuard<'_, Generations> {
         self.generations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Conversations, Remembered};
-    use runloom_protocol::id::SessionId;
-    use runloom_protocol::spec::{PromptMessage, Role};
+impl Generations {
+    fn get(&self, session: &SessionId) -> Option<&Kept> {
+        self.young.get(session).or_else(|| self.old.get(session))
+    }
 
-    fn said(text: &str) -> PromptMessage {
-        PromptMessage {
-            role: Role::User,
-            content: text.to_owned(),
+    fn awaits(&self, session: &SessionId, run: &RunId) -> bool {
+        let rest = self.get(session).map(|kept| &kept.conversation.rest);
+        matches!(rest, Some(Rest::Awaited(awaited)) if awaited == run)
+    }
+
+    fn remove(&mut self, session: &SessionId) -> Option<Remembered> {
+        let young = self.young.remove(session);
+        if let Some(found) = &young {
+            self.young_bytes = self.young_bytes.saturating_sub(found.bytes);
         }
+        let old = self.old.remove(session);
+        young.or(old).map(|kept| kept.conversation)
     }
 
-    fn session(name: &str) -> SessionId {
-        SessionId::from_suffix(name.to_owned())
-    }
-
-    #[test]
-    fn what_follows_is_added_and_nothing_is_read_twice() {
-        let memory = Conversations::default();
-        let first = memory
-            .take(&session("a"))
-            .followed_by(&[said("1"), said("2")]);
-        memory.put(session("a"), first);
-        let again = memory.take(&session("a"));
-        assert_eq!(again.count, 2);
-        let more = again.followed_by(&[said("3")]);
-        assert_eq!((more.count, more.messages.len()), (3, 3));
-    }
-
-    #[test]
-    fn memory_is_bounded_and_keeps_what_is_used() {
-        let memory = Conversations::with_room(8 * 1024);
-        let text = "x".repeat(900);
-        for n in 0..100 {
-            memory.put(
-                session(&format!("s{n}")),
-                Remembered::default().followed_by(&[said(&text)]),
-            );
-            let kept = memory.take(&session("s0"));
-            assert_eq!(kept.count, 1, "asked for all the time, at {n}");
-            memory.put(session("s0"), kept);
+    fn insert(&mut self, session: SessionId, kept: Kept, room: usize) {
+        if kept.bytes > room {
+            return;
         }
-        let generations = memory.lock();
-        assert!(generations.young.len() + generations.old.len() <= 8);
-    }
-
-    #[test]
-    fn a_conversation_larger_than_the_room_is_not_kept() {
-        let memory = Conversations::with_room(1024);
-        let large = Remembered::default().followed_by(&[said(&"x".repeat(2000))]);
-        memory.put(session("a"), large);
-        assert_eq!(memory.take(&session("a")).count, 0);
+        if self.young_bytes + kept.bytes > room {
+            self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+        self.young_bytes += kept.bytes;
+        if let Some(before) = self.young.insert(session, kept) {
+            self.young_bytes = self.young_bytes.saturating_sub(before.bytes);
+        }
     }
 }
+
+impl Kept {
+    fn of(conversation: Remembered) -> Self {
+        let bytes = conversation.bytes();
+        Self {
+            conversation,
+            bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "conversations_tests.rs"]
+mod tests;

@@ -84,7 +84,7 @@ pub struct Service {
     auth: Authenticator,
     rates: RateLimiter,
     tenancy: TenancyService,
-    conversations: Conversations,
+    conversations: Arc<Conversations>,
     admission: Arc<Admission>,
     clock: Clock,
 }
@@ -156,7 +156,7 @@ impl Service {
             auth,
             rates,
             tenancy,
-            conversations: Conversations::default(),
+            conversations: Arc::default(),
             admission: Arc::new(admission),
             clock: Clock,
         }
@@ -240,8 +240,11 @@ impl Service {
             return work.await.map(|(done, _)| done);
         };
         let (reply, answer) = oneshot::channel();
+        // Apart from what goes on: that may take hours, and the room that the work took is free again at once.
+        let work = Box::pin(work);
         worker.tasks().spawn("see a request through", async move {
-            let (done, on) = match work.await {
+            let worked = work.await;
+            let (done, on) = match worked {
                 Ok((done, on)) => (Ok(done), on),
                 Err(error) => (Err(error), None),
             };

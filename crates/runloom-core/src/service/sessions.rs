@@ -1,5 +1,7 @@
 //! Sessions: create, read, message, end.
 
+use std::sync::Arc;
+
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::limits;
 use runloom_protocol::resource::{
@@ -9,6 +11,7 @@ use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
 
 use super::admit::Candidate;
 use super::auth::Caller;
+use super::conversations::Remembered;
 use super::{PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::planner::StoredRun;
@@ -31,6 +34,15 @@ pub struct SessionEventsRequest {
     pub last_messages: Option<usize>,
     /// Only those before this one.
     pub before_seq: Option<u64>,
+}
+
+/// A session as its next message finds it.
+struct Found {
+    /// How the session was made, JSON, sealed.
+    spec: Arc<str>,
+    so_far: Remembered,
+    /// A run of it is alive.
+    busy: bool,
 }
 
 impl Service {
@@ -105,32 +117,20 @@ impl Service {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
         self.admit_run(caller.workspace.no).await?;
         let place = self.place(caller);
-        let remembered = place
-            .as_ref()
-            .map(|_| self.conversations.take(&session))
-            .unwrap_or_default();
-        let known = place.as_ref().map(|_| remembered.count);
-        let resumed = self
-            .parts
-            .store
-            .resume_session(caller.workspace.no, &session, known)
-            .await?
-            .ok_or(Error::NotFound { what: "session" })?;
-        if resumed.row.status == SessionStatus::Ended {
-            return Err(Error::SessionEnded);
-        }
-        let history = remembered.followed_by(&resumed.since);
+        let found = self.find(caller, &session, place.is_some()).await?;
+        let (messages, history) = (found.so_far.messages.clone(), found.so_far.count);
+        let run_id = RunId::from_suffix(self.clock.new_id());
         if place.is_some() {
-            self.conversations.put(session.clone(), history.clone());
+            let awaiting = found.so_far.awaiting(run_id.clone());
+            self.conversations.put(session.clone(), awaiting);
         }
-        let base: StoredRun = serde_json::from_str(&resumed.row.spec).map_err(Error::internal)?;
+        let base: StoredRun = serde_json::from_str(&found.spec).map_err(Error::internal)?;
         let base = base.opened(&self.parts.planner.vault)?;
         let stored = self.merge(caller, base.spec, request).await?;
-        let run_id = RunId::from_suffix(self.clock.new_id());
         let planned = self
             .parts
             .planner
-            .plan(run_id.clone(), stored.clone(), history.messages)
+            .plan(run_id.clone(), stored.clone(), messages)
             .await?;
         let run = Candidate {
             id: run_id,
@@ -139,10 +139,46 @@ impl Service {
             idempotency,
             session: Some(session),
             // Behind another run it waits for its turn, and then for what will have been said.
-            place: place.filter(|_| !resumed.busy),
-            history: history.count,
+            place: place.filter(|_| !found.busy),
+            history,
         };
         self.admit(caller, run).await
+    }
+
+    /// A session that is about to get a message; with what was said so far when the run can begin here.
+    async fn find(&self, caller: &Caller, session: &SessionId, begins: bool) -> Result<Found> {
+        let remembered = match begins {
+            true => self.conversations.take(session),
+            false => Remembered::default(),
+        };
+        // Where other processes write, only the store knows. When this is wrong after all, creating the run notices.
+        if !self.parts.bus.is_shared()
+            && let Some(spec) = remembered.settled(caller.workspace.no)
+        {
+            return Ok(Found {
+                spec,
+                so_far: remembered,
+                busy: false,
+            });
+        }
+        let known = begins.then_some(remembered.count);
+        let resumed = self
+            .parts
+            .store
+            .resume_session(caller.workspace.no, session, known)
+            .await?
+            .ok_or(Error::NotFound { what: "session" })?;
+        if resumed.row.status == SessionStatus::Ended {
+            return Err(Error::SessionEnded);
+        }
+        let spec: Arc<str> = resumed.row.spec.into();
+        Ok(Found {
+            so_far: remembered
+                .followed_by(&resumed.since)
+                .of(caller.workspace.no, Arc::clone(&spec)),
+            spec,
+            busy: resumed.busy,
+        })
     }
 
     /// Ends a session and stops its runs. Ending twice is no error.
@@ -152,9 +188,12 @@ impl Service {
     pub async fn end_session(&self, caller: &Caller, id: &str) -> Result<()> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
         let (parts, workspace, now) = (self.parts.clone(), caller.workspace.no, self.clock.now());
+        let conversations = Arc::clone(&self.conversations);
         self.see_through(async move {
             match parts.store.end_session(workspace, &session, now).await? {
                 Ended::Ended(deliveries) => {
+                    // There will be no next message, and one that comes all the same must not call a model before it is refused.
+                    conversations.take(&session);
                     let told = deliveries.into_iter();
                     told.for_each(|delivery| parts.notify_cancel(delivery, workspace));
                     Ok(())

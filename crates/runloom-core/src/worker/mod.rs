@@ -37,7 +37,10 @@ use places::Places;
 use suspects::{Suspects, TRUSTED};
 
 /// A run under way, from its first step to where it is left.
-pub(crate) type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Driving = Pin<Box<dyn Future<Output = Option<LastWord>> + Send>>;
+
+/// What a run told its session at its end, when no other run of the session waits behind it.
+pub(crate) type LastWord = Vec<PromptMessage>;
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -196,8 +199,9 @@ impl Worker {
             let guard = LeaveOnPanic::of(&worker, &claim, &doorbell);
             let mut start = worker.start_of(claim, planned, request, doorbell);
             start.ahead = ahead;
-            worker.drive(start, guard).instrument(span).await;
+            let last_word = worker.drive(start, guard).instrument(span).await;
             drop((place, live));
+            last_word
         })
     }
 
@@ -391,7 +395,7 @@ impl Worker {
         }
     }
 
-    async fn drive(&self, start: Start, guard: LeaveOnPanic<'_>) {
+    async fn drive(&self, start: Start, guard: LeaveOnPanic<'_>) -> Option<LastWord> {
         let lease = start.claim.lease;
         let workspace = Some(start.claim.workspace);
         let job = |run| Job { run, workspace };
@@ -408,8 +412,11 @@ impl Worker {
         guard.defuse();
         self.leave(job(lease.run), &doorbell);
         match left {
-            Ok(Left::Finished(Some(next))) => self.parts.queue.push(job(next)),
-            Ok(Left::Finished(None) | Left::Released) => {}
+            Ok(Left::Finished { next: None, said }) => return Some(said),
+            Ok(Left::Finished {
+                next: Some(next), ..
+            }) => self.parts.queue.push(job(next)),
+            Ok(Left::Over | Left::Released) => {}
             Ok(Left::Parked(wake_at)) => {
                 METRICS.runs_parked.add(1);
                 self.wake_sweeper(wake_at);
@@ -419,6 +426,7 @@ impl Worker {
                 "left a run as it is"
             ),
         }
+        None
     }
 
     /// The run's driver is gone. When somebody asked for it meanwhile, it is offered again.

@@ -1,7 +1,11 @@
 //! Messages of one session run one after the other.
 
+use std::sync::Arc;
+
+use runloom_core::error::Error;
 use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::Message;
+use runloom_core::ports::store::{Millis, WorkspaceNo, WorkspaceRow};
 use runloom_protocol::event::Event;
 use runloom_protocol::resource::RunStatus;
 
@@ -122,5 +126,78 @@ async fn sessions_do_not_wait_for_each_other() {
     assert_eq!(world.status(&slow).await, RunStatus::Running);
     gate.open();
     world.events(&slow).await;
+    world.stop().await;
+}
+
+/// A server with a session of which it knows all that was said.
+async fn world_that_remembers() -> (World, String) {
+    let world = World::new().await;
+    let session = world.session().await;
+    for (question, answer) in [("one", "1"), ("two", "2")] {
+        world.model.script([Piece::Text(answer)]);
+        let run = world.message(&session, question).await;
+        world.events(&run).await;
+    }
+    (world, session)
+}
+
+#[tokio::test]
+async fn what_another_server_was_told_meanwhile_is_not_missed() {
+    let (world, session) = world_that_remembers().await;
+    let peer = world.peer();
+    peer.model.script([Piece::Text("3")]);
+    let elsewhere = peer.message(&session, "three").await;
+    peer.events(&elsewhere).await;
+    let here = world.message(&session, "four").await;
+    world.events(&here).await;
+    let requests = world.model.requests();
+    assert_eq!(
+        said(&requests.last().unwrap().messages),
+        ["one", "1", "two", "2", "three", "3", "four"]
+    );
+    assert_eq!(world.history(&session).await.len(), 8);
+    peer.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_remembered_is_still_nobody_elses() {
+    let (world, session) = world_that_remembers().await;
+    let row = WorkspaceRow {
+        no: WorkspaceNo(0),
+        slug: "rival".to_owned(),
+        name: "Rival".to_owned(),
+        without: Vec::new(),
+    };
+    let mut rival = world.caller.clone();
+    rival.workspace = Arc::new(world.store.put_workspace(row, Millis(0)).await.unwrap());
+    let refused = world.try_message(&rival, &session, "mine").await;
+    assert!(matches!(refused, Err(Error::NotFound { what: "session" })));
+    assert_eq!(world.model.requests().len(), 2);
+    assert_eq!(world.history(&session).await.len(), 4);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_has_ended_calls_no_model_however_well_it_is_remembered() {
+    let (world, session) = world_that_remembers().await;
+    let ended = world.service.end_session(&world.caller, &session).await;
+    ended.unwrap();
+    let refused = world.try_message(&world.caller, &session, "three").await;
+    assert!(matches!(refused, Err(Error::SessionEnded)));
+    assert_eq!(world.model.requests().len(), 2);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_another_server_has_ended_takes_no_message() {
+    let (world, session) = world_that_remembers().await;
+    let peer = world.peer();
+    let ended = peer.service.end_session(&peer.caller, &session).await;
+    ended.unwrap();
+    let refused = world.try_message(&world.caller, &session, "three").await;
+    assert!(matches!(refused, Err(Error::SessionEnded)));
+    assert_eq!(world.history(&session).await.len(), 4);
+    peer.stop().await;
     world.stop().await;
 }

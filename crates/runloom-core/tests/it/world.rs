@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use runloom_core::catalog::{Catalog, CatalogModel, Pricing, Source};
 use runloom_core::clock::Clock;
 use runloom_core::driver::DriverSettings;
+use runloom_core::error::Error;
 use runloom_core::hub::Hub;
 use runloom_core::planner::Planner;
 use runloom_core::ports::bus::NoBus;
@@ -28,7 +29,7 @@ use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_fabric::EmbeddedQueue;
 use runloom_protocol::event::{Event, parse_frame, split_frames};
 use runloom_protocol::id::KeyId;
-use runloom_protocol::resource::{RunSnapshot, RunStatus};
+use runloom_protocol::resource::{RunAccepted, RunSnapshot, RunStatus};
 use runloom_protocol::spec::{
     AgentSpec, Budgets, CreateMessage, CreateRun, CreateSession, PromptMessage, Role,
     SubmitToolResult, ToolAnswer,
@@ -234,6 +235,17 @@ impl World {
     }
 
     pub(crate) async fn message(&self, session: &str, text: &str) -> String {
+        let accepted = self.try_message(&self.caller, session, text).await;
+        accepted.unwrap().run_id.to_string()
+    }
+
+    /// The same by anybody, and it may be refused.
+    pub(crate) async fn try_message(
+        &self,
+        caller: &Caller,
+        session: &str,
+        text: &str,
+    ) -> Result<RunAccepted, Error> {
         let request = CreateMessage {
             messages: vec![user(text)],
             tools: None,
@@ -244,10 +256,9 @@ impl World {
             budgets: Budgets::default(),
             metadata: Default::default(),
         };
-        let accepted = self
-            .service
-            .create_message(&self.caller, session, request, None);
-        accepted.await.unwrap().run_id.to_string()
+        self.service
+            .create_message(caller, session, request, None)
+            .await
     }
 
     /// What a session remembers, as `role: text`.

@@ -102,7 +102,7 @@ pub(super) async fn load(session: &Session, taken: &Taken) -> Result<Claim, Fail
         lease: taken.lease,
         id: taken.id.clone(),
         workspace: taken.workspace,
-        session: taken.session,
+        in_session: taken.session.is_some(),
         attempts: taken.attempts,
         taken_over: taken.taken_over,
         created_at: taken.created_at,

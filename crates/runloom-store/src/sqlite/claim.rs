@@ -121,7 +121,7 @@ pub(super) fn load(connection: &Connection, taken: Taken) -> rusqlite::Result<Cl
         lease: taken.lease,
         id: taken.id,
         workspace: taken.workspace,
-        session: taken.session,
+        in_session: taken.session.is_some(),
         attempts: taken.attempts,
         taken_over: taken.taken_over,
         created_at: taken.created_at,

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::columns::Json;
 use super::desk::Tx;
-use super::leases::Holding;
+use super::leases::{Holding, Standing};
 use super::{int, ledger, mail};
 
 /// Why a batch is not written, without the store having failed.
@@ -141,7 +141,7 @@ pub(super) fn holding(tx: &mut Tx<'_>, lease: Lease) -> rusqlite::Result<Option<
 
 fn update_calls(tx: &mut Tx<'_>, run: RunNo, batch: &Batch) -> rusqlite::Result<()> {
     if !batch.opened.is_empty() {
-        tx.held.set_plain(run, false);
+        tx.held.set_plain(run, None);
     }
     for call in &batch.closed {
         tx.execute(
@@ -215,30 +215,48 @@ fn finish(
             ending.final_text,
         ],
     )?;
-    let plain = tx.held.get(run).is_some_and(|holding| holding.plain);
+    let plain = tx.held.get(run).and_then(|holding| holding.plain);
     tx.held.remove(run);
-    if plain {
-        return Ok(None);
-    }
-    ledger::settle(tx, run, None)?;
-    tx.execute("DELETE FROM mail WHERE run = ?1", [run.0])?;
-    tx.execute("DELETE FROM calls WHERE run = ?1", [run.0])?;
-    let session: Option<i64> = tx
-        .connection
-        .prepare_cached("SELECT session FROM runs WHERE no = ?1")?
-        .query_row([run.0], |row| row.get(0))?;
+    let session = match plain {
+        Some(plain) => plain.session,
+        None => {
+            ledger::settle(tx, run, None)?;
+            tx.execute("DELETE FROM mail WHERE run = ?1", [run.0])?;
+            tx.execute("DELETE FROM calls WHERE run = ?1", [run.0])?;
+            session_of(tx, run)?
+        }
+    };
     let Some(session) = session else {
         return Ok(None);
     };
     extend_session(tx, session, ending, at)?;
-    next_in_session(tx, session)
+    next_in_session(tx, session.no)
 }
 
-fn extend_session(tx: &Tx<'_>, session: i64, ending: &Ending, at: Millis) -> rusqlite::Result<()> {
-    let mut count: i64 = tx
-        .connection
-        .prepare_cached("SELECT messages FROM sessions WHERE no = ?1")?
-        .query_row([session], |row| row.get(0))?;
+fn session_of(tx: &Tx<'_>, run: RunNo) -> rusqlite::Result<Option<Standing>> {
+    tx.connection
+        .prepare_cached(
+            "SELECT sessions.no, sessions.messages FROM runs JOIN sessions ON sessions.no = runs.session WHERE runs.no = ?1",
+        )?
+        .query_row([run.0], |row| {
+            Ok(Standing {
+                no: row.get(0)?,
+                messages: super::uint(row.get(1)?),
+            })
+        })
+        .optional()
+}
+
+fn extend_session(
+    tx: &Tx<'_>,
+    Standing {
+        no: session,
+        messages,
+    }: Standing,
+    ending: &Ending,
+    at: Millis,
+) -> rusqlite::Result<()> {
+    let mut count = int(messages);
     for message in &ending.session_messages {
         count += 1;
         tx.execute(

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{Json, Word};
 use super::desk::Tx;
+use super::leases::{Plain, Standing};
 use super::{commit, filter};
 
 /// Epoch of the lease that comes with the run.
@@ -25,14 +26,13 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
         None => None,
         Some(id) => match session(tx, new.workspace, id.as_str())? {
             None => return Ok(Created::NoSession),
-            Some((_, SessionStatus::Ended, _)) => return Ok(Created::SessionEnded),
-            Some((session, SessionStatus::Active, messages)) => Some((session, messages)),
+            Some((_, SessionStatus::Ended)) => return Ok(Created::SessionEnded),
+            Some((session, SessionStatus::Active)) => Some(session),
         },
     };
-    let said = session.map_or(0, |(_, messages)| messages);
-    let session = session.map(|(session, _)| session);
+    let said = session.map_or(0, |session| session.messages);
     let blocked = match session {
-        Some(session) => has_live_run(tx.connection, session)?,
+        Some(session) => has_live_run(tx.connection, session.no)?,
         None => false,
     };
     let start = new
@@ -48,7 +48,7 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
             start.map(|start| &start.worker),
             start.map_or(RunStatus::Queued, |_| RunStatus::Running).as_str(),
             new.workspace.0,
-            session,
+            session.map(|session| session.no),
             new.id.as_str(),
             new.created_at.0,
             start.map(|_| new.created_at.0),
@@ -69,7 +69,7 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
     if let Some(session) = session {
         tx.execute(
             "UPDATE sessions SET last_used_at = max(last_used_at, ?2) WHERE no = ?1",
-            [session, new.created_at.0],
+            [session.no, new.created_at.0],
         )?;
     }
     if let Some(key) = &new.idempotency {
@@ -82,7 +82,7 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
             let lease = Lease { run, epoch };
             commit::append(tx, run, &start.chunk, "", new.created_at)?;
             tx.held.set(lease, false, 0);
-            tx.held.set_plain(run, session.is_none());
+            tx.held.set_plain(run, Some(Plain { session }));
             tx.workers.hear(&start.worker, new.created_at);
             Some(lease)
         }
@@ -141,19 +141,23 @@ pub(super) fn remember_use(
     Ok(())
 }
 
-/// Number, status and count of messages of a session of the workspace.
+/// A session of the workspace, and its status.
 pub(super) fn session(
     tx: &Tx<'_>,
     workspace: WorkspaceNo,
     id: &str,
-) -> rusqlite::Result<Option<(i64, SessionStatus, u64)>> {
+) -> rusqlite::Result<Option<(Standing, SessionStatus)>> {
     tx.connection
         .prepare_cached(
             "SELECT no, status, messages FROM sessions WHERE id = ?1 AND workspace = ?2",
         )?
         .query_row(params![id, workspace.0], |row| {
             let status = row.get::<_, Word<SessionStatus>>(1)?.0;
-            Ok((row.get(0)?, status, super::uint(row.get(2)?)))
+            let standing = Standing {
+                no: row.get(0)?,
+                messages: super::uint(row.get(2)?),
+            };
+            Ok((standing, status))
         })
         .optional()
 }

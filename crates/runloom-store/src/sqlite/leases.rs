@@ -19,9 +19,24 @@ pub(super) struct Holding {
     pub(super) attempts_counted: bool,
     /// Mail up to here is deleted.
     pub(super) mail_through: i64,
-    /// The run has no session, and nothing was ever written for it but its row, its spec and its log: its end has nothing else
-    /// to look for.
-    pub(super) plain: bool,
+    /// Set when nothing was ever written for the run but its row, its spec and its log: its end has nothing else to look for.
+    pub(super) plain: Option<Plain>,
+}
+
+/// A run of which all is known that its end needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plain {
+    /// Its session. Nobody else says something there while the run is alive.
+    pub(super) session: Option<Standing>,
+}
+
+/// How a session stood when its run began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    /// Which session.
+    pub(super) no: i64,
+    /// How many messages it has.
+    pub(super) messages: u64,
 }
 
 impl Held {
@@ -32,18 +47,20 @@ impl Held {
 
     /// Remembers a lease.
     pub(super) fn set(&mut self, lease: Lease, attempts_counted: bool, mail_through: i64) {
-        let known = self.get(lease.run);
+        let known = self
+            .get(lease.run)
+            .filter(|known| known.epoch == lease.epoch);
         let holding = Holding {
             epoch: lease.epoch,
             attempts_counted,
             mail_through,
-            plain: known.is_some_and(|known| known.epoch == lease.epoch && known.plain),
+            plain: known.and_then(|known| known.plain),
         };
         self.0.insert(lease.run, holding);
     }
 
     /// Whether the run of a remembered lease is plain from now on.
-    pub(super) fn set_plain(&mut self, run: RunNo, plain: bool) {
+    pub(super) fn set_plain(&mut self, run: RunNo, plain: Option<Plain>) {
         if let Some(holding) = self.0.get_mut(&run) {
             holding.plain = plain;
         }

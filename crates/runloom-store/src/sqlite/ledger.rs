@@ -62,7 +62,7 @@ fn reserve(
     if holding(tx, lease)?.is_none() {
         return Ok(Reservation::Fenced);
     }
-    tx.held.set_plain(lease.run, false);
+    tx.held.set_plain(lease.run, None);
     settle(tx, lease.run, None)?;
     let mut amount = ask.most;
     for (place, purse) in purses.iter().enumerate() {

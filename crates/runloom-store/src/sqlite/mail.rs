@@ -62,7 +62,7 @@ pub(super) fn send(
         "INSERT INTO mail (run, at, body) VALUES (?1, ?2, ?3)",
         params![to.run.0, now.0, Json(body)],
     )?;
-    tx.held.set_plain(to.run, false);
+    tx.held.set_plain(to.run, None);
     if matches!(body, MailBody::Cancel { .. }) {
         tx.execute(
             "UPDATE runs SET cancel = 1, parked = 0, wake_at = NULL WHERE no = ?1",

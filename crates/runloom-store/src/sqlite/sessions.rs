@@ -211,9 +211,10 @@ fn end(
     id: &SessionId,
     now: Millis,
 ) -> rusqlite::Result<Ended> {
-    let Some((session, status, _)) = create::session(tx, workspace, id.as_str())? else {
+    let Some((session, status)) = create::session(tx, workspace, id.as_str())? else {
         return Ok(Ended::UnknownSession);
     };
+    let session = session.no;
     if status == SessionStatus::Active {
         tx.execute(
             "UPDATE sessions SET status = ?2, ended_at = ?3 WHERE no = ?1",

@@ -7,7 +7,7 @@ use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, ToolAnswer};
 
-use super::{Millis, RunNo, SessionNo, StoreError, StoreResult, UsageDelta, WorkspaceNo};
+use super::{Millis, RunNo, StoreError, StoreResult, UsageDelta, WorkspaceNo};
 
 /// Claiming runs and writing their logs.
 #[async_trait]
@@ -94,8 +94,8 @@ pub struct Claim {
     pub id: RunId,
     /// Owner.
     pub workspace: WorkspaceNo,
-    /// The session, when the run is one of its messages.
-    pub session: Option<SessionNo>,
+    /// The run is a message to a session.
+    pub in_session: bool,
     /// The stored spec, JSON, as [`super::NewRun::spec`] gave it.
     pub spec: String,
     /// The session's messages so far; empty without a session.

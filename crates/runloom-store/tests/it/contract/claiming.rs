@@ -18,7 +18,7 @@ pub(crate) async fn a_claim_carries_what_a_worker_needs(fixture: Fixture) {
     assert_eq!(claim.lease.epoch, 1);
     assert_eq!(claim.id, run_id("a"));
     assert_eq!(claim.workspace, fixture.acme);
-    assert_eq!(claim.session, None);
+    assert!(!claim.in_session);
     assert_eq!(claim.spec, "{\"secret\":\"a\"}");
     assert!(claim.log.is_empty() && claim.mail.is_empty() && claim.history.is_empty());
     assert_eq!(claim.attempts, 1);

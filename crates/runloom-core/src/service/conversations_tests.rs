@@ -1,0 +1,118 @@
+use super::*;
+use runloom_protocol::spec::Role;
+
+const OURS: WorkspaceNo = WorkspaceNo(1);
+
+fn said(text: &str) -> PromptMessage {
+    PromptMessage {
+        role: Role::User,
+        content: text.to_owned(),
+    }
+}
+
+fn session(name: &str) -> SessionId {
+    SessionId::from_suffix(name.to_owned())
+}
+
+fn run(name: &str) -> RunId {
+    RunId::from_suffix(name.to_owned())
+}
+
+/// A memory of one session of ours whose run "1" is under way.
+fn waiting_for_the_first_run() -> Conversations {
+    let memory = Conversations::default();
+    let empty = memory.take(&session("a")).of(OURS, "spec".into());
+    memory.put(session("a"), empty.awaiting(run("1")));
+    memory
+}
+
+#[test]
+fn what_follows_is_added_and_nothing_is_read_twice() {
+    let memory = Conversations::default();
+    let first = memory
+        .take(&session("a"))
+        .followed_by(&[said("1"), said("2")]);
+    memory.put(session("a"), first);
+    let again = memory.take(&session("a"));
+    assert_eq!(again.count, 2);
+    let more = again.followed_by(&[said("3")]);
+    assert_eq!((more.count, more.messages.len()), (3, 3));
+}
+
+#[test]
+fn after_the_awaited_run_nobody_has_to_be_asked() {
+    let memory = waiting_for_the_first_run();
+    assert_eq!(memory.take(&session("a")).settled(OURS), None);
+    let memory = waiting_for_the_first_run();
+    memory.ended(session("a"), &run("1"), &vec![said("1"), said("2")]);
+    let settled = memory.take(&session("a"));
+    assert_eq!(settled.settled(OURS).as_deref(), Some("spec"));
+    assert_eq!((settled.count, settled.messages.len()), (2, 2));
+    assert_eq!(settled.awaiting(run("2")).settled(OURS), None);
+}
+
+#[test]
+fn a_run_that_said_nothing_settles_too() {
+    let memory = waiting_for_the_first_run();
+    memory.ended(session("a"), &run("1"), &Vec::new());
+    let settled = memory.take(&session("a"));
+    assert!(settled.settled(OURS).is_some());
+    assert_eq!(settled.count, 0);
+}
+
+#[test]
+fn only_the_workspace_whose_session_it_is_is_spared_the_question() {
+    let memory = waiting_for_the_first_run();
+    memory.ended(session("a"), &run("1"), &vec![said("1")]);
+    assert_eq!(memory.take(&session("a")).settled(WorkspaceNo(2)), None);
+}
+
+#[test]
+fn the_end_of_a_run_that_nobody_awaits_changes_nothing() {
+    let memory = waiting_for_the_first_run();
+    memory.ended(session("a"), &run("0"), &vec![said("late")]);
+    memory.ended(session("b"), &run("1"), &vec![said("forgotten")]);
+    let kept = memory.take(&session("a"));
+    assert_eq!((kept.count, kept.settled(OURS)), (0, None));
+    assert_eq!(memory.take(&session("b")).count, 0);
+}
+
+#[test]
+fn memory_is_bounded_and_keeps_what_is_used() {
+    let memory = Conversations::with_room(16 * 1024);
+    let text = "x".repeat(900);
+    for n in 0..100 {
+        memory.put(
+            session(&format!("s{n}")),
+            Remembered::default().followed_by(&[said(&text)]),
+        );
+        let kept = memory.take(&session("s0"));
+        assert_eq!(kept.count, 1, "asked for all the time, at {n}");
+        memory.put(session("s0"), kept);
+    }
+    assert!(memory.sessions() <= 8);
+}
+
+#[test]
+fn sessions_in_which_nothing_was_said_take_room_too() {
+    let memory = Conversations::with_room(8 * 1024);
+    for n in 0..1000 {
+        memory.put(session(&format!("s{n}")), Remembered::default());
+    }
+    assert!(memory.sessions() <= 8 * 1024 / SESSION_BYTES);
+}
+
+#[test]
+fn a_conversation_larger_than_the_room_is_not_kept() {
+    let memory = Conversations::with_room(1024);
+    let large = Remembered::default().followed_by(&[said(&"x".repeat(2000))]);
+    memory.put(session("a"), large);
+    assert_eq!(memory.take(&session("a")).count, 0);
+}
+
+impl Conversations {
+    fn sessions(&self) -> usize {
+        let generations = self.lock();
+        generations.young.len() + generations.old.len()
+    }
+}
