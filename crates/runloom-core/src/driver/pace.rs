@@ -32,10 +32,23 @@ pub(super) struct Pace {
     took: Duration,
     /// How long batches take.
     usual: Duration,
+    /// What the timer is for.
+    until: Until,
     /// Made when something waits for the first time: the tokens of most providers are further apart.
     timer: Option<Pin<Box<Sleep>>>,
-    waiting: bool,
-    resting: bool,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Nothing.
+    Now,
+    /// The time of the next batch, which is there.
+    Batch,
+    /// The time to read on: what the provider sends is left alone.
+    Read,
+    /// What came meanwhile is read, until nothing comes for a while or at most until then.
+    Dry(Instant),
 }
 
 impl Default for Pace {
@@ -44,9 +57,8 @@ impl Default for Pace {
             spacing: SPACING,
             took: Duration::ZERO,
             usual: Duration::ZERO,
+            until: Until::Now,
             timer: None,
-            waiting: false,
-            resting: false,
         }
     }
 }
@@ -57,6 +69,15 @@ impl Pace {
         self.spacing
     }
 
+    /// A batch begins. Where they are far apart, what the provider sends is left alone until the next one: it is then read in one go,
+    /// and the end of an answer is seen a little later, too.
+    pub(super) fn begins(&mut self) {
+        self.until = Until::Now;
+        if self.is_at_ease() {
+            self.wait(Until::Read, Instant::now() + self.spacing);
+        }
+    }
+
     /// A batch took so long. Two in a row count: one alone is a hiccup of the disk.
     pub(super) fn took(&mut self, time: Duration) {
         let before = std::mem::replace(&mut self.took, time);
@@ -65,34 +86,51 @@ impl Pace {
         self.spacing = self.usual.mul_f64(times).clamp(SPACING, LONGEST);
     }
 
-    /// Whether what the provider sends is left alone for now. It is read again in time for the next batch. The end of an answer is
-    /// then seen a little later, too.
+    /// Whether what the provider sends is left alone for now.
     pub(super) fn rests(&self) -> bool {
-        self.waiting && self.resting
+        self.until == Until::Read && self.is_at_ease()
+    }
+
+    fn is_at_ease(&self) -> bool {
+        self.spacing >= READ_AT_EASE
     }
 
     /// Whether a draft may be written that must not begin before `earliest`. When it may not, [`Self::due`] tells when to ask again.
     pub(super) fn lets(&mut self, earliest: Option<Instant>) -> bool {
-        self.waiting = earliest.is_some();
-        if let Some(earliest) = earliest {
-            // Reading takes about as long as writing.
-            let until = earliest.checked_sub(self.usual).unwrap_or(earliest);
-            self.resting = self.spacing >= READ_AT_EASE && Instant::now() < until;
-            let next = if self.resting { until } else { earliest };
-            match &mut self.timer {
-                None => self.timer = Some(Box::pin(sleep_until(next))),
-                Some(timer) if timer.deadline() != next => timer.as_mut().reset(next),
-                Some(_) => {}
+        let now = Instant::now();
+        match (self.until, earliest) {
+            // It comes piece by piece, each after others had their turn.
+            (Until::Dry(last), _) if now < last => {
+                self.wait(Until::Dry(last), last.min(now + self.usual));
             }
+            (_, Some(earliest)) if self.is_at_ease() => self.wait(Until::Read, earliest),
+            (_, Some(earliest)) => self.wait(Until::Batch, earliest),
+            (_, None) => self.until = Until::Now,
         }
-        !self.waiting
+        self.until == Until::Now
     }
 
-    /// Resolves when it is time to ask again; never when nothing waits.
+    /// Resolves when it is time to read or to ask again; never when nothing waits.
     pub(super) async fn due(&mut self) {
         match &mut self.timer {
-            Some(timer) if self.waiting => timer.as_mut().await,
+            Some(timer) if self.until != Until::Now => timer.as_mut().await,
             _ => std::future::pending().await,
+        }
+        match self.until {
+            Until::Read => {
+                let last = Instant::now() + self.spacing;
+                self.wait(Until::Dry(last), last);
+            }
+            _ => self.until = Until::Now,
+        }
+    }
+
+    fn wait(&mut self, until: Until, next: Instant) {
+        self.until = until;
+        match &mut self.timer {
+            None => self.timer = Some(Box::pin(sleep_until(next))),
+            Some(timer) if timer.deadline() != next => timer.as_mut().reset(next),
+            Some(_) => {}
         }
     }
 }
@@ -132,19 +170,81 @@ mod tests {
         assert_eq!(pace.spacing(), SPACING);
     }
 
-    #[tokio::test]
-    async fn a_provider_that_is_left_alone_is_read_again_before_the_next_batch() {
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_is_left_alone_between_batches_that_are_far_apart() {
         let mut pace = Pace::default();
-        let (now, far) = (Instant::now(), Duration::from_secs(600));
-        assert!(!pace.lets(Some(now + far)));
+        pace.begins();
         assert!(!pace.rests(), "quick: whatever comes is read at once");
         (0..2).for_each(|_| pace.took(LONGEST));
-        assert!(!pace.lets(Some(now + far)));
+        let began = Instant::now();
+        pace.begins();
         assert!(pace.rests());
-        let asks_again = pace.timer.as_ref().map(|timer| timer.deadline());
-        assert!(asks_again < Some(now + far), "before it is due");
-        assert!(!pace.lets(Some(now + Duration::from_millis(1))));
-        assert!(!pace.rests(), "it is due soon");
+        pace.due().await;
+        assert_eq!(Instant::now(), began + LONGEST);
+        assert!(!pace.rests(), "read again, with or without a draft");
+        pace.begins();
+        assert!(pace.rests());
+        (0..2).for_each(|_| pace.took(SPACING));
+        assert!(!pace.rests(), "quick again");
+    }
+
+    /// At ease, in the moment in which the provider is read again.
+    async fn reading_on() -> Pace {
+        let mut pace = Pace::default();
+        (0..2).for_each(|_| pace.took(USUAL));
+        pace.begins();
+        pace.due().await;
+        assert!(!pace.rests());
+        pace
+    }
+
+    const USUAL: Duration = Duration::from_millis(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_rest_all_that_has_come_is_read_before_it_is_written() {
+        let mut pace = reading_on().await;
+        let began = Instant::now();
+        for _ in 0..3 {
+            tokio::time::advance(USUAL / 2).await;
+            assert!(!pace.lets(None), "there may be more");
+        }
+        pace.due().await;
+        assert_eq!(
+            Instant::now(),
+            began + USUAL / 2 * 3 + USUAL,
+            "no more came"
+        );
+        assert!(pace.lets(None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_never_pauses_is_not_read_for_ever() {
+        let mut pace = reading_on().await;
+        let last = Instant::now() + pace.spacing();
+        while !pace.lets(None) {
+            assert!(Instant::now() < last);
+            tokio::time::advance(USUAL / 2).await;
+        }
+        assert!(Instant::now() < last + USUAL);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_says_nothing_after_a_rest_is_waited_for() {
+        let mut pace = reading_on().await;
+        pace.due().await;
+        assert!(pace.due().now_or_never().is_none(), "nothing waits");
+        assert!(pace.lets(None), "what comes now is written at once");
+    }
+
+    #[tokio::test]
+    async fn a_draft_that_has_to_wait_leaves_the_provider_alone_as_well() {
+        let mut pace = Pace::default();
+        let far = Instant::now() + Duration::from_secs(600);
+        assert!(!pace.lets(Some(far)));
+        assert!(!pace.rests());
+        (0..2).for_each(|_| pace.took(LONGEST));
+        assert!(!pace.lets(Some(far)));
+        assert!(pace.rests());
         assert!(pace.lets(None) && !pace.rests(), "nothing waits");
     }
 
