@@ -147,6 +147,20 @@ fn judged(ours: &Level, floor: &Level, streams: u64, note: &str) -> Vec<Row> {
         ),
         Row::beside(
             "W4",
+            what("p50 to the terminal event"),
+            "ms",
+            pair(&|level| level.outcome.to_end(0.5)),
+            Goal::Told,
+        ),
+        Row::beside(
+            "W4",
+            what("p99 to the first text"),
+            "ms",
+            pair(&|level| level.outcome.to_first(0.99)),
+            Goal::Told,
+        ),
+        Row::beside(
+            "W4",
             what("CPU per token"),
             "µs",
             pair(&|level| level.cpu / events * 1e6),

@@ -25,4 +25,4 @@ pub use axum::Router;
 pub use app::{AdminToken, Settings};
 pub use openapi::DOCUMENT as OPENAPI;
 pub use router::{probe_router, route_table, router, watch_router};
-pub use serve::serve;
+pub use serve::{listen, serve};

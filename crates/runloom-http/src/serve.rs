@@ -1,6 +1,7 @@
 //! Connections: accepted up to a cap, given a deadline for their headers, and ended in order.
 
-use std::io;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +9,21 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 
 /// Connections at once; further clients wait in the kernel's backlog.
 const CONNECTIONS_MAX: usize = 16_384;
+
+/// Connections that wait in the kernel until they are accepted, as far as it allows so many. A client that finds it full tries again
+/// a second later at the earliest.
+const BACKLOG: u32 = 4_096;
+
+/// Connections that are accepted before other tasks have their turn.
+const ACCEPTED_IN_A_ROW: usize = 1_024;
 
 /// How long a client may take to send the head of a request, so that slow ones do not hold connections for ever. The same
 /// clock runs on an idle connection, so it is also how long one is kept: far longer than the pools of the Python and
@@ -23,6 +32,33 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause after a failed accept: the usual cause is too many open files, and that does not pass at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Listens on an address, or a name and a port.
+///
+/// # Errors
+/// When it is none, or none that is free.
+pub async fn listen(address: &str) -> io::Result<TcpListener> {
+    let mut failed = None;
+    for address in tokio::net::lookup_host(address).await? {
+        match listen_on(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address")))
+}
+
+fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A server that starts again must not wait for the connections of the one before.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves until `token` is cancelled, then stops accepting and lets open requests end for at most `drain`. Streams end by
 /// the token that the router was made with; connections that are still open after `drain` are closed.
@@ -38,15 +74,26 @@ pub async fn serve(
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // Owned here and not by the process's tasks: their number is bounded, and none may outlive this call.
     let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = token.cancelled() => break,
-            (stream, slot) = accept(&listener, &slots) => {
-                connections.spawn(connection(stream, router.clone(), token.clone(), slot));
+    let accepting = async {
+        let mut in_a_row = 0;
+        loop {
+            tokio::select! {
+                () = token.cancelled() => break,
+                (stream, slot) = accept(&listener, &slots) => {
+                    connections.spawn(connection(stream, router.clone(), token.clone(), slot));
+                    in_a_row += 1;
+                }
+                Some(_) = connections.join_next() => {}
             }
-            Some(_) = connections.join_next() => {}
+            if in_a_row == ACCEPTED_IN_A_ROW {
+                in_a_row = 0;
+                tokio::task::yield_now().await;
+            }
         }
-    }
+    };
+    // Where thousands of streams are busy the turn of one task comes seldom, and with the usual budget it would accept so few of those
+    // who wait that the others find the backlog full.
+    unconstrained(accepting).await;
     drop(listener);
     let ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(drain, ended).await.is_err() {

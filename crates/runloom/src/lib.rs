@@ -25,6 +25,9 @@ use clap::Parser;
 
 use crate::exit::{Exit, Failure};
 
+/// Every second task that a worker thread runs is taken from the queue that all share.
+const GLOBAL_QUEUE_INTERVAL: u32 = 2;
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -58,6 +61,9 @@ pub fn main() -> ExitCode {
     // A second installation would only say that there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        // By default tasks that were woken by the store's thread, or for which a worker's own queue had no room, may wait for seconds
+        // where thousands of others are ready.
+        .global_queue_interval(GLOBAL_QUEUE_INTERVAL)
         .enable_all()
         .build();
     let ended = match runtime {

@@ -58,7 +58,7 @@ impl Listeners {
 
     /// Serves metrics and probes; where.
     pub(super) async fn watch(&self, address: &str) -> Result<SocketAddr> {
-        let listener = TcpListener::bind(address)
+        let listener = runloom_http::listen(address)
             .await
             .with_context(|| format!("cannot listen on {address} (server.metrics_listen)"))?;
         let address = listener

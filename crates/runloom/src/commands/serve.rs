@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use tokio::net::TcpListener;
 
 use crate::app::{self, App};
 use crate::cli::ConfigFile;
@@ -126,7 +125,7 @@ pub(crate) async fn until_stopped(
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::stop();
     let drain = Duration::from_millis(config.runs.drain_ms);
-    let listener = TcpListener::bind(&config.server.listen)
+    let listener = runloom_http::listen(&config.server.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.server.listen))?;
     let master_key = config
