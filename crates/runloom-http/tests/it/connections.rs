@@ -83,3 +83,34 @@ async fn a_stream_that_never_ends_is_closed_after_the_drain() {
         .expect("the server waited for an endless stream")
         .unwrap();
 }
+
+#[tokio::test]
+async fn hundreds_of_clients_can_come_before_the_first_is_accepted() {
+    let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    let crowd = allowed.trim().parse().unwrap_or(128).min(600);
+    let listener = runloom_http::listen("127.0.0.1:0").await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..crowd {
+        // One for whom there is no room would be left waiting.
+        let client = tokio::time::timeout(PATIENCE, connect(&listener, "/short")).await;
+        clients.push(client.expect("the backlog is full"));
+    }
+    let token = CancellationToken::new();
+    let serving = runloom_http::serve(listener, router(), token.clone(), PATIENCE);
+    let talking = async {
+        for client in &mut clients {
+            read_until(client, "short").await;
+        }
+        token.cancel();
+    };
+    tokio::join!(serving, talking).0.unwrap();
+}
+
+#[tokio::test]
+async fn a_name_can_be_listened_on_and_a_taken_address_is_refused() {
+    let listener = runloom_http::listen("localhost:0").await.unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let refused = runloom_http::listen(&taken).await.unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(runloom_http::listen("no address").await.is_err());
+}
