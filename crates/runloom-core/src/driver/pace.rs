@@ -98,6 +98,10 @@ impl Pace {
 }
 
 #[cfg(test)]
+#[path = "pace_tests.rs"]
+mod driven;
+
+#[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
 
