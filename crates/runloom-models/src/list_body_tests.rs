@@ -17,14 +17,8 @@ const MODELS: [&str; 2] = ["gpt-5.5", "gpt-4.1"];
 fn request(messages: Conversation, system: &str) -> ModelRequest {
     ModelRequest {
         system: system.into(),
-        messages,
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
         cache_key: "ses_1".into(),
+        ..ModelRequest::new(messages)
     }
 }
 
