@@ -181,19 +181,14 @@ fn conversation() -> ModelRequest {
     });
     ModelRequest {
         system: "Answer.".into(),
-        messages: messages.into(),
         tools: Arc::new(vec![ToolDeclaration {
             name: "get_weather".to_owned(),
             description: "The weather of a city.".to_owned(),
             parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
             output_schema: None,
         }]),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
         cache_key: "bench".into(),
+        ..ModelRequest::new(messages)
     }
 }
 

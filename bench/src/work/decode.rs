@@ -3,13 +3,11 @@
 //! The decoders are reached as the server reaches them, by a call over loopback; reading the same bytes and dropping them
 //! is the floor, so the difference is the decoder's. It runs in this process, so this process is what is metered.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
 use bytes::BytesMut;
 use futures_util::StreamExt;
-use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::{Message, Model, ModelEvent, ModelRequest};
 use runloom_models::{ModelSettings, ProviderSettings};
 use runloom_protocol::event::{Event, TextDelta};
@@ -118,16 +116,10 @@ async fn decode(kind: &str, url: &str, calls: u64) -> anyhow::Result<Cost> {
 async fn call(model: &dyn Model) -> anyhow::Result<u64> {
     let request = ModelRequest {
         system: "Answer.".into(),
-        messages: Conversation::from(vec![Message::User {
-            text: "Say ten thousand words.".into(),
-        }]),
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
         cache_key: "bench".into(),
+        ..ModelRequest::new(vec![Message::User {
+            text: "Say ten thousand words.".into(),
+        }])
     };
     let mut stream = model.call(request).await.context("the call was refused")?;
     let mut deltas = 0;

@@ -115,6 +115,8 @@ async fn accept(
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return (stream, slot),
+            // The client has thought better of it.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

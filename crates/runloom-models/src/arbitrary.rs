@@ -18,14 +18,8 @@ const CALLS: [&str; 3] = ["c1", "c2", "c3"];
 pub(crate) fn request(messages: Conversation, system: &str) -> ModelRequest {
     ModelRequest {
         system: system.into(),
-        messages,
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
         cache_key: "ses_1".into(),
+        ..ModelRequest::new(messages)
     }
 }
 

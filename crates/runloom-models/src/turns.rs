@@ -120,7 +120,7 @@ impl<V: Voices> Dialogue<'_, V> {
             let mut fragment = block.written(format, |_| self.fragment(from..to))?;
             if to > until {
                 let behind = self.fragment(until..to)?;
-                fragment.truncate(fragment.len() - behind.len());
+                fragment.truncate(fragment.len().saturating_sub(behind.len()));
             }
             body.piece(fragment);
             from = to.min(until);

@@ -22,8 +22,8 @@ use crate::hub::LiveRun;
 use crate::metrics::METRICS;
 use crate::planted::{self, Bug};
 use crate::ports::store::{
-    Ask, Batch, Chunk, CommitError, Committed, Lease, MailNo, MicroUsd, Next, OpenCall, PurseLimit,
-    Reservation, Store, StoreResult, UsageDelta,
+    Ask, Batch, Chunk, CommitError, Committed, Lease, Ledger, MailNo, MicroUsd, Next, OpenCall,
+    PurseLimit, Reservation, RunLog, StoreResult, UsageDelta,
 };
 use crate::run::{Note, PlacedNote};
 
@@ -63,7 +63,8 @@ pub(crate) struct Written {
 
 /// The writer of one run's log.
 pub(crate) struct Journal {
-    store: Arc<dyn Store>,
+    log: Arc<dyn RunLog>,
+    ledger: Arc<dyn Ledger>,
     clock: Clock,
     live: Arc<LiveRun>,
     lease: Lease,
@@ -110,14 +111,15 @@ impl Draft {
 
 impl Journal {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        (log, ledger): (Arc<dyn RunLog>, Arc<dyn Ledger>),
         live: Arc<LiveRun>,
         lease: Lease,
         last_seq: u64,
         kill: CancellationToken,
     ) -> Self {
         Self {
-            store,
+            log,
+            ledger,
             clock: Clock,
             live,
             lease,
@@ -194,7 +196,7 @@ impl Journal {
         purses: &[PurseLimit],
         ask: Ask,
     ) -> StoreResult<Reservation> {
-        self.store.reserve(self.lease, purses, ask).await
+        self.ledger.reserve(self.lease, purses, ask).await
     }
 
     /// True when there is nothing to write.
@@ -215,11 +217,15 @@ impl Journal {
         !self.draft.can_wait()
     }
 
-    /// When the draft may be written at the earliest, where batches of deltas begin so far apart; `None` when now.
+    /// Whether the draft holds nothing but deltas, and not too many.
+    pub(super) fn can_wait(&self) -> bool {
+        self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES
+    }
+
+    /// When a draft that can wait may be written at the earliest, where batches begin so far apart; `None` when now.
     pub(super) fn not_before(&self, spacing: Duration) -> Option<Instant> {
-        let waits = self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES;
         let earliest = self.began + spacing;
-        (waits && Instant::now() < earliest).then_some(earliest)
+        (Instant::now() < earliest).then_some(earliest)
     }
 
     /// Writes the draft and goes on; nothing to do when it is empty.
@@ -240,8 +246,8 @@ impl Journal {
         let batch = self.take_batch(next, false)?;
         let cleared = self.suspicion.take_if(|_| batch.progress);
         self.began = Instant::now();
-        let (store, live, lease, kill) = (
-            Arc::clone(&self.store),
+        let (log, live, lease, kill) = (
+            Arc::clone(&self.log),
             Arc::clone(&self.live),
             self.lease,
             self.kill.clone(),
@@ -254,7 +260,7 @@ impl Journal {
                 tokio::time::sleep(PLANTED_WINDOW).await;
             }
             let began = Instant::now();
-            let committed = write(&*store, lease, batch, &kill).await?;
+            let committed = write(&*log, lease, batch, &kill).await?;
             let took = began.elapsed();
             drop(cleared);
             if !too_early {
@@ -282,7 +288,7 @@ impl Journal {
         self.draft.closed = closed;
         let batch = self.take_batch(next, true)?;
         let (chunk, progress) = (batch.chunk.clone(), batch.progress);
-        let written = write(&*self.store, self.lease, batch, &self.kill)
+        let written = write(&*self.log, self.lease, batch, &self.kill)
             .await?
             .is_some();
         if written {
@@ -359,14 +365,14 @@ fn show(live: &Arc<LiveRun>, chunk: Chunk) {
 /// Writes a batch, trying again while the store is unavailable: a run that cannot be written down must not go on. `None`: mail
 /// waits.
 async fn write(
-    store: &dyn Store,
+    log: &dyn RunLog,
     lease: Lease,
     batch: Batch,
     kill: &CancellationToken,
 ) -> Result<Option<Committed>, Abandon> {
     let mut pause = RETRY_FIRST;
     loop {
-        match store.commit(lease, batch.clone()).await {
+        match log.commit(lease, batch.clone()).await {
             Ok(committed) => return Ok(Some(committed)),
             Err(CommitError::MailWaiting) => return Ok(None),
             Err(CommitError::Fenced) => {

@@ -13,7 +13,7 @@ use tracing::warn;
 use super::{Abandon, Driver, call_of};
 use crate::clock::rfc3339;
 use crate::crash;
-use crate::ports::store::{LogEntry, Mail, MailBody, MailNo, RunNo, Store};
+use crate::ports::store::{LogEntry, Mail, MailBody, MailNo, RunLog, RunNo};
 use crate::run::{self, PlacedNote, Record, RunState};
 
 /// Pause between attempts to read mail from a store that is unavailable.
@@ -42,7 +42,7 @@ impl Doorbell {
 
 /// Reads a run's mail when the doorbell rings.
 pub(crate) struct Mailbox {
-    store: Arc<dyn Store>,
+    log: Arc<dyn RunLog>,
     run: RunNo,
     doorbell: Arc<Doorbell>,
     read: MailNo,
@@ -53,13 +53,13 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     /// A mailbox with the mail that came along with the claim.
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        log: Arc<dyn RunLog>,
         run: RunNo,
         doorbell: Arc<Doorbell>,
         waiting: Vec<Mail>,
     ) -> Self {
         Self {
-            store,
+            log,
             run,
             doorbell,
             read: MailNo::default(),
@@ -103,7 +103,7 @@ impl Mailbox {
         self.rung = true;
         let last = self.waiting.last().map_or(self.read, |mail| mail.no);
         let more = loop {
-            match self.store.mail(self.run, last).await {
+            match self.log.mail(self.run, last).await {
                 Ok(more) => break more,
                 Err(error) => warn!(run = self.run.0, %error, "cannot read mail; trying again"),
             }

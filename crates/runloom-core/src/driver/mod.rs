@@ -28,7 +28,7 @@ use crate::crash;
 use crate::hub::Hub;
 use crate::metrics::METRICS;
 use crate::ports::model::{Model, ModelError};
-use crate::ports::store::{Claim, Ending, MicroUsd, Millis, Next, OpenCall, RunNo, Store};
+use crate::ports::store::{Claim, Ending, Ledger, MicroUsd, Millis, Next, OpenCall, RunLog, RunNo};
 use crate::ports::tools::{ToolContext, ToolHost};
 use crate::purses::Purse;
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
@@ -452,7 +452,7 @@ impl Driver {
     /// Folds a claimed run's log and makes its driver.
     pub(crate) fn new(
         start: Start,
-        store: Arc<dyn Store>,
+        (log, ledger): (Arc<dyn RunLog>, Arc<dyn Ledger>),
         hub: &Arc<Hub>,
         settings: DriverSettings,
         tokens: (CancellationToken, CancellationToken),
@@ -485,7 +485,7 @@ impl Driver {
             }
         }
         let mut journal = Journal::new(
-            Arc::clone(&store),
+            (Arc::clone(&log), ledger),
             live,
             claim.lease,
             last_seq,
@@ -497,7 +497,7 @@ impl Driver {
         Self {
             state,
             journal,
-            mailbox: Mailbox::new(store, claim.lease.run, doorbell, claim.mail),
+            mailbox: Mailbox::new(log, claim.lease.run, doorbell, claim.mail),
             model,
             tools,
             context,

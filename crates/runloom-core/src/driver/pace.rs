@@ -74,7 +74,7 @@ impl Pace {
     pub(super) fn begins(&mut self) {
         self.until = Until::Now;
         if self.is_at_ease() {
-            self.wait(Until::Read, Instant::now() + self.spacing);
+            self.rest(Instant::now() + self.spacing);
         }
     }
 
@@ -103,7 +103,7 @@ impl Pace {
             (Until::Dry(last), _) if now < last => {
                 self.wait(Until::Dry(last), last.min(now + self.usual));
             }
-            (_, Some(earliest)) if self.is_at_ease() => self.wait(Until::Read, earliest),
+            (_, Some(earliest)) if self.is_at_ease() => self.rest(earliest),
             (_, Some(earliest)) => self.wait(Until::Batch, earliest),
             (_, None) => self.until = Until::Now,
         }
@@ -118,11 +118,17 @@ impl Pace {
         }
         match self.until {
             Until::Read => {
-                let last = Instant::now() + self.spacing;
+                let last = Instant::now() + 2 * self.usual;
                 self.wait(Until::Dry(last), last);
             }
             _ => self.until = Until::Now,
         }
+    }
+
+    /// Leaves the provider alone until it is time to read for a batch. Reading takes about as long as writing.
+    fn rest(&mut self, batch: Instant) {
+        let read = batch.checked_sub(self.usual).unwrap_or(batch);
+        self.wait(Until::Read, read);
     }
 
     fn wait(&mut self, until: Until, next: Instant) {
@@ -134,6 +140,10 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "pace_tests.rs"]
+mod driven;
 
 #[cfg(test)]
 mod tests {
@@ -175,12 +185,17 @@ mod tests {
         let mut pace = Pace::default();
         pace.begins();
         assert!(!pace.rests(), "quick: whatever comes is read at once");
-        (0..2).for_each(|_| pace.took(LONGEST));
+        (0..2).for_each(|_| pace.took(USUAL));
         let began = Instant::now();
         pace.begins();
         assert!(pace.rests());
         pace.due().await;
-        assert_eq!(Instant::now(), began + LONGEST);
+        let rested = pace.spacing() - USUAL;
+        assert_eq!(
+            Instant::now(),
+            began + rested,
+            "reading takes as long as writing"
+        );
         assert!(!pace.rests(), "read again, with or without a draft");
         pace.begins();
         assert!(pace.rests());
@@ -205,22 +220,19 @@ mod tests {
         let mut pace = reading_on().await;
         let began = Instant::now();
         for _ in 0..3 {
-            tokio::time::advance(USUAL / 2).await;
+            tokio::time::advance(USUAL / 4).await;
             assert!(!pace.lets(None), "there may be more");
         }
         pace.due().await;
-        assert_eq!(
-            Instant::now(),
-            began + USUAL / 2 * 3 + USUAL,
-            "no more came"
-        );
+        let came = began + USUAL / 4 * 3;
+        assert_eq!(Instant::now(), came + USUAL, "no more came");
         assert!(pace.lets(None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_provider_that_never_pauses_is_not_read_for_ever() {
         let mut pace = reading_on().await;
-        let last = Instant::now() + pace.spacing();
+        let last = Instant::now() + 2 * USUAL;
         while !pace.lets(None) {
             assert!(Instant::now() < last);
             tokio::time::advance(USUAL / 2).await;

@@ -219,7 +219,9 @@ impl Driver {
                 };
             }
             let wanted = writing.is_none() && !self.journal.is_clean();
-            if wanted && pace.lets(self.journal.not_before(pace.spacing())) {
+            if wanted
+                && (!self.journal.can_wait() || pace.lets(self.journal.not_before(pace.spacing())))
+            {
                 self.begin_writing(writing)?;
                 pace.begins();
             }

@@ -81,8 +81,26 @@ pub struct ModelRequest {
     pub force_output: bool,
     /// Upper bound of the output of this call; `None` = the model's own default.
     pub max_output_tokens: Option<u64>,
-    /// A stable key of the conversation, for providers that route by it to keep prompt caches warm.
+    /// A stable key of the conversation, for providers that route by it to keep prompt caches warm; empty = none.
     pub cache_key: Arc<str>,
+}
+
+impl ModelRequest {
+    /// What comes after this conversation? Nothing else is asked for, no tool is offered, and all else is the model's own.
+    #[must_use]
+    pub fn new(messages: impl Into<Conversation>) -> Self {
+        Self {
+            system: Arc::default(),
+            messages: messages.into(),
+            tools: Arc::default(),
+            tools_enabled: true,
+            reasoning_level: None,
+            output_schema: None,
+            force_output: false,
+            max_output_tokens: None,
+            cache_key: Arc::default(),
+        }
+    }
 }
 
 /// One tool as the model is told of it.

@@ -16,7 +16,7 @@ mod spoken;
 mod state;
 mod step;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use ending::{Spent, cancelled, failed, failure, succeeded};
 pub use guard::signature_of;

@@ -59,16 +59,13 @@ impl Service {
         let new = self.new_run(caller, &run, start)?;
         let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
         let admission = Arc::clone(&self.admission);
-        let listening = run
-            .session
-            .clone()
-            .zip(Some(Arc::clone(&self.conversations)));
+        let (conversations, session) = (Arc::clone(&self.conversations), run.session.clone());
         // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
         let id = self
             .see_through_and_on(async move {
                 let (id, driving) = parts.create(workspace, new, run, &admission).await?;
-                let driving = match (driving, listening) {
-                    (Some(driving), Some((session, conversations))) => {
+                let driving = match (driving, session) {
+                    (Some(driving), Some(session)) => {
                         Some(conversations.hear(session, id.clone(), driving))
                     }
                     (driving, _) => driving,

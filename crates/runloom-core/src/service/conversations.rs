@@ -67,10 +67,14 @@ impl Remembered {
         self
     }
 
-    /// How the session was made, when it is this workspace's and all of what was said in it is remembered.
-    pub(super) fn settled(&self, workspace: WorkspaceNo) -> Option<Arc<str>> {
-        let (of, spec) = self.of.as_ref()?;
-        (*of == workspace && self.rest == Rest::Nothing).then(|| Arc::clone(spec))
+    /// How the session was made, when all of what was said in it is remembered.
+    pub(super) fn settled(&self) -> Option<Arc<str>> {
+        let (_, spec) = self.of.as_ref()?;
+        (self.rest == Rest::Nothing).then(|| Arc::clone(spec))
+    }
+
+    fn is_of(&self, workspace: WorkspaceNo) -> bool {
+        self.of.as_ref().is_none_or(|(of, _)| *of == workspace)
     }
 
     fn bytes(&self) -> usize {
@@ -115,9 +119,15 @@ impl Conversations {
         }
     }
 
-    /// Takes what is remembered of a session; whoever takes it puts it back with what is new, so that nothing is copied.
-    pub(super) fn take(&self, session: &SessionId) -> Remembered {
-        self.lock().remove(session).unwrap_or_default()
+    /// Takes what is remembered of a session of this workspace; whoever takes it puts it back with what is new, so that nothing is
+    /// copied.
+    pub(super) fn take(&self, session: &SessionId, workspace: WorkspaceNo) -> Remembered {
+        let mut generations = self.lock();
+        let kept = generations.get(session);
+        if kept.is_none_or(|kept| !kept.conversation.is_of(workspace)) {
+            return Remembered::default();
+        }
+        generations.remove(session).unwrap_or_default()
     }
 
     /// Remembers it, unless it alone would take most of the room.
@@ -144,20 +154,13 @@ impl Conversations {
 
     /// The run is over, and nothing waits behind it.
     fn ended(&self, session: SessionId, run: &RunId, said: &LastWord) {
-        let before = {
-            let mut generations = self.lock();
-            if !generations.awaits(&session, run) {
-                return;
-            }
-            generations.remove(&session).unwrap_or_default()
-        };
-        let mut settled = before.followed_by(said);
-        settled.rest = Rest::Nothing;
-        let kept = Kept::of(settled);
         let mut generations = self.lock();
-        // A message that came meanwhile found nothing, has asked the store, and knows better.
-        if generations.get(&session).is_none() {
-            generations.insert(session, kept, self.max_bytes / 2);
+        // Otherwise a message that came meanwhile has asked the store, and knows better.
+        if generations.awaits(&session, run) {
+            let before = generations.remove(&session).unwrap_or_default();
+            let mut settled = before.followed_by(said);
+            settled.rest = Rest::Nothing;
+            generations.insert(session, Kept::of(settled), self.max_bytes / 2);
         }
     }
 
@@ -188,6 +191,7 @@ impl Generations {
     }
 
     fn insert(&mut self, session: SessionId, kept: Kept, room: usize) {
+        self.remove(&session);
         if kept.bytes > room {
             return;
         }
@@ -196,9 +200,7 @@ impl Generations {
             self.young_bytes = 0;
         }
         self.young_bytes += kept.bytes;
-        if let Some(before) = self.young.insert(session, kept) {
-            self.young_bytes = self.young_bytes.saturating_sub(before.bytes);
-        }
+        self.young.insert(session, kept);
     }
 }
 

@@ -21,7 +21,7 @@ fn run(name: &str) -> RunId {
 /// A memory of one session of ours whose run "1" is under way.
 fn waiting_for_the_first_run() -> Conversations {
     let memory = Conversations::default();
-    let empty = memory.take(&session("a")).of(OURS, "spec".into());
+    let empty = memory.take(&session("a"), OURS).of(OURS, "spec".into());
     memory.put(session("a"), empty.awaiting(run("1")));
     memory
 }
@@ -30,10 +30,10 @@ fn waiting_for_the_first_run() -> Conversations {
 fn what_follows_is_added_and_nothing_is_read_twice() {
     let memory = Conversations::default();
     let first = memory
-        .take(&session("a"))
+        .take(&session("a"), OURS)
         .followed_by(&[said("1"), said("2")]);
     memory.put(session("a"), first);
-    let again = memory.take(&session("a"));
+    let again = memory.take(&session("a"), OURS);
     assert_eq!(again.count, 2);
     let more = again.followed_by(&[said("3")]);
     assert_eq!((more.count, more.messages.len()), (3, 3));
@@ -42,29 +42,31 @@ fn what_follows_is_added_and_nothing_is_read_twice() {
 #[test]
 fn after_the_awaited_run_nobody_has_to_be_asked() {
     let memory = waiting_for_the_first_run();
-    assert_eq!(memory.take(&session("a")).settled(OURS), None);
+    assert_eq!(memory.take(&session("a"), OURS).settled(), None);
     let memory = waiting_for_the_first_run();
     memory.ended(session("a"), &run("1"), &vec![said("1"), said("2")]);
-    let settled = memory.take(&session("a"));
-    assert_eq!(settled.settled(OURS).as_deref(), Some("spec"));
+    let settled = memory.take(&session("a"), OURS);
+    assert_eq!(settled.settled().as_deref(), Some("spec"));
     assert_eq!((settled.count, settled.messages.len()), (2, 2));
-    assert_eq!(settled.awaiting(run("2")).settled(OURS), None);
+    assert_eq!(settled.awaiting(run("2")).settled(), None);
 }
 
 #[test]
 fn a_run_that_said_nothing_settles_too() {
     let memory = waiting_for_the_first_run();
     memory.ended(session("a"), &run("1"), &Vec::new());
-    let settled = memory.take(&session("a"));
-    assert!(settled.settled(OURS).is_some());
+    let settled = memory.take(&session("a"), OURS);
+    assert!(settled.settled().is_some());
     assert_eq!(settled.count, 0);
 }
 
 #[test]
-fn only_the_workspace_whose_session_it_is_is_spared_the_question() {
+fn another_workspace_neither_sees_nor_disturbs_what_is_remembered() {
     let memory = waiting_for_the_first_run();
+    let rival = memory.take(&session("a"), WorkspaceNo(2));
+    assert_eq!((rival.count, rival.settled()), (0, None));
     memory.ended(session("a"), &run("1"), &vec![said("1")]);
-    assert_eq!(memory.take(&session("a")).settled(WorkspaceNo(2)), None);
+    assert_eq!(memory.take(&session("a"), OURS).count, 1);
 }
 
 #[test]
@@ -72,9 +74,9 @@ fn the_end_of_a_run_that_nobody_awaits_changes_nothing() {
     let memory = waiting_for_the_first_run();
     memory.ended(session("a"), &run("0"), &vec![said("late")]);
     memory.ended(session("b"), &run("1"), &vec![said("forgotten")]);
-    let kept = memory.take(&session("a"));
-    assert_eq!((kept.count, kept.settled(OURS)), (0, None));
-    assert_eq!(memory.take(&session("b")).count, 0);
+    let kept = memory.take(&session("a"), OURS);
+    assert_eq!((kept.count, kept.settled()), (0, None));
+    assert_eq!(memory.take(&session("b"), OURS).count, 0);
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn memory_is_bounded_and_keeps_what_is_used() {
             session(&format!("s{n}")),
             Remembered::default().followed_by(&[said(&text)]),
         );
-        let kept = memory.take(&session("s0"));
+        let kept = memory.take(&session("s0"), OURS);
         assert_eq!(kept.count, 1, "asked for all the time, at {n}");
         memory.put(session("s0"), kept);
     }
@@ -107,7 +109,7 @@ fn a_conversation_larger_than_the_room_is_not_kept() {
     let memory = Conversations::with_room(1024);
     let large = Remembered::default().followed_by(&[said(&"x".repeat(2000))]);
     memory.put(session("a"), large);
-    assert_eq!(memory.take(&session("a")).count, 0);
+    assert_eq!(memory.take(&session("a"), OURS).count, 0);
 }
 
 impl Conversations {

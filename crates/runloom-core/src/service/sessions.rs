@@ -147,13 +147,13 @@ impl Service {
 
     /// A session that is about to get a message; with what was said so far when the run can begin here.
     async fn find(&self, caller: &Caller, session: &SessionId, begins: bool) -> Result<Found> {
-        let remembered = match begins {
-            true => self.conversations.take(session),
-            false => Remembered::default(),
-        };
+        let workspace = caller.workspace.no;
+        // Also when nothing of it is needed: the memory does not hear what a run says that begins elsewhere.
+        let remembered = self.conversations.take(session, workspace);
         // Where other processes write, only the store knows. When this is wrong after all, creating the run notices.
-        if !self.parts.bus.is_shared()
-            && let Some(spec) = remembered.settled(caller.workspace.no)
+        if begins
+            && !self.parts.store.is_shared()
+            && let Some(spec) = remembered.settled()
         {
             return Ok(Found {
                 spec,
@@ -165,7 +165,7 @@ impl Service {
         let resumed = self
             .parts
             .store
-            .resume_session(caller.workspace.no, session, known)
+            .resume_session(workspace, session, known)
             .await?
             .ok_or(Error::NotFound { what: "session" })?;
         if resumed.row.status == SessionStatus::Ended {
@@ -175,7 +175,7 @@ impl Service {
         Ok(Found {
             so_far: remembered
                 .followed_by(&resumed.since)
-                .of(caller.workspace.no, Arc::clone(&spec)),
+                .of(workspace, Arc::clone(&spec)),
             spec,
             busy: resumed.busy,
         })
@@ -192,8 +192,8 @@ impl Service {
         self.see_through(async move {
             match parts.store.end_session(workspace, &session, now).await? {
                 Ended::Ended(deliveries) => {
-                    // There will be no next message, and one that comes all the same must not call a model before it is refused.
-                    conversations.take(&session);
+                    // A message that comes all the same should not call a model before it is refused.
+                    conversations.take(&session, workspace);
                     let told = deliveries.into_iter();
                     told.for_each(|delivery| parts.notify_cancel(delivery, workspace));
                     Ok(())

@@ -402,7 +402,7 @@ impl Worker {
         let doorbell = Arc::clone(&start.doorbell);
         let mut driver = Driver::new(
             start,
-            Arc::clone(&self.parts.store),
+            (self.parts.store.clone(), self.parts.store.clone()),
             &self.parts.hub,
             self.settings.driver.clone(),
             (self.parts.tasks.stop.clone(), self.parts.tasks.kill.clone()),

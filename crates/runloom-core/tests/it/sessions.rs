@@ -10,7 +10,7 @@ use runloom_protocol::event::Event;
 use runloom_protocol::resource::RunStatus;
 
 use crate::scripted::{Gate, Piece, server_error};
-use crate::world::{World, soon};
+use crate::world::{World, settings, soon};
 
 fn said(messages: &Conversation) -> Vec<&str> {
     messages
@@ -132,13 +132,44 @@ async fn sessions_do_not_wait_for_each_other() {
 /// A server with a session of which it knows all that was said.
 async fn world_that_remembers() -> (World, String) {
     let world = World::new().await;
+    let session = remembered_by(&world).await;
+    (world, session)
+}
+
+async fn remembered_by(world: &World) -> String {
     let session = world.session().await;
     for (question, answer) in [("one", "1"), ("two", "2")] {
         world.model.script([Piece::Text(answer)]);
         let run = world.message(&session, question).await;
         world.events(&run).await;
     }
-    (world, session)
+    session
+}
+
+#[tokio::test]
+async fn a_message_that_had_to_wait_for_a_place_is_known_to_the_next() {
+    let mut narrow = settings();
+    narrow.max_concurrent = 1;
+    let world = World::with(narrow).await;
+    let session = remembered_by(&world).await;
+    let gate = Gate::new();
+    world
+        .model
+        .script([Piece::Hold(gate.clone()), Piece::Text("slow")]);
+    let elsewhere = world.session().await;
+    let slow = world.message(&elsewhere, "slow").await;
+    soon(world.model.called(3)).await;
+    let waits = world.message(&session, "three").await;
+    gate.open();
+    for run in [&slow, &waits] {
+        world.events(run).await;
+    }
+    let next = world.message(&session, "four").await;
+    world.events(&next).await;
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 5, "nobody was asked in vain");
+    assert_eq!(requests[4].messages.len(), 7);
+    world.stop().await;
 }
 
 #[tokio::test]

@@ -17,14 +17,7 @@ const ALWAYS_ON: &str = "claude-opus-5-5";
 fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
         system: "Be brief.".into(),
-        messages: messages.into(),
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
-        cache_key: "run".into(),
+        ..ModelRequest::new(messages)
     }
 }
 

@@ -9,20 +9,6 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn request(messages: Vec<Message>) -> ModelRequest {
-    ModelRequest {
-        system: "".into(),
-        messages: messages.into(),
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
-        cache_key: "conversation".into(),
-    }
-}
-
 fn user(text: &str) -> Message {
     Message::User { text: text.into() }
 }
@@ -92,11 +78,12 @@ async fn hear(request: ModelRequest) -> Heard {
 }
 
 async fn hear_prompt(prompt: &str) -> Heard {
-    hear(request(vec![user(prompt)])).await
+    hear(ModelRequest::new(vec![user(prompt)])).await
 }
 
 /// Plays the loop with tools that always return `ok`, and gives the turns.
-async fn run(mut request: ModelRequest, turns: usize) -> Vec<Heard> {
+async fn run(prompt: &str, turns: usize) -> Vec<Heard> {
+    let mut request = ModelRequest::new(vec![user(prompt)]);
     let mut all = Vec::new();
     for _ in 0..turns {
         let heard = hear(request.clone()).await;
@@ -120,7 +107,7 @@ async fn without_directives_it_quotes_the_prompt_and_names_the_tools() {
     assert_eq!(heard.text[0], "You ");
     assert_eq!(heard.finish(), "end_turn");
 
-    let mut with_tools = request(vec![user("Hi")]);
+    let mut with_tools = ModelRequest::new(vec![user("Hi")]);
     with_tools.tools = Arc::new(vec![ToolDeclaration {
         name: "weather".into(),
         description: String::new(),
@@ -133,7 +120,7 @@ async fn without_directives_it_quotes_the_prompt_and_names_the_tools() {
 #[tokio::test]
 async fn calls_of_a_batch_come_in_one_turn_and_results_are_reported() {
     let prompt = "text Looking it up.\ncall weather {\"city\":\"Oslo\"}\ncall time";
-    let turns = run(request(vec![user(prompt)]), 9).await;
+    let turns = run(prompt, 9).await;
     assert_eq!(turns.len(), 2);
     assert_eq!(turns[0].said(), "Looking it up.");
     assert_eq!(turns[0].finish(), "tool_use");
@@ -161,7 +148,7 @@ async fn a_failed_tool_is_reported_as_failed() {
         name: "weather".into(),
         input: json!({}),
     };
-    let heard = hear(request(vec![
+    let heard = hear(ModelRequest::new(vec![
         user("call weather"),
         assistant("", vec![call.clone()]),
         tool(&call, "no network", true),
@@ -176,20 +163,20 @@ async fn then_and_repeat_spread_calls_over_turns() {
         let calls = turns.iter().flat_map(|turn| turn.calls.iter());
         calls.map(|call| call.name.clone()).collect()
     };
-    let turns = run(request(vec![user("call a\nthen\ncall b\nsay bye")]), 9).await;
+    let turns = run("call a\nthen\ncall b\nsay bye", 9).await;
     assert_eq!(names(&turns), ["a", "b"]);
     assert_eq!(turns[2].said(), "bye");
 
-    let turns = run(request(vec![user("call a\nthen\ncall b\nrepeat 3")]), 9).await;
+    let turns = run("call a\nthen\ncall b\nrepeat 3", 9).await;
     assert_eq!(names(&turns), ["a", "b", "b", "b"]);
 
-    let turns = run(request(vec![user("call a\nrepeat")]), 9).await;
+    let turns = run("call a\nrepeat", 9).await;
     assert_eq!(names(&turns).len(), 9, "without end");
 }
 
 #[tokio::test]
 async fn a_nudge_does_not_stop_a_repeating_script_and_disabled_tools_do() {
-    let mut asked = request(vec![user("call a\nrepeat")]);
+    let mut asked = ModelRequest::new(vec![user("call a\nrepeat")]);
     let call = hear(asked.clone()).await.calls.remove(0);
     asked.messages.append(vec![
         assistant("", vec![call.clone()]),
@@ -207,7 +194,7 @@ async fn a_nudge_does_not_stop_a_repeating_script_and_disabled_tools_do() {
 
 #[tokio::test]
 async fn only_the_last_prompt_counts_and_ids_stay_unique_in_the_conversation() {
-    let heard = hear(request(vec![
+    let heard = hear(ModelRequest::new(vec![
         user("call a"),
         assistant("a returned: ok", vec![]),
         user("call b"),
@@ -215,7 +202,7 @@ async fn only_the_last_prompt_counts_and_ids_stay_unique_in_the_conversation() {
     .await;
     assert_eq!(heard.calls[0].name, "b");
     assert_eq!(heard.calls[0].id, "demo_2_1");
-    let heard = hear(request(vec![
+    let heard = hear(ModelRequest::new(vec![
         user("call a"),
         assistant("fine", vec![]),
         user("thanks"),
@@ -297,7 +284,7 @@ async fn a_reset_breaks_after_two_deltas() {
 #[tokio::test]
 async fn a_counted_failure_ends_after_its_attempts_in_each_run() {
     for run in ["counted-1", "counted-2"] {
-        let mut asked = request(vec![user("fail 429 2\nsay fine")]);
+        let mut asked = ModelRequest::new(vec![user("fail 429 2\nsay fine")]);
         asked.cache_key = run.into();
         assert!(hear(asked.clone()).await.error.is_some());
         assert!(hear(asked.clone()).await.error.is_some());
@@ -321,7 +308,7 @@ async fn endings_carry_their_finish_reason() {
 
 #[tokio::test]
 async fn the_output_budget_of_a_request_is_respected() {
-    let mut asked = request(vec![user("tokens 1000")]);
+    let mut asked = ModelRequest::new(vec![user("tokens 1000")]);
     asked.max_output_tokens = Some(10);
     let heard = hear(asked).await;
     assert_eq!(heard.finish(), "max_tokens");
@@ -331,17 +318,17 @@ async fn the_output_budget_of_a_request_is_respected() {
 #[tokio::test]
 async fn it_thinks_only_when_asked() {
     for level in [None, Some(0)] {
-        let mut asked = request(vec![user("think deeply\nsay x")]);
+        let mut asked = ModelRequest::new(vec![user("think deeply\nsay x")]);
         asked.reasoning_level = level;
         assert!(hear(asked).await.thinking.is_empty());
     }
-    let mut asked = request(vec![user("think about it deeply\nsay xx")]);
+    let mut asked = ModelRequest::new(vec![user("think about it deeply\nsay xx")]);
     asked.reasoning_level = Some(50);
     let heard = hear(asked).await;
     assert_eq!(heard.thinking, ["about ", "it ", "deeply"]);
     assert_eq!(heard.usage.reasoning_tokens, 4);
     assert_eq!(heard.usage.output_tokens, 5);
-    let mut asked = request(vec![user("call weather")]);
+    let mut asked = ModelRequest::new(vec![user("call weather")]);
     asked.reasoning_level = Some(50);
     assert!(hear(asked).await.thinking.concat().contains("weather"));
 }
@@ -353,7 +340,7 @@ async fn history_is_the_json_of_earlier_messages() {
         name: "t".into(),
         input: json!({}),
     };
-    let heard = hear(request(vec![
+    let heard = hear(ModelRequest::new(vec![
         Message::System { text: "s".into() },
         user("one two"),
         assistant("", vec![call.clone()]),
@@ -381,7 +368,7 @@ async fn an_output_schema_gets_a_valid_instance_and_say_wins_only_as_json() {
         ("say plain words", r#"{"city":"demo","degrees":3}"#),
         ("say {\"city\": 1}", r#"{"city": 1}"#),
     ] {
-        let mut asked = request(vec![user(prompt)]);
+        let mut asked = ModelRequest::new(vec![user(prompt)]);
         asked.output_schema = Some(Arc::new(OutputSchema {
             name: "weather".into(),
             schema: schema.as_object().unwrap().clone(),
@@ -400,7 +387,7 @@ async fn an_output_schema_gets_a_valid_instance_and_say_wins_only_as_json() {
 
 #[tokio::test]
 async fn usage_counts_four_characters_a_token() {
-    let mut asked = request(vec![user("say 12345678")]);
+    let mut asked = ModelRequest::new(vec![user("say 12345678")]);
     asked.system = "abcde".into();
     let heard = hear(asked).await;
     let wanted = Tokens {

@@ -11,20 +11,6 @@ use super::*;
 const NEW: &str = "gemini-3.1-pro-preview";
 const OLD: &str = "gemini-2.5-flash";
 
-fn request(messages: Vec<Message>) -> ModelRequest {
-    ModelRequest {
-        system: "".into(),
-        messages: messages.into(),
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
-        cache_key: "run".into(),
-    }
-}
-
 fn user(text: &str) -> Message {
     Message::User { text: text.into() }
 }
@@ -94,7 +80,7 @@ fn settings_of_the_model_fill_what_the_request_leaves_open() {
         max_output_tokens: Some(500),
         ..settings(OLD)
     };
-    let mut request = request(vec![user("Hi")]);
+    let mut request = ModelRequest::new(vec![user("Hi")]);
     request.reasoning_level = Some(90);
     let encoded = encode(&settings, &request).unwrap();
     let body: Value = serde_json::from_slice(&encoded.body.to_vec()).unwrap();
@@ -105,7 +91,7 @@ fn settings_of_the_model_fill_what_the_request_leaves_open() {
 #[test]
 fn a_plain_request_has_only_what_it_needs() {
     assert_eq!(
-        encoded(NEW, &request(vec![user("Hi")])),
+        encoded(NEW, &ModelRequest::new(vec![user("Hi")])),
         json!({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], "generationConfig": {}})
     );
 }
@@ -160,7 +146,7 @@ fn thinking_is_asked_for_in_the_words_of_each_generation() {
             json!({"thinkingLevel": "MINIMAL"}),
         ),
     ] {
-        let mut request = request(vec![user("Hi")]);
+        let mut request = ModelRequest::new(vec![user("Hi")]);
         request.reasoning_level = level;
         assert_eq!(
             encoded(model, &request)["generationConfig"]["thinkingConfig"],
@@ -174,7 +160,7 @@ fn thinking_is_asked_for_in_the_words_of_each_generation() {
 fn tools_are_declared_with_both_schemas() {
     let mut declared = tool("search");
     declared.output_schema = Some(json!({"type": "object"}));
-    let mut request = request(vec![user("Hi")]);
+    let mut request = ModelRequest::new(vec![user("Hi")]);
     request.tools = Arc::new(vec![declared]);
     let body = encoded(NEW, &request);
     assert_eq!(
@@ -205,7 +191,7 @@ fn signed_parts_go_back_verbatim_to_their_own_model_with_the_ids_it_gave() {
         assistant("", &["c1"], Some(state)),
         result("c1", "{\"n\":1}", false),
     ];
-    let body = encoded(NEW, &request(messages.clone()));
+    let body = encoded(NEW, &ModelRequest::new(messages.clone()));
     assert_eq!(
         body["contents"][1],
         json!({"role": "model", "parts": [
@@ -219,7 +205,7 @@ fn signed_parts_go_back_verbatim_to_their_own_model_with_the_ids_it_gave() {
         ]})
     );
 
-    let body = encoded("gemini-3-flash-preview", &request(messages));
+    let body = encoded("gemini-3-flash-preview", &ModelRequest::new(messages));
     assert_eq!(
         body["contents"][1]["parts"],
         json!([{"functionCall": {"name": "search", "args": {"q": "c1"}},
@@ -254,14 +240,14 @@ fn only_the_first_call_of_a_foreign_turn_carries_the_stand_in_signature_and_old_
         result("c2", "broken", true),
         user("And?"),
     ];
-    let body = encoded(NEW, &request(messages.clone()));
+    let body = encoded(NEW, &ModelRequest::new(messages.clone()));
     let parts = body["contents"][1]["parts"].as_array().unwrap();
     assert_eq!(parts[0], json!({"text": "Looking."}));
     assert!(
         parts[1].get("thoughtSignature").is_some() && parts[2].get("thoughtSignature").is_none()
     );
     assert!(
-        !encoded(OLD, &request(messages))
+        !encoded(OLD, &ModelRequest::new(messages))
             .to_string()
             .contains("thoughtSignature")
     );
@@ -281,7 +267,7 @@ fn only_the_first_call_of_a_foreign_turn_carries_the_stand_in_signature_and_old_
 
 #[test]
 fn the_user_speaks_first_and_last_and_speech_of_one_role_is_joined() {
-    let mut request = request(vec![
+    let mut request = ModelRequest::new(vec![
         Message::System {
             text: "Context.".into(),
         },
@@ -315,7 +301,7 @@ fn the_user_speaks_first_and_last_and_speech_of_one_role_is_joined() {
 
 #[test]
 fn a_schema_is_native_where_it_can_be() {
-    let mut request = with_schema(request(vec![user("Hi")]));
+    let mut request = with_schema(ModelRequest::new(vec![user("Hi")]));
     for model in [NEW, OLD] {
         let config = &encoded(model, &request)["generationConfig"];
         assert_eq!(config["responseMimeType"], "application/json", "{model}");
@@ -336,7 +322,7 @@ fn a_schema_is_native_where_it_can_be() {
 
 #[test]
 fn an_old_model_with_tools_gets_a_hidden_function_that_is_forced_on_the_finishing_turn() {
-    let mut request = with_schema(request(vec![user("Hi")]));
+    let mut request = with_schema(ModelRequest::new(vec![user("Hi")]));
     request.tools = Arc::new(vec![tool("search")]);
     let body = encoded(OLD, &request);
     assert!(body["generationConfig"].get("responseMimeType").is_none());

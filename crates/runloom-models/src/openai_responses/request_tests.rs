@@ -17,14 +17,8 @@ fn target(model: &str) -> Target {
 fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
         system: "Be brief.".into(),
-        messages: messages.into(),
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
         cache_key: "ses_1".into(),
+        ..ModelRequest::new(messages)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::{
     CallRequest, Done, Message, Model, ModelError, ModelEvent, ModelRequest, StructuredSupport,
     ToolDeclaration,
@@ -272,9 +271,6 @@ pub fn stream(row: &Row, fixture: &str) -> Reply {
 pub fn ask(prompt: &str) -> ModelRequest {
     ModelRequest {
         system: "You are brief.".into(),
-        messages: Conversation::from(vec![Message::User {
-            text: prompt.into(),
-        }]),
         tools: Arc::new(vec![
             ToolDeclaration {
                 name: "get_weather".into(),
@@ -296,12 +292,10 @@ pub fn ask(prompt: &str) -> ModelRequest {
                 output_schema: None,
             },
         ]),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
-        max_output_tokens: None,
         cache_key: "ses_0123456789".into(),
+        ..ModelRequest::new(vec![Message::User {
+            text: prompt.into(),
+        }])
     }
 }
 

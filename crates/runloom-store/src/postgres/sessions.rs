@@ -21,6 +21,10 @@ use super::{PostgresStore, create, int, mail, uint};
 
 #[async_trait]
 impl Sessions for PostgresStore {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn create_session(&self, session: NewSession) -> StoreResult<()> {
         let new = &session;
         self.pool

@@ -17,6 +17,10 @@ use super::{SqliteStore, create, int, mail, uint};
 
 #[async_trait]
 impl Sessions for SqliteStore {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn create_session(&self, session: NewSession) -> StoreResult<()> {
         self.writer
             .run("create_session", move |tx| insert(tx, &session))

@@ -128,7 +128,8 @@ async fn let_others_go_on() -> bool {
         // What is ready goes first: the request to a model that the caller has begun is on its way while this is written.
         tokio::task::yield_now().await;
         // The last task that is woken is kept for this thread, and the first that is not wakes another thread, which then looks after
-        // timers and sockets. So nothing waits here but the two of them.
+        // timers and sockets. So nothing waits here but the two of them. Yielding alone wakes another thread only when this one had
+        // nothing else to do and did not just then look after sockets itself.
         tokio::spawn(async {});
         tokio::spawn(async {});
     }
@@ -203,3 +204,7 @@ impl Shared {
 #[cfg(test)]
 #[path = "writer_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "hanging_disk_tests.rs"]
+mod hanging_disk;

@@ -17,7 +17,7 @@ fn writer(path: &Path) -> Arc<Writer> {
 }
 
 /// One for which every commit is quick.
-fn unhurried(path: &Path) -> Arc<Writer> {
+pub(super) fn unhurried(path: &Path) -> Arc<Writer> {
     Arc::new(Writer::with(opened(path), Arc::new(Workers::new(1)), Duration::MAX).unwrap())
 }
 
@@ -220,7 +220,7 @@ async fn write(writer: &Arc<Writer>, n: i64) -> ThreadId {
 
 /// Writes alone until somebody else than the writer's thread commits; how often that thread did. The thread counts after it has
 /// told the caller, so it may take a few more than it should.
-async fn grow_calm(writer: &Arc<Writer>) -> (ThreadId, u32) {
+pub(super) async fn grow_calm(writer: &Arc<Writer>) -> (ThreadId, u32) {
     let thread = write(writer, 1_000).await;
     let mut by_thread = 1;
     while write(writer, 1_000 + i64::from(by_thread)).await == thread {

@@ -10,6 +10,9 @@ use super::{Delivery, Millis, Page, SessionNo, StoreResult, WorkspaceNo};
 /// Creating, reading and ending sessions.
 #[async_trait]
 pub trait Sessions: Send + Sync {
+    /// Whether other processes may write to this store while it is open here.
+    fn is_shared(&self) -> bool;
+
     /// Inserts a session.
     async fn create_session(&self, session: NewSession) -> StoreResult<()>;
 

@@ -26,7 +26,7 @@ pub(super) const TIMEOUT: i64 = 1_000;
 const STEPS: usize = 64;
 
 /// A plan with four client tools: `look` and `find` are read-only, `send` and `typed` are not; `typed` wants `{"n": integer}`.
-pub(super) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
+pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
     let tools = json!([
         {"kind": "local", "name": "look", "readOnly": true},
         {"kind": "local", "name": "find", "readOnly": true},

@@ -1,6 +1,6 @@
 //! Tables of the machine, by theme, and random interleavings.
 
-mod bench;
+pub(crate) mod bench;
 mod budgets;
 mod calls;
 mod endings;

@@ -4,11 +4,9 @@ use anyhow::Context;
 use futures_util::StreamExt;
 use runloom_client::protocol::outcome::{ErrorClass, Tokens};
 use runloom_core::catalog::CatalogModel;
-use runloom_core::ports::conversation::Conversation;
 use runloom_core::ports::model::{Message, ModelError, ModelEvent, ModelRequest};
 use runloom_models::Exchange;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 use crate::app::models::recorded;
 use crate::config::Config;
@@ -99,16 +97,11 @@ fn workspace_of<'a>(config: &'a Config, named: Option<&'a str>) -> Result<&'a st
 async fn call(model: &CatalogModel) -> Result<Heard, ModelError> {
     let request = ModelRequest {
         system: "Answer in one short sentence.".into(),
-        messages: Conversation::from(vec![Message::User {
-            text: "Say hello.".into(),
-        }]),
-        tools: Arc::default(),
-        tools_enabled: true,
-        reasoning_level: None,
-        output_schema: None,
-        force_output: false,
         max_output_tokens: Some(MAX_OUTPUT_TOKENS),
         cache_key: "models-test".into(),
+        ..ModelRequest::new(vec![Message::User {
+            text: "Say hello.".into(),
+        }])
     };
     let mut heard = Heard::default();
     let mut stream = model.model.call(request).await?;

@@ -1,0 +1,243 @@
+//! A driver keeps its pace: a provider, a store and the clock of the test, which goes on whenever everybody waits.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream;
+use runloom_protocol::id::RunId;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::{Driver, DriverSettings, Left, Start};
+use crate::hub::Hub;
+use crate::ports::model::{
+    Capabilities, Done, Model, ModelError, ModelEvent, ModelRequest, ModelStream,
+};
+use crate::ports::store::{
+    Ask, Batch, Chunk, Claim, ClaimOutcome, Claimable, CommitError, Committed, Day, Lease, Ledger,
+    Mail, MailNo, Millis, Month, PurseLimit, PurseScope, PurseState, Reservation, RunLog, RunNo,
+    StoreResult, UsageGroup, UsageRow, WorkspaceNo,
+};
+use crate::ports::tools::{NoTools, ToolContext};
+use crate::run::tests::bench::plan;
+
+/// No multiple of it is the beginning of a batch here: which of two is first when both are due is not what is tested.
+const WORD: Duration = Duration::from_millis(7);
+
+/// A provider that says a word every [`WORD`], whether it is read or not.
+#[derive(Debug)]
+struct Dictation {
+    words: u32,
+    /// When each word was read.
+    read: Arc<Mutex<Vec<Instant>>>,
+}
+
+#[async_trait]
+impl Model for Dictation {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    async fn call(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
+        let (words, began) = (self.words, Instant::now());
+        let said = stream::unfold(
+            (1, Arc::clone(&self.read)),
+            move |(word, read)| async move {
+                sleep_until(began + WORD * word).await;
+                let event = if word <= words {
+                    read.lock().unwrap().push(Instant::now());
+                    ModelEvent::Text("word ".to_owned())
+                } else {
+                    ModelEvent::Done(Done::default())
+                };
+                Some((Ok(event), (word + 1, read)))
+            },
+        );
+        Ok(Box::pin(said))
+    }
+}
+
+/// A store in which every batch takes so long.
+struct Slow {
+    takes: Duration,
+    /// When batches began, and the number of their last event.
+    batches: Mutex<Vec<(Instant, u64)>>,
+}
+
+#[async_trait]
+impl RunLog for Slow {
+    async fn commit(&self, _: Lease, batch: Batch) -> Result<Committed, CommitError> {
+        let begun = (Instant::now(), batch.chunk.last_seq);
+        self.batches.lock().unwrap().push(begun);
+        sleep(self.takes).await;
+        Ok(Committed {
+            next_in_session: None,
+        })
+    }
+
+    async fn claim(&self, _: RunNo, _: &str, _: Millis, _: u32) -> StoreResult<ClaimOutcome> {
+        unreachable!("the run is claimed")
+    }
+
+    async fn mail(&self, _: RunNo, _: MailNo) -> StoreResult<Vec<Mail>> {
+        unreachable!("nobody rings")
+    }
+
+    async fn read_log(&self, _: RunNo, _: u64, _: usize) -> StoreResult<Vec<Chunk>> {
+        unreachable!("nobody watches")
+    }
+
+    async fn claimable(&self, _: Millis, _: u32, _: usize) -> StoreResult<Vec<Claimable>> {
+        unreachable!("no worker")
+    }
+
+    async fn next_timer(&self) -> StoreResult<Option<Millis>> {
+        unreachable!("no worker")
+    }
+
+    async fn unheard(&self, _: &str) -> StoreResult<Vec<RunNo>> {
+        unreachable!("no worker")
+    }
+
+    async fn heartbeat(&self, _: &str, _: Millis) -> StoreResult<()> {
+        unreachable!("no worker")
+    }
+}
+
+/// Nothing here costs money.
+struct Penniless;
+
+#[async_trait]
+impl Ledger for Penniless {
+    async fn reserve(&self, _: Lease, _: &[PurseLimit], _: Ask) -> StoreResult<Reservation> {
+        unreachable!("no purses")
+    }
+
+    async fn purse(&self, _: &PurseScope, _: Month) -> StoreResult<PurseState> {
+        unreachable!("no purses")
+    }
+
+    async fn usage(
+        &self,
+        _: WorkspaceNo,
+        _: (Day, Day),
+        _: UsageGroup,
+    ) -> StoreResult<Vec<UsageRow>> {
+        unreachable!("nobody asks")
+    }
+}
+
+fn claim(id: RunId) -> Claim {
+    Claim {
+        lease: Lease {
+            run: RunNo(1),
+            epoch: 1,
+        },
+        id,
+        workspace: WorkspaceNo(1),
+        in_session: false,
+        spec: String::new(),
+        history: Vec::new(),
+        log: Vec::new(),
+        mail: Vec::new(),
+        attempts: 1,
+        taken_over: false,
+        created_at: Millis(0),
+        started_at: Millis(0),
+    }
+}
+
+/// What a run of one answer did, in time since it began.
+struct Driven {
+    /// When batches of nothing but deltas began, and how many words were written with them.
+    batches: Vec<(Duration, u32)>,
+    /// When each word was read.
+    read: Vec<Duration>,
+}
+
+/// Drives a run that hears so many words, with a store in which a batch takes so long.
+async fn drive(words: u32, takes: Duration) -> Driven {
+    let began = Instant::now();
+    let read = Arc::<Mutex<Vec<Instant>>>::default();
+    let model = Dictation {
+        words,
+        read: Arc::clone(&read),
+    };
+    let store = Arc::new(Slow {
+        takes,
+        batches: Mutex::default(),
+    });
+    let plan = plan(|_| {});
+    let start = Start {
+        claim: claim(plan.run.clone()),
+        context: ToolContext {
+            workspace: "acme".into(),
+            run: plan.run.clone(),
+            refs: Arc::default(),
+        },
+        plan,
+        model: Arc::new(model),
+        tools: Arc::new(NoTools),
+        request: Vec::new(),
+        doorbell: Arc::default(),
+        purses: Vec::new(),
+        ahead: None,
+        suspicion: None,
+    };
+    let tokens = (CancellationToken::new(), CancellationToken::new());
+    let ports = (store.clone() as _, Arc::new(Penniless) as _);
+    let hub = Arc::new(Hub::default());
+    let mut driver = Driver::new(start, ports, &hub, DriverSettings::default(), tokens);
+    let over = Left::Finished {
+        next: None,
+        said: Vec::new(),
+    };
+    assert_eq!(driver.drive().await.unwrap(), over);
+    let batches = std::mem::take(&mut *store.batches.lock().unwrap());
+    let ([first, deltas @ .., _], read) = (&batches[..], read.lock().unwrap()) else {
+        panic!("fewer batches than the first and the last: {batches:?}");
+    };
+    assert_eq!(*first, (began, 1), "that the run has started");
+    let written = |(at, last): &(Instant, u64)| (*at - began, u32::try_from(*last - 1).unwrap());
+    Driven {
+        batches: deltas.iter().map(written).collect(),
+        read: read.iter().map(|at| *at - began).collect(),
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_of_deltas_are_further_apart_where_the_store_takes_long() {
+    for (takes, apart) in [(ms(1), ms(10)), (ms(30), ms(90)), (ms(200), ms(1_200))] {
+        let batches = drive(590, takes).await.batches;
+        let distances: Vec<Duration> = batches.windows(2).map(|of| of[1].0 - of[0].0).collect();
+        assert!(distances.len() > 2);
+        assert_eq!(distances, vec![apart; distances.len()], "{takes:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_batches_are_far_apart_the_provider_is_left_alone_until_the_next_is_near() {
+    let (takes, apart) = (ms(200), ms(1_200));
+    let driven = drive(590, takes).await;
+    // The first two begin before it is known how long they take.
+    assert!(driven.batches.len() > 3);
+    for (at, words) in &driven.batches[2..] {
+        let rest = at.saturating_sub(apart)..*at - 2 * takes;
+        let read = driven.read.iter().filter(|read| rest.contains(read));
+        assert_eq!(read.count(), 0, "words were read in {rest:?}");
+        let said = at.as_millis() / WORD.as_millis();
+        assert_eq!(u128::from(*words), said, "all that was said until {at:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_batches_are_closer_each_word_is_read_as_it_comes() {
+    let read = drive(100, ms(30)).await.read;
+    let said: Vec<Duration> = (1..=100).map(|word| WORD * word).collect();
+    assert_eq!(read, said);
+}
