@@ -1,3 +1,5 @@
+//! What is remembered of sessions, and when it is all of it.
+
 use super::*;
 use runloom_protocol::spec::Role;
 

@@ -222,7 +222,7 @@ fn signed_parts_go_back_verbatim_to_their_own_model_with_the_ids_it_gave() {
 fn ids_that_the_model_gave_are_known_also_behind_a_turn_that_was_written_earlier() {
     let call = json!({"id": "c1", "name": "search", "args": {}});
     let asked = assistant("", &["c1"], Some(signed_state(NEW, call)));
-    let mut request = request(vec![user("Find x"), asked]);
+    let mut request = ModelRequest::new(vec![user("Find x"), asked]);
     request.messages.append(vec![result("c1", "x", false)]);
     for _ in 0..2 {
         let body = encoded(NEW, &request);

@@ -121,7 +121,7 @@ pub(crate) async fn messages_are_appended_when_the_ending_has_them(fixture: Fixt
 }
 
 pub(crate) async fn the_next_run_knows_the_sessions_history(mut fixture: Fixture) {
-    let session = fixture.session("s").await;
+    fixture.session("s").await;
     let pair = vec![says(Role::User, "hi"), says(Role::Assistant, "hello")];
     succeed(&fixture, "s", "a", pair.clone()).await;
     fixture.reopen().await;
