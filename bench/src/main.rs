@@ -25,14 +25,18 @@ mod work;
 mod smoke;
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::SignalKind;
 use tokio::task::LocalSet;
 
 use options::{Face, USAGE};
+
+/// Connections that wait to be accepted: thousands come at once.
+const BACKLOG: u32 = 4_096;
 
 /// The same allocator as the server's, so that the floor's memory is comparable.
 #[global_allocator]
@@ -64,11 +68,11 @@ fn act(face: Face) -> anyhow::Result<()> {
         }),
         Face::Provider => {
             end_with_the_conductor();
-            alone(async { provider::serve(listen().await?).await })
+            alone(async { provider::serve(listen()?).await })
         }
         Face::Fan => {
             end_with_the_conductor();
-            alone(async { fan::serve(listen().await?).await })
+            alone(async { fan::serve(listen()?).await })
         }
         Face::Floor { provider } => {
             end_with_the_conductor();
@@ -76,7 +80,7 @@ fn act(face: Face) -> anyhow::Result<()> {
             tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .build()?
-                .block_on(async { floor::serve(listen().await?, &provider).await })
+                .block_on(async { floor::serve(listen()?, &provider).await })
         }
     }
 }
@@ -99,10 +103,13 @@ async fn told_to_stop() -> anyhow::Result<()> {
     anyhow::bail!("told to stop")
 }
 
-async fn listen() -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .context("cannot listen on loopback")?;
+fn listen() -> anyhow::Result<TcpListener> {
+    let listener = (|| {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        socket.listen(BACKLOG)
+    })()
+    .context("cannot listen on loopback")?;
     say(&format!("{}{}", child::READY, listener.local_addr()?));
     Ok(listener)
 }
