@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// machine that is overloaded is left alone.
 const SPACING: Duration = Duration::from_millis(10);
 
-/// However long they take, nobody waits longer.
+/// However long they take, they are meant to be no further apart. Reading for one may add as long as the last one took.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Where batches are as far apart as this, the provider is read no more often than that.
