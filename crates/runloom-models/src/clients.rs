@@ -1,20 +1,29 @@
 //! The HTTP clients, shared by everything in the process that connects in the same way.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use reqwest::{Client, Proxy, redirect};
+use runloom_core::ports::model::ModelError;
+use runloom_protocol::outcome::ErrorClass;
 use rustls::crypto::CryptoProvider;
 
+use crate::answer::{Answer, innermost_cause};
+use crate::lines::{IDLE, KEEPALIVE, LineError, Lines, MAX_IDLE};
+use crate::payload::Payload;
 use crate::settings::{OpenError, ProviderSettings};
+
+/// Who calls.
+pub(crate) const USER_AGENT: &str = concat!("runloom/", env!("CARGO_PKG_VERSION"));
 
 /// How many clients are kept: one per proxy and connect timeout in use.
 const MAX_CLIENTS: usize = 64;
 
 /// Connections are shared by all models of a process that connect in the same way: opening a model is cheap, and a
 /// second run finds a warm connection.
-static CLIENTS: LazyLock<Mutex<HashMap<ClientKey, Client>>> = LazyLock::new(Mutex::default);
+static CLIENTS: LazyLock<Mutex<HashMap<ClientKey, Clients>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ClientKey {
@@ -22,23 +31,101 @@ struct ClientKey {
     connect_ms: u64,
 }
 
-/// The client for a provider: no redirects, no proxy but the configured one, connections kept for the next call.
-pub(crate) fn shared(provider: &ProviderSettings) -> Result<Client, OpenError> {
+/// The two ways to a provider.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    /// TLS, HTTP/2, proxies, and whatever a URL may hold.
+    any: Client,
+    /// Plain HTTP, if no proxy is between: a gateway or a model on one's own machines. Costs about half per token.
+    plain: Option<Arc<Lines>>,
+}
+
+impl Clients {
+    /// Posts, and waits for the head of the answer.
+    pub(crate) async fn post(
+        &self,
+        url: String,
+        headers: HeaderMap,
+        body: Payload,
+    ) -> Result<Answer, ModelError> {
+        if let Some(lines) = &self.plain
+            && let Some(target) = Lines::target(&url)
+        {
+            let answer = lines.post(target, headers, body.into_body()).await;
+            return answer
+                .map(Answer::from)
+                .map_err(|failure| no_line(&failure));
+        }
+        let request = self.any.post(url).headers(headers).body(body.into_body());
+        let answer = request.send().await;
+        answer
+            .map(Answer::from)
+            .map_err(|failure| no_answer(&failure))
+    }
+}
+
+fn no_line(failure: &LineError) -> ModelError {
+    match failure {
+        LineError::TooLate => too_late(),
+        LineError::Unreachable(cause) => unreachable(&innermost_cause(cause.as_ref())),
+        LineError::Broken(cause) => broken(&innermost_cause(cause)),
+    }
+}
+
+fn no_answer(failure: &reqwest::Error) -> ModelError {
+    if failure.is_timeout() {
+        too_late()
+    } else if failure.is_connect() {
+        unreachable(&innermost_cause(failure))
+    } else if failure.is_builder() {
+        ModelError::new(
+            ErrorClass::InvalidRequest,
+            "the provider's URL is not valid",
+        )
+    } else {
+        broken(&innermost_cause(failure))
+    }
+}
+
+fn too_late() -> ModelError {
+    ModelError::new(
+        ErrorClass::Timeout,
+        "the provider could not be reached in time",
+    )
+}
+
+/// The URL stays out of the message: it may carry a credential.
+fn unreachable(cause: &str) -> ModelError {
+    let message = format!("the provider cannot be reached{cause}");
+    ModelError::new(ErrorClass::Server, message)
+}
+
+fn broken(cause: &str) -> ModelError {
+    let message = format!("the connection to the provider broke before it answered{cause}");
+    ModelError::new(ErrorClass::Server, message)
+}
+
+/// The clients for a provider: no redirects, no proxy but the configured one, connections kept for the next call.
+pub(crate) fn shared(provider: &ProviderSettings) -> Result<Clients, OpenError> {
     let key = ClientKey {
         proxy: provider.proxy.clone(),
         connect_ms: provider.timeouts.connect_ms,
     };
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(client) = clients.get(&key) {
-        return Ok(client.clone());
+    if let Some(known) = clients.get(&key) {
+        return Ok(known.clone());
     }
-    let client = build_client(provider, &key)?;
+    let connect = Duration::from_millis(key.connect_ms);
+    let new = Clients {
+        any: build_client(provider, &key)?,
+        plain: key.proxy.is_none().then(|| Lines::new(connect)),
+    };
     if clients.len() >= MAX_CLIENTS {
         // Models that are open keep their own handle; only the sharing starts anew.
         clients.clear();
     }
-    clients.insert(key, client.clone());
-    Ok(client)
+    clients.insert(key, new.clone());
+    Ok(new)
 }
 
 fn build_client(provider: &ProviderSettings, key: &ClientKey) -> Result<Client, OpenError> {
@@ -51,10 +138,10 @@ fn build_client(provider: &ProviderSettings, key: &ClientKey) -> Result<Client, 
         .referer(false)
         .no_proxy()
         .connect_timeout(Duration::from_millis(key.connect_ms))
-        .pool_idle_timeout(Duration::from_secs(90))
-        .pool_max_idle_per_host(64)
-        .tcp_keepalive(Duration::from_secs(30))
-        .user_agent(concat!("runloom/", env!("CARGO_PKG_VERSION")));
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(MAX_IDLE)
+        .tcp_keepalive(KEEPALIVE)
+        .user_agent(USER_AGENT);
     if let Some(proxy) = &key.proxy {
         let proxy = Proxy::all(proxy)
             .map_err(|_| provider.invalid("`proxy` is not a proxy's URL".to_owned()))?;

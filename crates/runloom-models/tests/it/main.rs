@@ -49,6 +49,7 @@ macro_rules! conformance {
 conformance! {
     providers: {
         openai,
+        openai_over_a_proxy,
         azure_openai,
         xai,
         openai_compatible,

@@ -166,5 +166,7 @@ fn show(asked: &Asked) -> Value {
         })
         .collect();
     let body: Value = serde_json::from_slice(&asked.body).unwrap();
-    json!({"path": asked.path, "headers": headers, "body": body})
+    // A proxy is told the whole address.
+    let path = asked.path.trim_start_matches("http://provider.invalid");
+    json!({"path": path, "headers": headers, "body": body})
 }

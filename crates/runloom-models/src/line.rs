@@ -1,0 +1,147 @@
+//! One plain HTTP/1.1 connection that is moved along by whoever made the call.
+//!
+//! An HTTP client usually gives each connection a task of its own, which hands every chunk to the task that reads the answer and
+//! waits to be asked for the next: two switches of tasks per token. Here the reader polls the connection itself. The two halves then
+//! wake each other within one poll, which [`Bell`] keeps from reaching the scheduler.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use bytes::Bytes;
+use futures_util::task::AtomicWaker;
+use http::{Request, Response};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// How often a connection is polled in a row before others get their turn.
+const MAX_ROUNDS: usize = 64;
+
+/// The connection's end of a call: what it may not send it gives back.
+pub(crate) type Unanswered = hyper::client::conn::TrySendError<Request<reqwest::Body>>;
+
+/// Tells whether the connection may have something new, and wakes its reader only if that is not already at work.
+#[derive(Default)]
+struct Bell {
+    rung: AtomicBool,
+    reader: AtomicWaker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.reader.wake();
+    }
+}
+
+/// A connection and the right to send on it.
+pub(crate) struct Line {
+    sender: SendRequest<reqwest::Body>,
+    connection: Box<Connection<TokioIo<TcpStream>, reqwest::Body>>,
+    /// The connection's future has ended and must not be polled again.
+    over: bool,
+    bell: Arc<Bell>,
+    /// Rings the bell.
+    waker: Waker,
+}
+
+impl Line {
+    /// Speaks HTTP/1.1 on an open socket.
+    pub(crate) async fn begin(socket: TokioIo<TcpStream>) -> hyper::Result<Self> {
+        let (sender, connection) = hyper::client::conn::http1::handshake(socket).await?;
+        let bell = Arc::new(Bell::default());
+        bell.rung.store(true, Ordering::Release);
+        Ok(Self {
+            sender,
+            connection: Box::new(connection),
+            over: false,
+            waker: Waker::from(Arc::clone(&bell)),
+            bell,
+        })
+    }
+
+    /// Sends a request and waits for the head of its answer. A request of which nothing was sent comes back with the error.
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<reqwest::Body>,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
+        std::future::poll_fn(|cx| self.poll(cx, |own| answer.as_mut().poll(own))).await
+    }
+
+    /// The next bytes of an answer; `None` at its end.
+    pub(crate) fn poll_chunk(
+        &mut self,
+        incoming: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Bytes>>> {
+        loop {
+            let frame =
+                std::task::ready!(self.poll(cx, |own| Pin::new(&mut *incoming).poll_frame(own)));
+            match frame.map(|frame| frame.map(hyper::body::Frame::into_data)) {
+                Some(Ok(Ok(bytes))) => return Poll::Ready(Some(Ok(bytes))),
+                // Trailers, of which no API has any.
+                Some(Ok(Err(_))) => {}
+                Some(Err(failure)) => return Poll::Ready(Some(Err(failure))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// True when another request can be sent: the last answer was read to its end, and the other side has not hung up.
+    pub(crate) fn is_free(&mut self) -> bool {
+        self.advance();
+        !self.over && self.sender.is_ready()
+    }
+
+    /// Lets the connection work until `ask` has what it wants or nothing moves any more.
+    fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut ask: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        for _ in 0..MAX_ROUNDS {
+            if !self.bell.rung.swap(false, Ordering::AcqRel) {
+                self.bell.reader.register(cx.waker());
+                // It may have rung before the reader was known.
+                if !self.bell.rung.load(Ordering::Acquire) {
+                    return Poll::Pending;
+                }
+                continue;
+            }
+            self.advance();
+            if let Poll::Ready(found) = ask(&mut Context::from_waker(&self.waker)) {
+                // There may be more: the next one who asks shall look.
+                self.bell.rung.store(true, Ordering::Release);
+                return Poll::Ready(found);
+            }
+        }
+        cx.waker().wake_by_ref();
+        self.bell.rung.store(true, Ordering::Release);
+        Poll::Pending
+    }
+
+    fn advance(&mut self) {
+        if !self.over {
+            // What went wrong is told to whoever waits for the answer or reads it.
+            let cx = &mut Context::from_waker(&self.waker);
+            self.over = Pin::new(&mut *self.connection).poll(cx).is_ready();
+        }
+    }
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Line")
+            .field("over", &self.over)
+            .finish_non_exhaustive()
+    }
+}
