@@ -39,6 +39,7 @@ pub(crate) use journal::{Abandon, Journal, Suspicion};
 pub use mailbox::Doorbell;
 use mailbox::Mailbox;
 pub(crate) use mailbox::fold;
+pub(crate) use pace::Lately;
 use turn::TurnEnd;
 
 /// Claims without getting any further after which a run is given up: it kills its workers.
@@ -90,6 +91,8 @@ pub(crate) struct Driver {
     pub(crate) reserved: Option<MicroUsd>,
     /// The first call, when it was sent before the run was durable.
     pub(crate) ahead: Option<Ahead>,
+    /// How long the batches of this worker's runs took lately.
+    pub(crate) lately: Arc<Lately>,
 }
 
 /// How a driver left its run.
@@ -350,6 +353,7 @@ pub(crate) struct Start {
     pub(crate) purses: Vec<Purse>,
     pub(crate) ahead: Option<Ahead>,
     pub(crate) suspicion: Option<Suspicion>,
+    pub(crate) lately: Arc<Lately>,
 }
 
 impl Driver {
@@ -372,6 +376,7 @@ impl Driver {
             purses,
             ahead,
             suspicion,
+            lately,
         } = start;
         let (stop, kill) = tokens;
         let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
@@ -417,6 +422,7 @@ impl Driver {
             purses,
             reserved: None,
             ahead,
+            lately,
         }
     }
 }

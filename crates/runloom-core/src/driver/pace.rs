@@ -6,6 +6,8 @@
 //! instead of falling behind. Only deltas wait: whatever else a draft holds is written at once, and so is the end.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -24,8 +26,24 @@ const READ_AT_EASE: Duration = Duration::from_millis(250);
 /// A draft of so many bytes is written whatever the clock says.
 pub(super) const ENOUGH_BYTES: usize = 32 * 1024;
 
+/// How long batches took lately, of whichever answer: the next one need not find out by itself that a machine is busy.
+#[derive(Debug, Default)]
+pub(crate) struct Lately(AtomicU64);
+
+impl Lately {
+    fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.0.store(micros, Ordering::Relaxed);
+    }
+}
+
 /// The clock of one answer.
 pub(super) struct Pace {
+    lately: Arc<Lately>,
     /// How far apart batches begin now.
     spacing: Duration,
     /// How long the last batch took.
@@ -51,19 +69,19 @@ enum Until {
     Dry(Instant),
 }
 
-impl Default for Pace {
-    fn default() -> Self {
+impl Pace {
+    /// An answer begins. Its first batch is written as soon as if the machine were idle.
+    pub(super) fn new(lately: Arc<Lately>) -> Self {
         Self {
             spacing: SPACING,
-            took: Duration::ZERO,
+            took: lately.get(),
+            lately,
             usual: Duration::ZERO,
             until: Until::Now,
             timer: None,
         }
     }
-}
 
-impl Pace {
     /// How far apart batches begin now.
     pub(super) fn spacing(&self) -> Duration {
         self.spacing
@@ -80,6 +98,7 @@ impl Pace {
 
     /// A batch took so long. Two in a row count: one alone is a hiccup of the disk.
     pub(super) fn took(&mut self, time: Duration) {
+        self.lately.set(time);
         let before = std::mem::replace(&mut self.took, time);
         self.usual = before.min(time).min(LONGEST);
         let times = self.usual.as_secs_f64() / SPACING.as_secs_f64();
@@ -153,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_comes_too_early_waits_for_its_time() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Arc::default());
         assert!(pace.lets(None));
         let began = Instant::now();
         for round in 1..=3 {
@@ -167,7 +186,7 @@ mod tests {
 
     #[test]
     fn batches_that_take_long_keep_a_longer_distance_until_they_are_quick_again() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Arc::default());
         pace.took(Duration::from_secs(9));
         assert_eq!(pace.spacing(), SPACING, "once is a hiccup");
         pace.took(Duration::from_millis(8));
@@ -180,9 +199,22 @@ mod tests {
         assert_eq!(pace.spacing(), SPACING);
     }
 
+    #[test]
+    fn an_answer_learns_from_the_others_but_shows_its_first_words_at_once() {
+        let lately = Arc::<Lately>::default();
+        Pace::new(Arc::clone(&lately)).took(SPACING * 3);
+        let mut pace = Pace::new(Arc::clone(&lately));
+        assert_eq!(pace.spacing(), SPACING, "the first words");
+        pace.took(SPACING * 4);
+        assert_eq!(pace.spacing(), SPACING * 3 * 3);
+        let mut pace = Pace::new(lately);
+        pace.took(Duration::from_micros(300));
+        assert_eq!(pace.spacing(), SPACING, "its own are quick");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_provider_is_left_alone_between_batches_that_are_far_apart() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Arc::default());
         pace.begins();
         assert!(!pace.rests(), "quick: whatever comes is read at once");
         (0..2).for_each(|_| pace.took(USUAL));
@@ -205,7 +237,7 @@ mod tests {
 
     /// At ease, in the moment in which the provider is read again.
     async fn reading_on() -> Pace {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Arc::default());
         (0..2).for_each(|_| pace.took(USUAL));
         pace.begins();
         pace.due().await;
@@ -250,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_draft_that_has_to_wait_leaves_the_provider_alone_as_well() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Arc::default());
         let far = Instant::now() + Duration::from_secs(600);
         assert!(!pace.lets(Some(far)));
         assert!(!pace.rests());
@@ -262,7 +294,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_due_when_nothing_waits() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Arc::default());
         assert!(pace.due().now_or_never().is_none());
         let long_ago = Instant::now();
         assert!(!pace.lets(Some(long_ago)));

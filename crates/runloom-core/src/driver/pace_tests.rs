@@ -184,6 +184,7 @@ async fn drive(words: u32, takes: Duration) -> Driven {
         purses: Vec::new(),
         ahead: None,
         suspicion: None,
+        lately: Arc::default(),
     };
     let tokens = (CancellationToken::new(), CancellationToken::new());
     let ports = (store.clone() as _, Arc::new(Penniless) as _);

@@ -1,6 +1,7 @@
 //! One turn: the model is called, its deltas are written and shown, its end is recorded.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
@@ -123,7 +124,7 @@ impl Driver {
     /// One call, from the request to its end.
     async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
         let mut progress = Progress::default();
-        let model = std::sync::Arc::clone(&self.model);
+        let model = Arc::clone(&self.model);
         crash::point("before_model");
         let ahead = self.ahead.take().and_then(|ahead| ahead.take(plan));
         let mut opening = ahead.unwrap_or_else(|| model.call(request_of(&mut self.state, plan)));
@@ -177,7 +178,7 @@ impl Driver {
         let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
         let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
         let mut out_of_time = pin!(self.wall_clock());
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(Arc::clone(&self.lately));
         // Somebody may have rung while the call was opened.
         if self.mailbox.has_rung()
             && let Some(interrupt) = self.mail_in_turn().await?
