@@ -25,6 +25,8 @@ pub(super) struct Places {
 struct Taken {
     all: usize,
     by: HashMap<Option<WorkspaceNo>, usize>,
+    /// Somebody was told that there is none. Who was not does not wait, and most runs come and go without anybody waiting.
+    refused: bool,
 }
 
 impl Places {
@@ -38,7 +40,8 @@ impl Places {
         })
     }
 
-    /// Follows how many are free. Whenever that changes, so may [`Self::admits`].
+    /// How many are free. It tells of a change when there is one free again, or when somebody to whom [`Self::admits`] or
+    /// [`Self::take`] said no may be let in.
     pub(super) fn watch(&self) -> watch::Receiver<usize> {
         self.free.subscribe()
     }
@@ -50,18 +53,18 @@ impl Places {
 
     /// Whether a workspace may have one more.
     pub(super) fn admits(&self, workspace: Option<WorkspaceNo>) -> bool {
-        self.may_take(&self.lock(), workspace)
+        self.may_take(&mut self.lock(), workspace)
     }
 
     /// A place, if the workspace may have one more.
     pub(super) fn take(self: &Arc<Self>, workspace: Option<WorkspaceNo>) -> Option<Place> {
         let mut taken = self.lock();
-        if !self.may_take(&taken, workspace) {
+        if !self.may_take(&mut taken, workspace) {
             return None;
         }
         taken.all += 1;
         *taken.by.entry(workspace).or_default() += 1;
-        self.free.send_replace(self.total - taken.all);
+        self.set_free(&taken, false);
         drop(taken);
         METRICS.places_taken.add(1);
         Some(Place {
@@ -70,9 +73,18 @@ impl Places {
         })
     }
 
-    fn may_take(&self, taken: &Taken, workspace: Option<WorkspaceNo>) -> bool {
+    fn may_take(&self, taken: &mut Taken, workspace: Option<WorkspaceNo>) -> bool {
         let held = taken.by.get(&workspace).copied().unwrap_or_default();
-        held < SHARE * (self.total - taken.all)
+        let admitted = held < SHARE * (self.total - taken.all);
+        taken.refused |= !admitted;
+        admitted
+    }
+
+    fn set_free(&self, taken: &Taken, tell: bool) {
+        self.free.send_if_modified(|free| {
+            *free = self.total - taken.all;
+            tell
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -90,6 +102,7 @@ pub(super) struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
+        let awaited = std::mem::take(&mut taken.refused) || taken.all == self.places.total;
         taken.all -= 1;
         if let Some(held) = taken.by.get_mut(&self.workspace) {
             *held -= 1;
@@ -97,7 +110,7 @@ impl Drop for Place {
                 taken.by.remove(&self.workspace);
             }
         }
-        self.places.free.send_replace(self.places.total - taken.all);
+        self.places.set_free(&taken, awaited);
         METRICS.places_taken.add(-1);
     }
 }
@@ -151,5 +164,27 @@ mod tests {
         drop((first, second, more));
         assert_eq!(*places.watch().borrow(), 256);
         assert!(places.lock().by.is_empty());
+    }
+
+    #[test]
+    fn only_who_was_refused_hears_of_a_free_place() {
+        let places = Places::new(16);
+        let watch = places.watch();
+        drop(places.take(None));
+        assert!(!watch.has_changed().unwrap(), "nobody waits");
+        let first = fill(&places, 1);
+        assert!(!watch.has_changed().unwrap());
+        drop(first);
+        assert!(watch.has_changed().unwrap(), "the last one was refused");
+    }
+
+    #[test]
+    fn a_place_after_none_at_all_is_heard_of() {
+        let places = Places::new(1);
+        let only = places.take(None);
+        let watch = places.watch();
+        drop(only);
+        assert!(watch.has_changed().unwrap());
+        assert_eq!(*watch.borrow(), 1);
     }
 }
