@@ -8,6 +8,7 @@
 //! Invariants: the log is the truth and `run` is a function of it; only the holder of a run's lease writes its log; what is
 //! shown is durable; every task is spawned by [`tasks`] and ends by its tokens.
 
+pub mod bell;
 pub mod catalog;
 pub mod clock;
 pub mod crash;

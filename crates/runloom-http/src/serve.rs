@@ -9,6 +9,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use runloom_core::bell::Seldom;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -142,7 +143,7 @@ async fn connection(
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = token.cancelled() => {
+        () = Seldom::new(token.cancelled()) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

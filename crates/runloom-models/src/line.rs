@@ -5,16 +5,14 @@
 //! wake each other within one poll, which [`Bell`] keeps from reaching the scheduler.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::task::AtomicWaker;
 use http::{Request, Response};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{Connection, SendRequest};
 use hyper_util::rt::TokioIo;
+use runloom_core::bell::Bell;
 use tokio::net::TcpStream;
 
 /// How often a connection is polled in a row before others get their turn.
@@ -23,47 +21,25 @@ const MAX_ROUNDS: usize = 64;
 /// The connection's end of a call: what it may not send it gives back.
 pub(crate) type Unanswered = hyper::client::conn::TrySendError<Request<reqwest::Body>>;
 
-/// Tells whether the connection may have something new, and wakes its reader only if that is not already at work.
-#[derive(Default)]
-struct Bell {
-    rung: AtomicBool,
-    reader: AtomicWaker,
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.store(true, Ordering::Release);
-        self.reader.wake();
-    }
-}
-
 /// A connection and the right to send on it.
 pub(crate) struct Line {
     sender: SendRequest<reqwest::Body>,
     connection: Box<Connection<TokioIo<TcpStream>, reqwest::Body>>,
     /// The connection's future has ended and must not be polled again.
     over: bool,
-    bell: Arc<Bell>,
-    /// Rings the bell.
-    waker: Waker,
+    /// Rings when the connection may have something new.
+    bell: Bell,
 }
 
 impl Line {
     /// Speaks HTTP/1.1 on an open socket.
     pub(crate) async fn begin(socket: TokioIo<TcpStream>) -> hyper::Result<Self> {
         let (sender, connection) = hyper::client::conn::http1::handshake(socket).await?;
-        let bell = Arc::new(Bell::default());
-        bell.rung.store(true, Ordering::Release);
         Ok(Self {
             sender,
             connection: Box::new(connection),
             over: false,
-            waker: Waker::from(Arc::clone(&bell)),
-            bell,
+            bell: Bell::default(),
         })
     }
 
@@ -108,31 +84,24 @@ impl Line {
         mut ask: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         for _ in 0..MAX_ROUNDS {
-            if !self.bell.rung.swap(false, Ordering::AcqRel) {
-                self.bell.reader.register(cx.waker());
-                // It may have rung before the reader was known.
-                if !self.bell.rung.load(Ordering::Acquire) {
-                    return Poll::Pending;
-                }
-                continue;
-            }
+            std::task::ready!(self.bell.poll_rung(cx));
             self.advance();
-            if let Poll::Ready(found) = ask(&mut Context::from_waker(&self.waker)) {
+            if let Poll::Ready(found) = ask(&mut self.bell.context()) {
                 // There may be more: the next one who asks shall look.
-                self.bell.rung.store(true, Ordering::Release);
+                self.bell.set();
                 return Poll::Ready(found);
             }
         }
+        self.bell.set();
         cx.waker().wake_by_ref();
-        self.bell.rung.store(true, Ordering::Release);
         Poll::Pending
     }
 
     fn advance(&mut self) {
         if !self.over {
             // What went wrong is told to whoever waits for the answer or reads it.
-            let cx = &mut Context::from_waker(&self.waker);
-            self.over = Pin::new(&mut *self.connection).poll(cx).is_ready();
+            let polled = Pin::new(&mut *self.connection).poll(&mut self.bell.context());
+            self.over = polled.is_ready();
         }
     }
 }

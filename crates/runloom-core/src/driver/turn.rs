@@ -15,6 +15,7 @@ use super::journal::{Writing, Written};
 use super::money::{Funding, exceeded};
 use super::pace::Pace;
 use super::{Abandon, Driver};
+use crate::bell::Seldom;
 use crate::crash;
 use crate::metrics::METRICS;
 use crate::ports::model::{Done, ModelError, ModelEvent, ModelRequest, ModelStream};
@@ -176,7 +177,7 @@ impl Driver {
         // Made once for the whole answer: each takes a lock to be registered and another to be taken back, which every delta
         // would pay.
         let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
-        let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
+        let (mut rung, mut killed) = (pin!(bell.rung()), Seldom::new(kill.cancelled()));
         let mut out_of_time = pin!(self.wall_clock());
         let mut pace = Pace::new(Arc::clone(&self.lately));
         // Somebody may have rung while the call was opened.

@@ -87,8 +87,8 @@ struct Ring {
 
 /// What the ring can say about the events after a number.
 enum Recent {
-    /// These.
-    Chunks(Vec<Chunk>),
+    /// The next of them.
+    Chunk(Chunk),
     /// There are none yet.
     Nothing,
     /// The ring does not reach back that far.
@@ -228,29 +228,35 @@ impl LiveRun {
         lock(&self.ring).ended
     }
 
-    fn recent(&self, after: u64) -> Recent {
+    /// What comes after a number, and whether the run had ended then. Asked by every subscriber for every chunk.
+    fn recent(&self, after: u64) -> (Recent, bool) {
         let ring = lock(&self.ring);
+        (self.recent_in(&ring, after), ring.ended)
+    }
+
+    fn recent_in(&self, ring: &Ring, after: u64) -> Recent {
         let (Some(first), Some(last)) = (ring.chunks.front(), ring.chunks.back()) else {
             return Recent::Unknown;
         };
         if after + 1 < first.first_seq || after > last.last_seq {
             return Recent::Unknown;
         }
-        if after == last.last_seq && *self.head.borrow() > after {
-            // Another process has written what comes next.
-            return Recent::Unknown;
+        if after == last.last_seq {
+            // When the head is further another process has written what comes next.
+            return if *self.head.borrow() > after {
+                Recent::Unknown
+            } else {
+                Recent::Nothing
+            };
         }
-        let newer: Vec<Chunk> = ring
-            .chunks
-            .iter()
-            .filter(|chunk| chunk.last_seq > after)
-            .cloned()
-            .collect();
-        if newer.is_empty() {
-            Recent::Nothing
+        // Who keeps up wants the last one.
+        let next = if last.first_seq <= after + 1 {
+            Some(last)
         } else {
-            Recent::Chunks(newer)
-        }
+            let place = ring.chunks.partition_point(|chunk| chunk.last_seq <= after);
+            ring.chunks.get(place)
+        };
+        next.cloned().map_or(Recent::Unknown, Recent::Chunk)
     }
 }
 

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use memchr::memmem;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tracing::warn;
 
 use super::{Hub, LiveRun, Recent};
+use crate::bell::Seldom;
 use crate::metrics::METRICS;
 use crate::ports::store::{Chunk, Store};
 
@@ -43,9 +44,10 @@ pub fn subscribe(
         cursor: after,
         backlog: VecDeque::new(),
         over: false,
+        kept_up: false,
         look: false,
         poll: hub.poll,
-        stop,
+        stop: Seldom::new(stop.cancelled_owned()),
         _count: Count(Arc::clone(hub)),
     };
     Box::pin(stream::unfold(
@@ -64,10 +66,12 @@ struct Subscription {
     cursor: u64,
     backlog: VecDeque<Chunk>,
     over: bool,
+    /// The last chunk came from memory, and nothing was asked since.
+    kept_up: bool,
     /// Look into the store although nothing was announced.
     look: bool,
     poll: Option<Duration>,
-    stop: CancellationToken,
+    stop: Seldom<WaitForCancellationFutureOwned>,
     _count: Count,
 }
 
@@ -90,15 +94,24 @@ impl Subscription {
                 continue;
             }
             // Subscribed first, read second: whatever is committed after the read moves the head.
-            self.head.borrow_and_update();
-            let ended = self.live.has_ended();
-            let recent = if std::mem::take(&mut self.look) {
-                Recent::Unknown
+            let head = *self.head.borrow_and_update();
+            if std::mem::take(&mut self.kept_up) && head == self.cursor {
+                // Most events are waited for: nothing else has to be asked then.
+                self.wait().await;
+                continue;
+            }
+            let (recent, ended) = if std::mem::take(&mut self.look) {
+                (Recent::Unknown, self.live.has_ended())
             } else {
                 self.live.recent(self.cursor)
             };
             match recent {
-                Recent::Chunks(chunks) => self.backlog = chunks.into(),
+                Recent::Chunk(chunk) => {
+                    self.kept_up = true;
+                    if let Some(frames) = self.take(chunk) {
+                        return Some(frames);
+                    }
+                }
                 Recent::Nothing if ended => self.over = true,
                 Recent::Nothing => self.wait().await,
                 Recent::Unknown => self.read_store(ended).await,
@@ -144,7 +157,7 @@ impl Subscription {
     async fn wait(&mut self) {
         tokio::select! {
             _ = self.head.changed() => {}
-            () = self.stop.cancelled() => self.over = true,
+            () = &mut self.stop => self.over = true,
             () = poll(self.poll) => self.look = true,
         }
     }
