@@ -73,10 +73,18 @@ impl Bell {
         }
     }
 
+    /// Whoever listened last is no longer woken.
+    pub fn forget(&self) {
+        drop(self.ringer.listener.take());
+    }
+
     fn take(&self) -> bool {
         self.ringer.rung.swap(false, Ordering::AcqRel)
     }
 }
+
+/// How often a future is polled in a row that calls while it is polled.
+const MAX_ROUNDS: usize = 16;
 
 /// A future that is polled only when it has called, however often the task around it is woken for something else.
 #[derive(Debug)]
@@ -101,12 +109,16 @@ impl<F: Future> Future for Seldom<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        while this.bell.poll_rung(cx).is_ready() {
+        for _ in 0..MAX_ROUNDS {
+            std::task::ready!(this.bell.poll_rung(cx));
             let outcome = this.future.as_mut().poll(&mut this.bell.context());
             if outcome.is_ready() {
                 return outcome;
             }
         }
+        // It wants others to have their turn first.
+        this.bell.set();
+        cx.waker().wake_by_ref();
         Poll::Pending
     }
 }
@@ -139,17 +151,51 @@ mod tests {
         assert_eq!(polled.load(Ordering::Relaxed), 2);
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn no_call_is_missed_by_a_task_that_is_just_falling_asleep() {
-        for _ in 0..2_000 {
+    #[test]
+    fn no_call_is_missed_by_a_task_that_is_just_falling_asleep() {
+        let (ask, asked) = std::sync::mpsc::channel::<CancellationToken>();
+        let canceller = std::thread::spawn(move || {
+            for (n, token) in asked.into_iter().enumerate() {
+                // While the other thread is between its first poll and its sleep, at a different place each time.
+                (0..n % 64).for_each(|_| std::hint::spin_loop());
+                token.cancel();
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        for _ in 0..20_000 {
             let token = CancellationToken::new();
-            let seldom = Seldom::new(token.clone().cancelled_owned());
-            let waiting = tokio::task::spawn_blocking({
-                let runtime = tokio::runtime::Handle::current();
-                move || runtime.block_on(seldom)
-            });
-            token.cancel();
-            waiting.await.unwrap();
+            let mut cancelled = Box::pin(token.clone().cancelled_owned());
+            let mut told = Some(ask.clone());
+            let seldom = Seldom::new(std::future::poll_fn(move |cx| {
+                let polled = cancelled.as_mut().poll(cx);
+                if let Some(told) = told.take() {
+                    told.send(token.clone()).unwrap();
+                }
+                polled
+            }));
+            runtime.block_on(seldom);
         }
+        drop(ask);
+        canceller.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_calls_while_it_is_polled_lets_others_have_their_turn() {
+        let mut polls = 0;
+        let restless = Seldom::new(std::future::poll_fn(|cx| {
+            polls += 1;
+            cx.waker().wake_by_ref();
+            if polls < 100 {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        }));
+        let mut restless = Box::pin(restless);
+        assert_eq!(restless.as_mut().now_or_never(), None);
+        restless.await;
+        assert_eq!(polls, 100);
     }
 }

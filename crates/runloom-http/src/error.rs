@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::{Chain, Error, PlanFeature};
 use runloom_core::service::rate::RateState;
@@ -178,10 +178,15 @@ fn core(error: Error) -> Response {
 
 /// `X-RateLimit-*`, which every answer to a credential carries.
 pub(crate) fn rate_headers(headers: &mut HeaderMap, state: &RateState) {
-    headers.insert("x-ratelimit-limit", state.limit.into());
-    headers.insert("x-ratelimit-remaining", state.remaining.into());
-    headers.insert("x-ratelimit-reset", state.reset_seconds.into());
-    headers.insert("x-ratelimit-bucket", HeaderValue::from_static(state.bucket));
+    // Names that are known when this is compiled need not be checked for every answer.
+    const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+    const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+    const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+    const BUCKET: HeaderName = HeaderName::from_static("x-ratelimit-bucket");
+    headers.insert(LIMIT, state.limit.into());
+    headers.insert(REMAINING, state.remaining.into());
+    headers.insert(RESET, state.reset_seconds.into());
+    headers.insert(BUCKET, HeaderValue::from_static(state.bucket));
 }
 
 fn credential(error: &Error) -> Response {

@@ -66,9 +66,7 @@ impl AnswerBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, String>>> {
         match self {
-            Self::Line(body) => body
-                .poll_chunk(cx)
-                .map_err(|failure| innermost_cause(&failure)),
+            Self::Line(body) => body.poll_chunk(cx).map_err(|failure| innermost(&failure)),
             Self::Client(body) => body
                 .as_mut()
                 .poll_next(cx)
@@ -92,13 +90,16 @@ impl AnswerBody {
     }
 }
 
-/// The innermost cause, which never holds the URL, as the end of a sentence.
-pub(crate) fn innermost_cause(failure: &(dyn Error + 'static)) -> String {
-    let mut cause = failure.source();
-    let mut innermost = String::new();
-    while let Some(error) = cause {
-        innermost = format!(": {error}");
-        cause = error.source();
+/// What lies innermost in a failure, or itself, as the end of a sentence. It never holds the URL.
+pub(crate) fn innermost(failure: &(dyn Error + 'static)) -> String {
+    let mut innermost = failure;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
     }
-    innermost
+    format!(": {innermost}")
+}
+
+/// The same of a failure that itself may hold the URL.
+pub(crate) fn innermost_cause(failure: &(dyn Error + 'static)) -> String {
+    failure.source().map(innermost).unwrap_or_default()
 }

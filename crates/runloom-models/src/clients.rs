@@ -1,6 +1,8 @@
 //! The HTTP clients, shared by everything in the process that connects in the same way.
 
 use std::collections::HashMap;
+use std::error::Error;
+use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use runloom_core::ports::model::ModelError;
 use runloom_protocol::outcome::ErrorClass;
 use rustls::crypto::CryptoProvider;
 
-use crate::answer::{Answer, innermost_cause};
+use crate::answer::{Answer, innermost, innermost_cause};
 use crate::lines::{IDLE, KEEPALIVE, LineError, Lines, MAX_IDLE};
 use crate::payload::Payload;
 use crate::settings::{OpenError, ProviderSettings};
@@ -67,9 +69,24 @@ impl Clients {
 fn no_line(failure: &LineError) -> ModelError {
     match failure {
         LineError::TooLate => too_late(),
-        LineError::Unreachable(cause) => unreachable(&innermost_cause(cause.as_ref())),
-        LineError::Broken(cause) => broken(&innermost_cause(cause)),
+        LineError::Unreachable(cause) if timed_out(cause.as_ref()) => too_late(),
+        LineError::Unreachable(cause) => unreachable(&innermost(cause.as_ref())),
+        LineError::Broken(cause) if timed_out(cause) => too_late(),
+        LineError::Broken(cause) => broken(&innermost(cause)),
     }
+}
+
+/// Whether the operating system, or one of several attempts, gave up waiting.
+fn timed_out(failure: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(failure);
+    while let Some(error) = next {
+        let system = error.downcast_ref::<io::Error>();
+        if system.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 fn no_answer(failure: &reqwest::Error) -> ModelError {

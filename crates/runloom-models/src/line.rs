@@ -24,9 +24,8 @@ pub(crate) type Unanswered = hyper::client::conn::TrySendError<Request<reqwest::
 /// A connection and the right to send on it.
 pub(crate) struct Line {
     sender: SendRequest<reqwest::Body>,
-    connection: Box<Connection<TokioIo<TcpStream>, reqwest::Body>>,
-    /// The connection's future has ended and must not be polled again.
-    over: bool,
+    /// `None` when it has ended. Dropped then: that gives back a request which it has not begun to send.
+    connection: Option<Box<Connection<TokioIo<TcpStream>, reqwest::Body>>>,
     /// Rings when the connection may have something new.
     bell: Bell,
 }
@@ -37,8 +36,7 @@ impl Line {
         let (sender, connection) = hyper::client::conn::http1::handshake(socket).await?;
         Ok(Self {
             sender,
-            connection: Box::new(connection),
-            over: false,
+            connection: Some(Box::new(connection)),
             bell: Bell::default(),
         })
     }
@@ -74,7 +72,7 @@ impl Line {
     /// True when another request can be sent: the last answer was read to its end, and the other side has not hung up.
     pub(crate) fn is_free(&mut self) -> bool {
         self.advance();
-        !self.over && self.sender.is_ready()
+        self.connection.is_some() && self.sender.is_ready()
     }
 
     /// Lets the connection work until `ask` has what it wants or nothing moves any more.
@@ -98,11 +96,19 @@ impl Line {
     }
 
     fn advance(&mut self) {
-        if !self.over {
-            // What went wrong is told to whoever waits for the answer or reads it.
-            let polled = Pin::new(&mut *self.connection).poll(&mut self.bell.context());
-            self.over = polled.is_ready();
+        // What went wrong is told to whoever waits for the answer or reads it.
+        if let Some(connection) = &mut self.connection
+            && Pin::new(&mut **connection)
+                .poll(&mut self.bell.context())
+                .is_ready()
+        {
+            self.connection = None;
         }
+    }
+
+    /// Nobody reads it for now.
+    pub(crate) fn rest(&self) {
+        self.bell.forget();
     }
 }
 
@@ -110,7 +116,7 @@ impl std::fmt::Debug for Line {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Line")
-            .field("over", &self.over)
+            .field("open", &self.connection.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,8 +23,14 @@ pub(crate) const MAX_IDLE: usize = 64;
 /// How long an unused connection is kept.
 pub(crate) const IDLE: Duration = Duration::from_secs(90);
 
-/// How often a connection asks whether the other side is still there.
+/// After so long without a byte a connection asks whether the other side is still there, and how often unused ones are looked through.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// How soon and how often it asks again, and how long what was sent may go unacknowledged.
+const KEEPALIVE_AGAIN: Duration = Duration::from_secs(15);
+const KEEPALIVE_TIMES: u32 = 3;
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// How long an answer whose last event was read may take to end, so that its connection can be used again.
 const LAST_BYTES: Duration = Duration::from_secs(1);
@@ -48,7 +54,14 @@ pub(crate) enum LineError {
 pub(crate) struct Lines {
     connector: HttpConnector,
     connect: Duration,
-    idle: Mutex<HashMap<Authority, Vec<Idle>>>,
+    idle: Mutex<Unused>,
+}
+
+#[derive(Debug, Default)]
+struct Unused {
+    lines: HashMap<Authority, Vec<Idle>>,
+    /// A task looks after them.
+    swept: bool,
 }
 
 #[derive(Debug)]
@@ -63,6 +76,10 @@ impl Lines {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_keepalive(Some(KEEPALIVE));
+        connector.set_keepalive_interval(Some(KEEPALIVE_AGAIN));
+        connector.set_keepalive_retries(Some(KEEPALIVE_TIMES));
+        #[cfg(target_os = "linux")]
+        connector.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
         connector.set_connect_timeout(Some(connect));
         Arc::new(Self {
             connector,
@@ -71,13 +88,19 @@ impl Lines {
         })
     }
 
-    /// Where a call goes to, if it can go over a line: plain HTTP, and no credentials in the URL.
+    /// Where a call goes to, if it can go over a line: plain HTTP, no credentials in the URL, and nothing in it that has to be read twice
+    /// (`..`, a port that is none); others are left to a library that knows every form of a URL.
     pub(crate) fn target(url: &str) -> Option<Uri> {
         let target = Uri::try_from(url).ok()?;
-        let plain = target.scheme() == Some(&Scheme::HTTP);
         let authority = target.authority()?;
-        (plain && !authority.as_str().contains('@') && !authority.host().is_empty())
-            .then_some(target)
+        let plain = target.scheme() == Some(&Scheme::HTTP);
+        let host = authority.host();
+        let whole = authority.as_str();
+        let is_place = !host.is_empty()
+            && (whole == host || whole == format!("{host}:{}", authority.port_u16()?));
+        let path = target.path();
+        let is_path = !path.contains("/.") && !path.contains(|odd| "\\\"{}<>^`|".contains(odd));
+        (plain && is_place && is_path).then_some(target)
     }
 
     /// Posts to a target, on a connection that is kept if there is one.
@@ -94,7 +117,7 @@ impl Lines {
         while let Some(mut line) = self.take(&place) {
             match line.send(request).await {
                 Ok(answer) => return Ok(self.answered(line, place, answer)),
-                // Closed by the other side in this moment: nothing was sent.
+                // Closed by the other side before anything was sent.
                 Err(mut failure) => match failure.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(LineError::Broken(failure.into_error())),
@@ -133,11 +156,8 @@ impl Lines {
     /// The connection that was used last; those that were closed meanwhile are dropped.
     fn take(&self, place: &Authority) -> Option<Line> {
         loop {
-            let mut line = {
-                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-                idle.get_mut(place)?.pop()?.line
-            };
-            if line.is_free() {
+            let Idle { mut line, since } = self.unused().lines.get_mut(place)?.pop()?;
+            if since.elapsed() < IDLE && line.is_free() {
                 return Some(line);
             }
         }
@@ -148,27 +168,32 @@ impl Lines {
         if !line.is_free() {
             return;
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = idle.is_empty();
-        let lines = idle.entry(place).or_default();
+        line.rest();
+        let mut unused = self.unused();
+        let lines = unused.lines.entry(place).or_default();
         if lines.len() < MAX_IDLE {
             let since = Instant::now();
             lines.push(Idle { line, since });
         }
-        drop(idle);
-        if first {
-            spawn(sweep(Arc::downgrade(self)));
+        let begins = !std::mem::replace(&mut unused.swept, true);
+        drop(unused);
+        if begins {
+            spawn(Sweep(Arc::downgrade(self)).go_on());
         }
     }
 
     /// Drops what is unused for long or was closed by the other side; false when nothing is left.
-    fn swept(&self) -> bool {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|_, lines| {
+    fn sweep(&self) -> bool {
+        let mut unused = self.unused();
+        unused.lines.retain(|_, lines| {
             lines.retain_mut(|idle| idle.since.elapsed() < IDLE && idle.line.is_free());
             !lines.is_empty()
         });
-        !idle.is_empty()
+        !unused.lines.is_empty()
+    }
+
+    fn unused(&self) -> MutexGuard<'_, Unused> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -202,12 +227,25 @@ fn request(
 }
 
 /// Looks after the unused connections until there are none.
-async fn sweep(lines: Weak<Lines>) {
-    loop {
-        tokio::time::sleep(KEEPALIVE).await;
-        match lines.upgrade() {
-            Some(lines) if lines.swept() => {}
-            _ => return,
+struct Sweep(Weak<Lines>);
+
+impl Sweep {
+    async fn go_on(self) {
+        loop {
+            tokio::time::sleep(KEEPALIVE).await;
+            match self.0.upgrade() {
+                Some(lines) if lines.sweep() => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Drop for Sweep {
+    /// Also when the runtime ends before the process does: whoever keeps the next connection begins anew.
+    fn drop(&mut self) {
+        if let Some(lines) = self.0.upgrade() {
+            lines.unused().swept = false;
         }
     }
 }

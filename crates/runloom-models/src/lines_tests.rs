@@ -56,8 +56,8 @@ async fn rest(body: &mut LineBody) -> hyper::Result<String> {
 
 /// Whether the connection that is kept can be used, as far as this process has heard.
 fn is_free(lines: &Lines, target: &Uri) -> bool {
-    let mut idle = lines.idle.lock().unwrap();
-    let kept = idle.get_mut(target.authority().unwrap()).unwrap();
+    let mut unused = lines.unused();
+    let kept = unused.lines.get_mut(target.authority().unwrap()).unwrap();
     assert_eq!(kept.len(), 1);
     kept[0].line.is_free()
 }
@@ -121,6 +121,37 @@ async fn a_connection_that_was_closed_while_it_was_unused_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_request_comes_back_from_a_connection_that_is_found_closed() {
+    let (listener, target) = listener().await;
+    let lines = lines();
+    let (kept, close) = oneshot::channel::<()>();
+    let (closed, gone) = oneshot::channel::<()>();
+    let serve = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        asked(&mut socket).await;
+        say(&mut socket, &format!("{HEAD}{END}")).await;
+        close.await.unwrap();
+        drop(socket);
+        closed.send(()).unwrap();
+    };
+    let call = async {
+        rest(&mut post(&lines, &target).await.unwrap())
+            .await
+            .unwrap();
+        let mut line = lines.take(target.authority().unwrap()).unwrap();
+        kept.send(()).unwrap();
+        gone.await.unwrap();
+        // This process has heard of the end, the connection not: nobody has polled it since.
+        tokio::task::yield_now().await;
+        let place = target.authority().unwrap();
+        let request = super::request(&target, place, HeaderMap::new(), "asked".into());
+        let mut refused = line.send(request).await.unwrap_err();
+        assert!(refused.take_message().is_some(), "{refused:?}");
+    };
+    tokio::join!(serve, call);
+}
+
+#[tokio::test]
 async fn an_end_that_comes_late_leaves_the_connection_usable() {
     let (listener, target) = listener().await;
     let lines = lines();
@@ -140,7 +171,7 @@ async fn an_end_that_comes_late_leaves_the_connection_usable() {
         assert_eq!(&first.unwrap().unwrap()[..], b"last words");
         body.release();
         released.send(()).unwrap();
-        while lines.idle.lock().unwrap().is_empty() {
+        while lines.unused().lines.is_empty() {
             tokio::task::yield_now().await;
         }
         let mut body = post(&lines, &target).await.unwrap();
@@ -162,7 +193,7 @@ async fn an_answer_that_nobody_reads_to_its_end_closes_its_connection() {
     };
     let call = async {
         drop(post(&lines, &target).await.unwrap());
-        assert!(lines.idle.lock().unwrap().is_empty());
+        assert!(lines.unused().lines.is_empty());
     };
     tokio::join!(serve, call);
 }
@@ -179,7 +210,7 @@ async fn a_connection_that_breaks_inside_an_answer_is_an_error_and_not_kept() {
     let call = async {
         let mut body = post(&lines, &target).await.unwrap();
         rest(&mut body).await.unwrap_err();
-        assert!(lines.idle.lock().unwrap().is_empty());
+        assert!(lines.unused().lines.is_empty());
     };
     tokio::join!(serve, call);
 }
@@ -255,6 +286,15 @@ async fn who_cannot_be_reached_is_told_apart_from_who_hangs_up() {
     );
 }
 
+#[tokio::test]
+async fn unused_connections_are_looked_after_again_after_a_runtime_has_ended() {
+    let lines = lines();
+    let sweep = super::Sweep(Arc::downgrade(&lines));
+    lines.unused().swept = true;
+    drop(sweep);
+    assert!(!lines.unused().swept);
+}
+
 #[test]
 fn only_plain_addresses_without_credentials_are_called_directly() {
     for direct in ["http://h/p", "http://127.0.0.1:80/", "http://[::1]:9/x?y"] {
@@ -264,6 +304,12 @@ fn only_plain_addresses_without_credentials_are_called_directly() {
         "https://h/",
         "http://user:word@h/",
         "http://",
+        "http://h:99999/",
+        "http://h:x/",
+        "http://h:/",
+        "http://h:+80/",
+        "http://h/a/../b",
+        "http://h/{a}",
         "/p",
         "http://h/ö x",
     ];

@@ -96,7 +96,7 @@ impl Pace {
         }
     }
 
-    /// A batch took so long. Two in a row count: one alone is a hiccup of the disk.
+    /// A batch took so long. Two in a row count, the one before an answer's first being that of another: one alone is a hiccup of the disk.
     pub(super) fn took(&mut self, time: Duration) {
         self.lately.set(time);
         let before = std::mem::replace(&mut self.took, time);

@@ -242,8 +242,9 @@ impl LiveRun {
             return Recent::Unknown;
         }
         if after == last.last_seq {
-            // When the head is further another process has written what comes next.
-            return if *self.head.borrow() > after {
+            // When the head is further, or this was not the end of a run that has ended, another process has written what comes next.
+            let elsewhere = ring.ended && !last.terminal;
+            return if elsewhere || *self.head.borrow() > after {
                 Recent::Unknown
             } else {
                 Recent::Nothing

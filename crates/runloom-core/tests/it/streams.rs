@@ -1,6 +1,13 @@
 //! Subscribers: replay, live tail, and the end.
 
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use runloom_core::hub::{Hub, subscribe};
+use runloom_core::ports::store::WorkspaceNo;
 use runloom_protocol::event::{parse_frame, split_frames};
+use runloom_protocol::id::RunId;
+use tokio_util::sync::CancellationToken;
 
 use crate::scripted::{Gate, Piece};
 use crate::world::{Watcher, World};
@@ -73,6 +80,30 @@ async fn a_stream_after_the_terminal_event_ends_at_once_even_while_others_watch(
         late.rest().await;
         assert_eq!(late.kinds(), [""; 0], "after {after}");
     }
+    world.stop().await;
+}
+
+/// A process that saw the beginning of a run, and heard only from the store that another one has ended it.
+#[tokio::test]
+async fn whoever_misses_the_end_in_memory_reads_it_from_the_store() {
+    let world = World::new().await;
+    let run = world.run("hi").await;
+    world.events(&run).await;
+    let id = RunId::parse(&run).unwrap();
+    let live = world.hub.find(&id).unwrap();
+    let chunks = world.store.read_log(live.no, 0, 1).await.unwrap();
+    let seen = chunks.into_iter().next().unwrap();
+    assert!(!seen.terminal);
+    let (elsewhere, known) = (Arc::new(Hub::default()), seen.last_seq);
+    let there = elsewhere.open(&id, live.no, WorkspaceNo(1));
+    there.publish(seen);
+    there.set_ended();
+    let stop = CancellationToken::new();
+    let store = Arc::clone(&world.store);
+    let rest: Vec<_> = subscribe(&elsewhere, there, store, known, stop)
+        .collect()
+        .await;
+    assert_eq!(rest.concat(), world.stored(&run, known).await);
     world.stop().await;
 }
 
