@@ -37,6 +37,14 @@ async fn asked(socket: &mut TcpStream) -> String {
     String::from_utf8(request).unwrap()
 }
 
+/// The next client, after it was told the beginning of an answer.
+async fn answered(listener: &TcpListener, beginning: &str) -> TcpStream {
+    let (mut socket, _) = listener.accept().await.unwrap();
+    asked(&mut socket).await;
+    say(&mut socket, &format!("{HEAD}{beginning}")).await;
+    socket
+}
+
 async fn say(socket: &mut TcpStream, text: &str) {
     socket.write_all(text.as_bytes()).await.unwrap();
 }
@@ -96,14 +104,10 @@ async fn a_connection_that_was_closed_while_it_was_unused_is_replaced() {
     let lines = lines();
     let (kept, close) = oneshot::channel::<()>();
     let serve = async {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        asked(&mut socket).await;
-        say(&mut socket, &format!("{HEAD}{END}")).await;
+        let socket = answered(&listener, END).await;
         close.await.unwrap();
         drop(socket);
-        let (mut socket, _) = listener.accept().await.unwrap();
-        asked(&mut socket).await;
-        say(&mut socket, &format!("{HEAD}{}{END}", chunk("second"))).await;
+        answered(&listener, &format!("{}{END}", chunk("second"))).await;
     };
     let call = async {
         let mut body = post(&lines, &target).await.unwrap();
@@ -127,9 +131,7 @@ async fn a_request_comes_back_from_a_connection_that_is_found_closed() {
     let (kept, close) = oneshot::channel::<()>();
     let (closed, gone) = oneshot::channel::<()>();
     let serve = async {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        asked(&mut socket).await;
-        say(&mut socket, &format!("{HEAD}{END}")).await;
+        let socket = answered(&listener, END).await;
         close.await.unwrap();
         drop(socket);
         closed.send(()).unwrap();
@@ -157,9 +159,7 @@ async fn an_end_that_comes_late_leaves_the_connection_usable() {
     let lines = lines();
     let (released, end) = oneshot::channel::<()>();
     let serve = async {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        asked(&mut socket).await;
-        say(&mut socket, &format!("{HEAD}{}", chunk("last words"))).await;
+        let mut socket = answered(&listener, &chunk("last words")).await;
         end.await.unwrap();
         say(&mut socket, END).await;
         asked(&mut socket).await;
@@ -185,9 +185,7 @@ async fn an_answer_that_nobody_reads_to_its_end_closes_its_connection() {
     let (listener, target) = listener().await;
     let lines = lines();
     let serve = async {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        asked(&mut socket).await;
-        say(&mut socket, &format!("{HEAD}{}", chunk("half"))).await;
+        let mut socket = answered(&listener, &chunk("half")).await;
         // The client closes with what it has not read, which may be told as a reset.
         assert!(!matches!(socket.read(&mut [0]).await, Ok(1..)));
     };
@@ -203,9 +201,7 @@ async fn a_connection_that_breaks_inside_an_answer_is_an_error_and_not_kept() {
     let (listener, target) = listener().await;
     let lines = lines();
     let serve = async {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        asked(&mut socket).await;
-        say(&mut socket, &format!("{HEAD}{}", chunk("half"))).await;
+        answered(&listener, &chunk("half")).await;
     };
     let call = async {
         let mut body = post(&lines, &target).await.unwrap();
@@ -256,9 +252,7 @@ async fn a_connection_that_nobody_uses_is_closed_after_a_while() {
     let (listener, target) = listener().await;
     let lines = lines();
     let serve = async {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        asked(&mut socket).await;
-        say(&mut socket, &format!("{HEAD}{END}")).await;
+        let mut socket = answered(&listener, END).await;
         let kept = tokio::time::Instant::now();
         assert_eq!(socket.read(&mut [0]).await.unwrap(), 0);
         assert!(kept.elapsed() >= IDLE, "{:?}", kept.elapsed());
