@@ -189,7 +189,9 @@ impl Lines {
             lines.retain_mut(|idle| idle.since.elapsed() < IDLE && idle.line.is_free());
             !lines.is_empty()
         });
-        !unused.lines.is_empty()
+        // Decided under the lock: whoever keeps the next one knows whether it is looked after.
+        unused.swept = !unused.lines.is_empty();
+        unused.swept
     }
 
     fn unused(&self) -> MutexGuard<'_, Unused> {
@@ -230,19 +232,22 @@ fn request(
 struct Sweep(Weak<Lines>);
 
 impl Sweep {
-    async fn go_on(self) {
+    async fn go_on(mut self) {
         loop {
             tokio::time::sleep(KEEPALIVE).await;
-            match self.0.upgrade() {
-                Some(lines) if lines.sweep() => {}
-                _ => return,
+            let Some(lines) = self.0.upgrade() else {
+                return;
+            };
+            if !lines.sweep() {
+                self.0 = Weak::new();
+                return;
             }
         }
     }
 }
 
 impl Drop for Sweep {
-    /// Also when the runtime ends before the process does: whoever keeps the next connection begins anew.
+    /// The runtime ends before the process does: whoever keeps the next connection begins anew.
     fn drop(&mut self) {
         if let Some(lines) = self.0.upgrade() {
             lines.unused().swept = false;
