@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 
 /// Remembers that it was rung, and passes it on to whoever listens then.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Bell {
     ringer: Arc<Ringer>,
     waker: Waker,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, StatusCode, header};
 
-use crate::lines::LineBody;
+use crate::lines::{LAST_CHUNKS, LineBody};
 
 /// What a provider answered; the body is still to come.
 pub(crate) struct Answer {
@@ -80,7 +80,7 @@ impl AnswerBody {
             Self::Line(body) => body.release(),
             Self::Client(mut body) => {
                 let mut cx = Context::from_waker(Waker::noop());
-                for _ in 0..8 {
+                for _ in 0..LAST_CHUNKS {
                     if !matches!(body.as_mut().poll_next(&mut cx), Poll::Ready(Some(Ok(_)))) {
                         break;
                     }

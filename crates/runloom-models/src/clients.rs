@@ -38,7 +38,7 @@ struct ClientKey {
 pub(crate) struct Clients {
     /// TLS, HTTP/2, proxies, and whatever a URL may hold.
     any: Client,
-    /// Plain HTTP, if no proxy is between: a gateway or a model on one's own machines. Costs about half per token.
+    /// Plain HTTP, if no proxy is between: a gateway or a model on one's own machines. Costs less per token (decision 0017).
     plain: Option<Arc<Lines>>,
 }
 
@@ -167,4 +167,33 @@ fn build_client(provider: &ProviderSettings, key: &ClientKey) -> Result<Client, 
     builder
         .build()
         .map_err(|failure| provider.invalid(format!("no HTTP client can be built: {failure}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a connector tells it: the system's error is the cause of its own.
+    #[derive(Debug, thiserror::Error)]
+    #[error("tcp connect error")]
+    struct NotConnected(#[source] io::Error);
+
+    fn of(kind: io::ErrorKind) -> ModelError {
+        let cause = io::Error::new(kind, "the system's words");
+        no_line(&LineError::Unreachable(NotConnected(cause).into()))
+    }
+
+    #[test]
+    fn a_connection_that_is_not_made_in_time_is_told_apart_from_one_that_is_refused() {
+        for late in [of(io::ErrorKind::TimedOut), no_line(&LineError::TooLate)] {
+            assert_eq!(late.class, ErrorClass::Timeout);
+            assert_eq!(late.message, "the provider could not be reached in time");
+        }
+        let refused = of(io::ErrorKind::ConnectionRefused);
+        assert_eq!(refused.class, ErrorClass::Server);
+        assert_eq!(
+            refused.message,
+            "the provider cannot be reached: the system's words"
+        );
+    }
 }

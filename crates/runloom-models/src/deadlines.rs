@@ -37,9 +37,9 @@ impl Deadlines {
         (self.started + self.first_byte).min(self.total)
     }
 
-    /// When more must have come after something came at `heard`.
-    pub(crate) fn next_byte(&self, heard: Instant) -> Instant {
-        (heard + self.idle).min(self.total)
+    /// When more must have come, for a wait that begins now.
+    pub(crate) fn next_byte(&self) -> Instant {
+        (Instant::now() + self.idle).min(self.total)
     }
 
     /// Nothing came in time.

@@ -1,4 +1,4 @@
-//! The HTTP of every adapter: shared connections, deadlines, error bodies, and the answer as a stream of events.
+//! One call of every adapter: the request is sent, its refusal told as an error, its answer handed on to be read.
 
 use std::fmt;
 use std::time::Duration;

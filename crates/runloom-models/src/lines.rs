@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -36,7 +35,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
 /// How many more chunks such an answer may have.
-const LAST_CHUNKS: usize = 8;
+pub(crate) const LAST_CHUNKS: usize = 8;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -312,7 +311,7 @@ impl LineBody {
 
     async fn end(mut self) {
         for _ in 0..LAST_CHUNKS {
-            let chunk = std::future::poll_fn(|cx| Pin::new(&mut self).poll_chunk(cx)).await;
+            let chunk = std::future::poll_fn(|cx| self.poll_chunk(cx)).await;
             if !matches!(chunk, Some(Ok(_))) {
                 return;
             }

@@ -271,7 +271,13 @@ async fn who_cannot_be_reached_is_told_apart_from_who_hangs_up() {
     let lines = lines();
     let hang_up = async { drop(listener.accept().await.unwrap()) };
     let (outcome, ()) = tokio::join!(post(&lines, &target), hang_up);
-    assert!(matches!(outcome, Err(LineError::Broken(_))), "{outcome:?}");
+    let Err(LineError::Broken(cause)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(
+        crate::answer::innermost(&cause),
+        ": connection closed before message completed"
+    );
     drop(listener);
     let outcome = post(&lines, &target).await;
     assert!(

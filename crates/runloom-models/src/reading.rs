@@ -83,7 +83,7 @@ impl Reading {
     fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<ModelError> {
         let due = *self.due.get_or_insert_with(|| {
             if self.began {
-                self.deadlines.next_byte(Instant::now())
+                self.deadlines.next_byte()
             } else {
                 self.deadlines.first_byte()
             }

@@ -238,7 +238,7 @@ impl LiveRun {
         let (Some(first), Some(last)) = (ring.chunks.front(), ring.chunks.back()) else {
             return Recent::Unknown;
         };
-        if after + 1 < first.first_seq || after > last.last_seq {
+        if after.saturating_add(1) < first.first_seq || after > last.last_seq {
             return Recent::Unknown;
         }
         if after == last.last_seq {
