@@ -1,24 +1,32 @@
 //! The first call of a new run, sent while the run is being written down.
 //!
 //! The provider's answer takes longer than the store's. Nothing of it is recorded or shown before the run is durable; when the
-//! run cannot be created the call is dropped, which closes its connection.
+//! run cannot be created the call is dropped, which closes its connection. What comes of the answer meanwhile is read, so that a quick
+//! provider does not wake a thread with every word for nothing.
 
+use std::any::Any;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt, stream};
 use runloom_protocol::event::{Event, Started};
 use runloom_protocol::tools::ToolRef;
 
-use super::turn::request_of;
+use super::turn::{Item, request_of};
 use crate::planner::Planned;
-use crate::ports::model::{ModelError, ModelStream};
+use crate::ports::model::{ModelError, ModelEvent, ModelStream};
 use crate::ports::tools::{ServerTool, ToolContext, ToolHost};
 use crate::run::{self, CallPlan, Note, Record, RunState, Step};
 
+type Panic = Box<dyn Any + Send>;
 type Opened = Result<ModelStream, ModelError>;
 type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
+
+/// Events that are read before the run is durable, and the bytes of their text.
+const READ_AT_MOST: usize = 256;
+const BYTES_AT_MOST: usize = 64 * 1024;
 
 /// A model call under way for a run that is not durable yet.
 pub(crate) struct Ahead {
@@ -27,6 +35,19 @@ pub(crate) struct Ahead {
     tools: Option<Vec<ServerTool>>,
     opening: Opening,
     opened: Option<Opened>,
+    read: Read,
+    /// What the call ended with. It is the driver's: that knows what becomes of a run whose model panics, and while this happens the run
+    /// may not even be there.
+    panic: Option<Panic>,
+}
+
+/// How the answer began.
+#[derive(Default)]
+struct Read {
+    items: Vec<Item>,
+    bytes: usize,
+    /// There is no more.
+    ended: bool,
 }
 
 impl Ahead {
@@ -59,6 +80,8 @@ impl Ahead {
             tools,
             opening: Box::pin(async move { model.call(request).await }),
             opened: None,
+            read: Read::default(),
+            panic: None,
         })
     }
 
@@ -74,9 +97,26 @@ impl Ahead {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                opened = &mut self.opening, if self.opened.is_none() => self.opened = Some(opened),
+                step = self.go_on(), if self.panic.is_none() => self.panic = step.err(),
             }
         }
+    }
+
+    /// One step of the call.
+    async fn go_on(&mut self) -> Result<(), Panic> {
+        // What has panicked is not touched again.
+        match &mut self.opened {
+            None => {
+                let opening = AssertUnwindSafe(&mut self.opening).catch_unwind();
+                self.opened = Some(opening.await?);
+            }
+            Some(Ok(answer)) if self.read.wants_more() => {
+                let next = AssertUnwindSafe(answer.next()).catch_unwind();
+                self.read.take(next.await?);
+            }
+            Some(_) => std::future::pending().await,
+        }
+        Ok(())
     }
 
     /// The call, when it is the one that is planned.
@@ -84,10 +124,37 @@ impl Ahead {
         if self.plan != plan {
             return None;
         }
+        if let Some(panic) = self.panic {
+            return Some(Box::pin(async { resume_unwind(panic) }));
+        }
         Some(match self.opened {
-            Some(opened) => Box::pin(std::future::ready(opened)),
+            Some(opened) => Box::pin(std::future::ready(opened.map(|rest| self.read.and(rest)))),
             None => self.opening,
         })
+    }
+}
+
+impl Read {
+    fn wants_more(&self) -> bool {
+        !self.ended && self.items.len() < READ_AT_MOST && self.bytes < BYTES_AT_MOST
+    }
+
+    fn take(&mut self, item: Option<Item>) {
+        if let Some(Ok(ModelEvent::Text(text) | ModelEvent::Thinking(text))) = &item {
+            self.bytes += text.len();
+        }
+        match item {
+            Some(item) => self.items.push(item),
+            None => self.ended = true,
+        }
+    }
+
+    /// The whole answer, of which this was the beginning.
+    fn and(self, rest: ModelStream) -> ModelStream {
+        if self.items.is_empty() {
+            return rest;
+        }
+        Box::pin(stream::iter(self.items).chain(rest))
     }
 }
 
@@ -100,4 +167,103 @@ fn at_hand(host: &dyn ToolHost, context: &ToolContext) -> Option<Vec<ServerTool>
         return None;
     }
     host.resolve(context, &context.refs).now_or_never()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    const PLAN: CallPlan = CallPlan {
+        turn: 1,
+        tools_enabled: true,
+        force_output: false,
+        max_output_tokens: None,
+        bid: None,
+    };
+
+    /// A call whose answer is endless; how much of it was read is counted.
+    fn endless(word: &'static str, read: &Arc<AtomicUsize>) -> Ahead {
+        let read = Arc::clone(read);
+        let words = (0..).map(move |number: usize| {
+            read.store(number + 1, Ordering::SeqCst);
+            Ok(ModelEvent::Text(format!("{word}{number}")))
+        });
+        let answer: ModelStream = Box::pin(stream::iter(words));
+        Ahead {
+            plan: PLAN,
+            tools: None,
+            opening: Box::pin(async { Ok(answer) }),
+            opened: None,
+            read: Read::default(),
+            panic: None,
+        }
+    }
+
+    async fn texts(ahead: Ahead, most: usize) -> Vec<String> {
+        let whole = ahead.take(PLAN).expect("the same plan").await.unwrap();
+        let text = |item| match item {
+            Ok(ModelEvent::Text(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        whole.take(most).map(text).collect().await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_meanwhile_is_read_up_to_a_bound_and_nothing_is_lost() {
+        let read = Arc::<AtomicUsize>::default();
+        let mut ahead = endless("", &read);
+        ahead
+            .beside(tokio::time::sleep(Duration::from_secs(1)))
+            .await;
+        assert_eq!(read.load(Ordering::SeqCst), READ_AT_MOST);
+        let all: Vec<String> = (0..READ_AT_MOST + 9).map(|word| word.to_string()).collect();
+        assert_eq!(texts(ahead, all.len()).await, all);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_words_are_bounded_by_their_bytes() {
+        let read = Arc::<AtomicUsize>::default();
+        let large: &'static str = "x".repeat(BYTES_AT_MOST / 2).leak();
+        let mut ahead = endless(large, &read);
+        ahead
+            .beside(tokio::time::sleep(Duration::from_secs(1)))
+            .await;
+        assert_eq!(read.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_of_the_model_is_kept_for_the_driver() {
+        let calls: [fn() -> Opening; 2] = [
+            || Box::pin(async { panic!("no call") }),
+            || {
+                let answer: ModelStream = Box::pin(stream::once(async { panic!("no word") }));
+                Box::pin(async { Ok(answer) })
+            },
+        ];
+        for call in calls {
+            let mut ahead = endless("", &Arc::default());
+            ahead.opening = call();
+            ahead
+                .beside(tokio::time::sleep(Duration::from_secs(1)))
+                .await;
+            let opening = ahead.take(PLAN).expect("the same plan");
+            assert!(AssertUnwindSafe(opening).catch_unwind().await.is_err());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_over_early_is_whole() {
+        let read = Arc::<AtomicUsize>::default();
+        let mut ahead = endless("", &read);
+        let answer: ModelStream = Box::pin(stream::iter([Ok(ModelEvent::Text("all".into()))]));
+        ahead.opening = Box::pin(async { Ok(answer) });
+        ahead
+            .beside(tokio::time::sleep(Duration::from_secs(1)))
+            .await;
+        assert!(ahead.read.ended);
+        assert_eq!(texts(ahead, 9).await, ["all"]);
+    }
 }

@@ -52,14 +52,7 @@ pub(crate) enum Abandon {
 pub(crate) type Suspicion = OwnedSemaphorePermit;
 
 /// The future of a batch on its way to the store.
-pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Written, Abandon>> + Send>>;
-
-/// A batch that is durable and shown.
-pub(crate) struct Written {
-    committed: Committed,
-    /// How long that took, until its driver went on.
-    pub(super) took: Duration,
-}
+pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Committed, Abandon>> + Send>>;
 
 /// The writer of one run's log.
 pub(crate) struct Journal {
@@ -222,9 +215,9 @@ impl Journal {
         self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES
     }
 
-    /// When a draft that can wait may be written at the earliest, where batches begin so far apart; `None` when now.
-    pub(super) fn not_before(&self, spacing: Duration) -> Option<Instant> {
-        let earliest = self.began + spacing;
+    /// When a draft that can wait may be written at the earliest; `None` when now.
+    pub(super) fn not_before(&self) -> Option<Instant> {
+        let earliest = self.began + pace::SPACING;
         (Instant::now() < earliest).then_some(earliest)
     }
 
@@ -238,7 +231,7 @@ impl Journal {
 
     /// Writes the draft, which ends the run or hands it over.
     pub(crate) async fn leave(&mut self, next: Next) -> Result<Committed, Abandon> {
-        Ok(self.begin(next)?.await?.committed)
+        self.begin(next)?.await
     }
 
     /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended.
@@ -259,16 +252,13 @@ impl Journal {
                 show(&live, chunk.clone());
                 tokio::time::sleep(PLANTED_WINDOW).await;
             }
-            let began = Instant::now();
             let committed = write(&*log, lease, batch, &kill).await?;
-            let took = began.elapsed();
             drop(cleared);
             if !too_early {
                 show(&live, chunk);
             }
             // Without `unless_mail` nothing is refused for mail.
-            let committed = committed.ok_or(Abandon::Fenced)?;
-            Ok(Written { committed, took })
+            committed.ok_or(Abandon::Fenced)
         }))
     }
 

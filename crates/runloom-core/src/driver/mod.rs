@@ -39,7 +39,7 @@ pub(crate) use journal::{Abandon, Journal, Suspicion};
 pub use mailbox::Doorbell;
 use mailbox::Mailbox;
 pub(crate) use mailbox::fold;
-pub(crate) use pace::Lately;
+pub(crate) use pace::Turns;
 use turn::TurnEnd;
 
 /// Claims without getting any further after which a run is given up: it kills its workers.
@@ -91,8 +91,8 @@ pub(crate) struct Driver {
     pub(crate) reserved: Option<MicroUsd>,
     /// The first call, when it was sent before the run was durable.
     pub(crate) ahead: Option<Ahead>,
-    /// How long the batches of this worker's runs took lately.
-    pub(crate) lately: Arc<Lately>,
+    /// The turns in which this worker's answers write their deltas.
+    pub(crate) turns: Turns,
 }
 
 /// How a driver left its run.
@@ -353,7 +353,7 @@ pub(crate) struct Start {
     pub(crate) purses: Vec<Purse>,
     pub(crate) ahead: Option<Ahead>,
     pub(crate) suspicion: Option<Suspicion>,
-    pub(crate) lately: Arc<Lately>,
+    pub(crate) turns: Turns,
 }
 
 impl Driver {
@@ -376,7 +376,7 @@ impl Driver {
             purses,
             ahead,
             suspicion,
-            lately,
+            turns,
         } = start;
         let (stop, kill) = tokens;
         let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
@@ -422,7 +422,7 @@ impl Driver {
             purses,
             reserved: None,
             ahead,
-            lately,
+            turns,
         }
     }
 }

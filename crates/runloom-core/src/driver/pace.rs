@@ -1,59 +1,52 @@
-//! When deltas are written: the first after a pause at once, those that follow it closely together.
+//! When deltas are written: the first after a pause at once, those that follow it closely together, those of a crowd in turn.
 //!
 //! A batch costs the store a row and a share of a sync, and each subscriber a write to its socket, however little it holds; a fast
-//! provider would make one of every few tokens. Nobody sees the difference of a hundredth of a second. Where batches take long,
-//! because the disk is slow or thousands of answers stream at once, they keep a longer distance, so that all share the machine
-//! instead of falling behind. Only deltas wait: whatever else a draft holds is written at once, and so is the end.
+//! provider would make one of every few tokens. Nobody sees the difference of a hundredth of a second. And where thousands of answers
+//! stream at once, so many batches would be under way that everything else waits behind them: so they take turns, and an answer that
+//! waits for its turn gathers more for it. Only deltas wait: whatever else a draft holds is written at once, and so is the end.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::PollSemaphore;
 
-/// Batches of nothing but deltas begin at least so far apart; the beginning of the run counts as one. One that takes n times as long
-/// to be written is followed by the next after n times as long as it took: a disk that is a little slow is hardly noticed, and a
-/// machine that is overloaded is left alone.
-const SPACING: Duration = Duration::from_millis(10);
-
-/// However long they take, they are meant to be no further apart. Reading for one may add as long as the last one took.
-const LONGEST: Duration = Duration::from_secs(1);
-
-/// Where batches are as far apart as this, the provider is read no more often than that.
-const READ_AT_EASE: Duration = Duration::from_millis(250);
+/// Batches of nothing but deltas begin at least so far apart; the beginning of the run counts as one.
+pub(super) const SPACING: Duration = Duration::from_millis(10);
 
 /// A draft of so many bytes is written whatever the clock says.
 pub(super) const ENOUGH_BYTES: usize = 32 * 1024;
 
-/// How long batches took lately, of whichever answer: the next one need not find out by itself that a machine is busy.
-#[derive(Debug, Default)]
-pub(crate) struct Lately(AtomicU64);
+/// Batches of nothing but deltas that are under way at once, of all runs of a worker. Enough to keep a disk busy that takes 10 ms for
+/// a sync, and few enough that whoever is woken meanwhile waits for no more than some hundred others.
+const AT_ONCE: usize = 128;
 
-impl Lately {
-    fn get(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::Relaxed))
-    }
+/// The turns of a worker's answers, given to whoever has waited longest.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns(Arc<Semaphore>);
 
-    fn set(&self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.0.store(micros, Ordering::Relaxed);
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 }
 
 /// The clock of one answer.
 pub(super) struct Pace {
-    lately: Arc<Lately>,
-    /// How far apart batches begin now.
-    spacing: Duration,
-    /// How long the last batch took.
-    took: Duration,
-    /// How long batches take.
-    usual: Duration,
-    /// What the timer is for.
+    turns: Turns,
+    /// That of the batch that is under way, or about to be.
+    turn: Option<OwnedSemaphorePermit>,
+    /// Nothing was shown yet: the first words need no turn.
+    is_first: bool,
+    /// What is waited for.
     until: Until,
     /// Made when something waits for the first time: the tokens of most providers are further apart.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Our place among those who wait for a turn. Only there while we wait: a turn that comes must find somebody.
+    queue: Option<PollSemaphore>,
 }
 
 /// What is waited for.
@@ -63,95 +56,75 @@ enum Until {
     Now,
     /// The time of the next batch, which is there.
     Batch,
-    /// The time to read on: what the provider sends is left alone.
-    Read,
-    /// What came meanwhile is read, until nothing comes for a while or at most until then.
-    Dry(Instant),
+    /// A turn.
+    Turn,
 }
 
 impl Pace {
-    /// An answer begins. Its first batch is written as soon as if the machine were idle.
-    pub(super) fn new(lately: Arc<Lately>) -> Self {
+    /// An answer begins.
+    pub(super) fn new(turns: Turns) -> Self {
         Self {
-            spacing: SPACING,
-            took: lately.get(),
-            lately,
-            usual: Duration::ZERO,
+            turns,
+            turn: None,
+            is_first: true,
             until: Until::Now,
             timer: None,
+            queue: None,
         }
     }
 
-    /// How far apart batches begin now.
-    pub(super) fn spacing(&self) -> Duration {
-        self.spacing
-    }
-
-    /// A batch begins. Where they are far apart, what the provider sends is left alone until the next one: it is then read in one go,
-    /// and the end of an answer is seen a little later, too.
+    /// A batch begins, whatever it holds.
     pub(super) fn begins(&mut self) {
+        self.is_first = false;
         self.until = Until::Now;
-        if self.is_at_ease() {
-            self.rest(Instant::now() + self.spacing);
-        }
+        self.queue = None;
     }
 
-    /// A batch took so long. Two in a row count, the one before an answer's first being that of another: one alone is a hiccup of the disk.
-    pub(super) fn took(&mut self, time: Duration) {
-        self.lately.set(time);
-        let before = std::mem::replace(&mut self.took, time);
-        self.usual = before.min(time).min(LONGEST);
-        let times = self.usual.as_secs_f64() / SPACING.as_secs_f64();
-        self.spacing = self.usual.mul_f64(times).clamp(SPACING, LONGEST);
+    /// The batch is durable and shown.
+    pub(super) fn ends(&mut self) {
+        self.turn = None;
     }
 
-    /// Whether what the provider sends is left alone for now.
+    /// Whether what the provider sends is left alone for now: it is read when the turn comes.
     pub(super) fn rests(&self) -> bool {
-        self.until == Until::Read && self.is_at_ease()
-    }
-
-    fn is_at_ease(&self) -> bool {
-        self.spacing >= READ_AT_EASE
+        self.until == Until::Turn
     }
 
     /// Whether a draft may be written that must not begin before `earliest`. When it may not, [`Self::due`] tells when to ask again.
     pub(super) fn lets(&mut self, earliest: Option<Instant>) -> bool {
-        let now = Instant::now();
-        match (self.until, earliest) {
-            // It comes piece by piece, each after others had their turn.
-            (Until::Dry(last), _) if now < last => {
-                self.wait(Until::Dry(last), last.min(now + self.usual));
-            }
-            (_, Some(earliest)) if self.is_at_ease() => self.rest(earliest),
-            (_, Some(earliest)) => self.wait(Until::Batch, earliest),
-            (_, None) => self.until = Until::Now,
+        if let Some(earliest) = earliest {
+            self.wait(earliest);
+            return false;
         }
-        self.until == Until::Now
+        if self.turn.is_none() && !self.is_first {
+            self.turn = Arc::clone(&self.turns.0).try_acquire_owned().ok();
+            if self.turn.is_none() {
+                self.until = Until::Turn;
+                return false;
+            }
+        }
+        true
     }
 
-    /// Resolves when it is time to read or to ask again; never when nothing waits.
+    /// Resolves when it is time to ask again; never when nothing waits.
     pub(super) async fn due(&mut self) {
-        match &mut self.timer {
-            Some(timer) if self.until != Until::Now => timer.as_mut().await,
+        match (self.until, &mut self.timer) {
+            (Until::Batch, Some(timer)) => timer.as_mut().await,
+            (Until::Turn, _) => {
+                let turns = &self.turns.0;
+                let queue = self
+                    .queue
+                    .get_or_insert_with(|| PollSemaphore::new(Arc::clone(turns)));
+                self.turn = poll_fn(|cx| queue.poll_acquire(cx)).await;
+                self.queue = None;
+            }
             _ => std::future::pending().await,
         }
-        match self.until {
-            Until::Read => {
-                let last = Instant::now() + 2 * self.usual;
-                self.wait(Until::Dry(last), last);
-            }
-            _ => self.until = Until::Now,
-        }
+        self.until = Until::Now;
     }
 
-    /// Leaves the provider alone until it is time to read for a batch. Reading takes about as long as writing.
-    fn rest(&mut self, batch: Instant) {
-        let read = batch.checked_sub(self.usual).unwrap_or(batch);
-        self.wait(Until::Read, read);
-    }
-
-    fn wait(&mut self, until: Until, next: Instant) {
-        self.until = until;
+    fn wait(&mut self, next: Instant) {
+        self.until = Until::Batch;
         match &mut self.timer {
             None => self.timer = Some(Box::pin(sleep_until(next))),
             Some(timer) if timer.deadline() != next => timer.as_mut().reset(next),
@@ -170,135 +143,101 @@ mod tests {
 
     use super::*;
 
+    impl Turns {
+        /// So many at once.
+        pub(super) fn of(at_once: usize) -> Self {
+            Self(Arc::new(Semaphore::new(at_once)))
+        }
+
+        /// Takes all that are left.
+        pub(super) fn take_all(&self) -> OwnedSemaphorePermit {
+            let left = u32::try_from(self.0.available_permits()).unwrap();
+            let taken = Arc::clone(&self.0).try_acquire_many_owned(left);
+            taken.expect("they are there")
+        }
+    }
+
+    /// An answer that has shown something.
+    fn begun(turns: &Turns) -> Pace {
+        let mut pace = Pace::new(turns.clone());
+        assert!(pace.lets(None), "the first words need no turn");
+        pace.begins();
+        pace.ends();
+        pace
+    }
+
     #[tokio::test]
     async fn what_comes_too_early_waits_for_its_time() {
-        let mut pace = Pace::new(Arc::default());
-        assert!(pace.lets(None));
+        let mut pace = begun(&Turns::default());
         let began = Instant::now();
         for round in 1..=3 {
             let earliest = began + SPACING * round;
             assert!(!pace.lets(Some(earliest)));
             assert!(!pace.lets(Some(earliest)), "asking again changes nothing");
+            assert!(!pace.rests(), "more is read until then");
             pace.due().await;
             assert!(Instant::now() >= earliest);
         }
     }
 
-    #[test]
-    fn batches_that_take_long_keep_a_longer_distance_until_they_are_quick_again() {
-        let mut pace = Pace::new(Arc::default());
-        pace.took(Duration::from_secs(9));
-        assert_eq!(pace.spacing(), SPACING, "once is a hiccup");
-        pace.took(Duration::from_millis(8));
-        assert_eq!(pace.spacing(), SPACING, "quick enough");
-        (0..2).for_each(|_| pace.took(SPACING * 3));
-        assert_eq!(pace.spacing(), SPACING * 3 * 3);
-        (0..2).for_each(|_| pace.took(Duration::from_secs(9)));
-        assert_eq!(pace.spacing(), LONGEST);
-        pace.took(Duration::from_micros(300));
-        assert_eq!(pace.spacing(), SPACING);
-    }
-
-    #[test]
-    fn an_answer_learns_from_the_others_but_shows_its_first_words_at_once() {
-        let lately = Arc::<Lately>::default();
-        Pace::new(Arc::clone(&lately)).took(SPACING * 3);
-        let mut pace = Pace::new(Arc::clone(&lately));
-        assert_eq!(pace.spacing(), SPACING, "the first words");
-        pace.took(SPACING * 4);
-        assert_eq!(pace.spacing(), SPACING * 3 * 3);
-        let mut pace = Pace::new(lately);
-        pace.took(Duration::from_micros(300));
-        assert_eq!(pace.spacing(), SPACING, "its own are quick");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_provider_is_left_alone_between_batches_that_are_far_apart() {
-        let mut pace = Pace::new(Arc::default());
-        pace.begins();
-        assert!(!pace.rests(), "quick: whatever comes is read at once");
-        (0..2).for_each(|_| pace.took(USUAL));
-        let began = Instant::now();
-        pace.begins();
-        assert!(pace.rests());
-        pace.due().await;
-        let rested = pace.spacing() - USUAL;
-        assert_eq!(
-            Instant::now(),
-            began + rested,
-            "reading takes as long as writing"
-        );
-        assert!(!pace.rests(), "read again, with or without a draft");
-        pace.begins();
-        assert!(pace.rests());
-        (0..2).for_each(|_| pace.took(SPACING));
-        assert!(!pace.rests(), "quick again");
-    }
-
-    /// At ease, in the moment in which the provider is read again.
-    async fn reading_on() -> Pace {
-        let mut pace = Pace::new(Arc::default());
-        (0..2).for_each(|_| pace.took(USUAL));
-        pace.begins();
-        pace.due().await;
-        assert!(!pace.rests());
-        pace
-    }
-
-    const USUAL: Duration = Duration::from_millis(60);
-
-    #[tokio::test(start_paused = true)]
-    async fn after_a_rest_all_that_has_come_is_read_before_it_is_written() {
-        let mut pace = reading_on().await;
-        let began = Instant::now();
-        for _ in 0..3 {
-            tokio::time::advance(USUAL / 4).await;
-            assert!(!pace.lets(None), "there may be more");
+    #[tokio::test]
+    async fn answers_take_turns_in_the_order_in_which_they_asked() {
+        let turns = Turns::of(1);
+        let [mut first, mut second, mut third] = [(); 3].map(|()| begun(&turns));
+        assert!(first.lets(None));
+        first.begins();
+        for late in [&mut second, &mut third] {
+            assert!(!late.lets(None));
+            assert!(late.rests(), "the provider is left alone meanwhile");
+            assert!(late.due().now_or_never().is_none());
         }
-        pace.due().await;
-        let came = began + USUAL / 4 * 3;
-        assert_eq!(Instant::now(), came + USUAL, "no more came");
-        assert!(pace.lets(None));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_provider_that_never_pauses_is_not_read_for_ever() {
-        let mut pace = reading_on().await;
-        let last = Instant::now() + 2 * USUAL;
-        while !pace.lets(None) {
-            assert!(Instant::now() < last);
-            tokio::time::advance(USUAL / 2).await;
-        }
-        assert!(Instant::now() < last + USUAL);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_provider_that_says_nothing_after_a_rest_is_waited_for() {
-        let mut pace = reading_on().await;
-        pace.due().await;
-        assert!(pace.due().now_or_never().is_none(), "nothing waits");
-        assert!(pace.lets(None), "what comes now is written at once");
+        first.ends();
+        assert!(third.due().now_or_never().is_none());
+        assert!(second.due().now_or_never().is_some());
+        assert!(second.lets(None) && !second.rests());
+        assert!(!first.lets(None), "who had a turn asks again");
+        drop(second);
+        assert!(third.due().now_or_never().is_some());
+        assert!(third.lets(None));
     }
 
     #[tokio::test]
-    async fn a_draft_that_has_to_wait_leaves_the_provider_alone_as_well() {
-        let mut pace = Pace::new(Arc::default());
-        let far = Instant::now() + Duration::from_secs(600);
-        assert!(!pace.lets(Some(far)));
-        assert!(!pace.rests());
-        (0..2).for_each(|_| pace.took(LONGEST));
-        assert!(!pace.lets(Some(far)));
-        assert!(pace.rests());
-        assert!(pace.lets(None) && !pace.rests(), "nothing waits");
+    async fn who_writes_for_another_reason_leaves_the_queue() {
+        let turns = Turns::of(1);
+        let held = turns.take_all();
+        let [mut hasty, mut patient] = [(); 2].map(|()| begun(&turns));
+        for pace in [&mut hasty, &mut patient] {
+            assert!(!pace.lets(None));
+            assert!(pace.due().now_or_never().is_none());
+        }
+        hasty.begins();
+        assert!(!hasty.rests());
+        drop(held);
+        assert!(patient.due().now_or_never().is_some());
+        assert!(hasty.due().now_or_never().is_none(), "nothing waits");
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_needed_no_turn_takes_none_along() {
+        let turns = Turns::of(1);
+        let mut pace = begun(&turns);
+        pace.begins();
+        pace.ends();
+        assert_eq!(turns.0.available_permits(), 1);
+        assert!(pace.lets(None));
+        assert_eq!(turns.0.available_permits(), 0);
+        pace.begins();
+        drop(pace);
+        assert_eq!(turns.0.available_permits(), 1, "an answer that breaks off");
     }
 
     #[tokio::test]
     async fn nothing_is_due_when_nothing_waits() {
-        let mut pace = Pace::new(Arc::default());
+        let mut pace = begun(&Turns::default());
         assert!(pace.due().now_or_never().is_none());
-        let long_ago = Instant::now();
-        assert!(!pace.lets(Some(long_ago)));
+        assert!(!pace.lets(Some(Instant::now())));
         assert!(pace.lets(None), "written for another reason");
+        pace.begins();
         assert!(pace.due().now_or_never().is_none());
     }
 }

@@ -9,6 +9,7 @@ use runloom_protocol::id::RunId;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::Turns;
 use crate::driver::{Driver, DriverSettings, Left, Start};
 use crate::hub::Hub;
 use crate::ports::model::{
@@ -156,8 +157,8 @@ struct Driven {
     read: Vec<Duration>,
 }
 
-/// Drives a run that hears so many words, with a store in which a batch takes so long.
-async fn drive(words: u32, takes: Duration) -> Driven {
+/// Drives a run that hears so many words, with a store in which a batch takes so long, taking turns with others.
+async fn drive(words: u32, takes: Duration, turns: Turns) -> Driven {
     let began = Instant::now();
     let read = Arc::<Mutex<Vec<Instant>>>::default();
     let model = Dictation {
@@ -184,7 +185,7 @@ async fn drive(words: u32, takes: Duration) -> Driven {
         purses: Vec::new(),
         ahead: None,
         suspicion: None,
-        lately: Arc::default(),
+        turns,
     };
     let tokens = (CancellationToken::new(), CancellationToken::new());
     let ports = (store.clone() as _, Arc::new(Penniless) as _);
@@ -212,9 +213,9 @@ fn ms(millis: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn batches_of_deltas_are_further_apart_where_the_store_takes_long() {
-    for (takes, apart) in [(ms(1), ms(10)), (ms(30), ms(90)), (ms(200), ms(1_200))] {
-        let batches = drive(590, takes).await.batches;
+async fn batches_of_deltas_keep_their_distance_and_each_waits_for_the_one_before() {
+    for (takes, apart) in [(ms(1), ms(10)), (ms(30), ms(30))] {
+        let batches = drive(590, takes, Turns::default()).await.batches;
         let distances: Vec<Duration> = batches.windows(2).map(|of| of[1].0 - of[0].0).collect();
         assert!(distances.len() > 2);
         assert_eq!(distances, vec![apart; distances.len()], "{takes:?}");
@@ -222,23 +223,32 @@ async fn batches_of_deltas_are_further_apart_where_the_store_takes_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_batches_are_far_apart_the_provider_is_left_alone_until_the_next_is_near() {
-    let (takes, apart) = (ms(200), ms(1_200));
-    let driven = drive(590, takes).await;
-    // The first two begin before it is known how long they take.
-    assert!(driven.batches.len() > 3);
-    for (at, words) in &driven.batches[2..] {
-        let rest = at.saturating_sub(apart)..*at - 2 * takes;
-        let read = driven.read.iter().filter(|read| rest.contains(read));
-        assert_eq!(read.count(), 0, "words were read in {rest:?}");
-        let said = at.as_millis() / WORD.as_millis();
-        assert_eq!(u128::from(*words), said, "all that was said until {at:?}");
-    }
+async fn each_word_is_read_as_it_comes() {
+    let read = drive(100, ms(30), Turns::default()).await.read;
+    let said: Vec<Duration> = (1..=100).map(|word| WORD * word).collect();
+    assert_eq!(read, said);
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_batches_are_closer_each_word_is_read_as_it_comes() {
-    let read = drive(100, ms(30)).await.read;
-    let said: Vec<Duration> = (1..=100).map(|word| WORD * word).collect();
-    assert_eq!(read, said);
+async fn who_waits_for_a_turn_leaves_the_provider_alone_and_then_writes_all_that_was_said() {
+    let turns = Turns::of(1);
+    let others = turns.take_all();
+    // Short of what tokio lets one task take in a row.
+    let busy = ms(500);
+    let waiting = async move {
+        sleep(busy).await;
+        drop(others);
+    };
+    let (driven, ()) = tokio::join!(drive(200, ms(1), turns), waiting);
+    let [first, second, ..] = driven.batches[..] else {
+        panic!("too few batches: {:?}", driven.batches);
+    };
+    assert!(first.0 < ms(20), "the first words need no turn: {first:?}");
+    let said = u32::try_from(busy.as_millis() / WORD.as_millis()).unwrap();
+    assert_eq!(second, (busy, said), "all that was said meanwhile");
+    let read = driven
+        .read
+        .iter()
+        .filter(|read| (ms(30)..busy).contains(read));
+    assert_eq!(read.count(), 0, "words were read before the turn came");
 }

@@ -11,7 +11,7 @@ use runloom_protocol::resource::RunStatus;
 use tracing::debug;
 
 use super::attempt::{Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill};
-use super::journal::{Writing, Written};
+use super::journal::Writing;
 use super::money::{Funding, exceeded};
 use super::pace::Pace;
 use super::{Abandon, Driver};
@@ -28,6 +28,9 @@ const MAX_TURN_BYTES: usize = 8 * 1024 * 1024;
 const MAX_CALLS: usize = 256;
 /// Frames that may wait for the store before the provider is no longer read.
 const MAX_PENDING_BYTES: usize = 256 * 1024;
+/// What a provider's stream is made of.
+pub(super) type Item = Result<ModelEvent, ModelError>;
+
 /// How a turn ended.
 pub(super) enum TurnEnd {
     /// It is recorded.
@@ -135,8 +138,7 @@ impl Driver {
                 self.begin_writing(&mut writing)?;
             }
             tokio::select! {
-                // First, so that what is waiting is on its way before a long request is written (unless the store is calm and this very
-                // thread commits: then afterwards).
+                // First, so that what is waiting is on its way before a long request is written.
                 biased;
                 written = written(&mut writing) => { written?; }
                 opened = &mut opening => match opened {
@@ -179,7 +181,7 @@ impl Driver {
         let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
         let (mut rung, mut killed) = (pin!(bell.rung()), Seldom::new(kill.cancelled()));
         let mut out_of_time = pin!(self.wall_clock());
-        let mut pace = Pace::new(Arc::clone(&self.lately));
+        let mut pace = Pace::new(self.turns.clone());
         // Somebody may have rung while the call was opened.
         if self.mailbox.has_rung()
             && let Some(interrupt) = self.mail_in_turn().await?
@@ -187,11 +189,11 @@ impl Driver {
             return Ok(StreamEnd::Interrupted(interrupt));
         }
         loop {
-            let reads = self.journal.pending_bytes() < MAX_PENDING_BYTES && !pace.rests();
             let item = tokio::select! {
                 biased;
                 written = written(writing) => {
-                    pace.took(written?.took);
+                    written?;
+                    pace.ends();
                     None
                 }
                 () = &mut rung => {
@@ -207,33 +209,39 @@ impl Driver {
                     return Ok(StreamEnd::Interrupted(TurnInterrupt::OutOfTime));
                 }
                 () = pace.due() => None,
-                item = stream.next(), if reads => Some(item),
+                item = stream.next(), if self.reads(&pace) => Some(item),
             };
-            let mut next = item;
-            while let Some(item) = next {
+            let mut read = item;
+            // All that has come, so that it is written together.
+            while let Some(item) = read.take().or_else(|| self.at_hand(stream, &pace)) {
                 if let Some(end) = self.take(item, progress)? {
                     return Ok(end);
                 }
-                next = if self.journal.pending_bytes() < MAX_PENDING_BYTES {
-                    stream.next().now_or_never()
-                } else {
-                    None
-                };
             }
             let wanted = writing.is_none() && !self.journal.is_clean();
-            if wanted
-                && (!self.journal.can_wait() || pace.lets(self.journal.not_before(pace.spacing())))
-            {
+            if wanted && (!self.journal.can_wait() || pace.lets(self.journal.not_before())) {
                 self.begin_writing(writing)?;
                 pace.begins();
             }
         }
     }
 
+    /// Whether the provider is read now.
+    fn reads(&self, pace: &Pace) -> bool {
+        self.journal.pending_bytes() < MAX_PENDING_BYTES && !pace.rests()
+    }
+
+    /// What the provider has sent already.
+    fn at_hand(&self, stream: &mut ModelStream, pace: &Pace) -> Option<Option<Item>> {
+        self.reads(pace)
+            .then(|| stream.next().now_or_never())
+            .flatten()
+    }
+
     /// Takes one item of the stream; returns the end when it is one.
     fn take(
         &mut self,
-        item: Option<Result<ModelEvent, ModelError>>,
+        item: Option<Item>,
         progress: &mut Progress,
     ) -> Result<Option<StreamEnd>, Abandon> {
         let broken = |message: &str| {
@@ -405,12 +413,12 @@ enum StreamEnd {
 }
 
 /// Resolves when the batch on its way is durable; never when there is none.
-async fn written(writing: &mut Option<Writing>) -> Result<Written, Abandon> {
+async fn written(writing: &mut Option<Writing>) -> Result<(), Abandon> {
     match writing {
         Some(future) => {
             let result = future.await;
             *writing = None;
-            result
+            result.map(drop)
         }
         None => std::future::pending().await,
     }

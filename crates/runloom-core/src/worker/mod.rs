@@ -19,7 +19,7 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::driver::{
-    Ahead, Doorbell, Driver, DriverSettings, Lately, Left, MAX_ATTEMPTS, Start, Suspicion,
+    Ahead, Doorbell, Driver, DriverSettings, Left, MAX_ATTEMPTS, Start, Suspicion, Turns,
 };
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
@@ -87,8 +87,8 @@ pub struct Worker {
     next_sweep: AtomicI64,
     /// The last sweep found more than it offered.
     more: AtomicBool,
-    /// How long batches took lately.
-    lately: Arc<Lately>,
+    /// The turns in which answers write their deltas.
+    turns: Turns,
 }
 
 impl std::fmt::Debug for Worker {
@@ -142,7 +142,7 @@ impl Worker {
             sweep: Arc::default(),
             next_sweep: AtomicI64::new(i64::MAX),
             more: AtomicBool::new(false),
-            lately: Arc::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -395,7 +395,7 @@ impl Worker {
             doorbell,
             ahead: None,
             suspicion: None,
-            lately: Arc::clone(&self.lately),
+            turns: self.turns.clone(),
         }
     }
 

@@ -288,8 +288,8 @@ impl World {
         self.service.cancel_run(&self.caller, run).await.unwrap();
     }
 
-    /// Id of the run that was created last.
-    pub(crate) async fn newest(&self) -> String {
+    /// Id of the run that was created last, if there is one.
+    pub(crate) async fn newest(&self) -> Option<String> {
         let page = PageRequest {
             limit: 1,
             cursor: None,
@@ -299,7 +299,8 @@ impl World {
         let runs = self
             .service
             .list_runs(&self.caller, RunFilter::default(), page);
-        runs.await.unwrap().runs.remove(0).id.to_string()
+        let first = runs.await.unwrap().runs.into_iter().next()?;
+        Some(first.id.to_string())
     }
 
     pub(crate) async fn snapshot(&self, run: &str) -> RunSnapshot {

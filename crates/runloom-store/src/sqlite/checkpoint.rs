@@ -55,11 +55,6 @@ impl Checkpoints {
         })
     }
 
-    /// Whether [`Self::look`] has something to do, or waits for it.
-    pub(super) fn is_due(&self) -> bool {
-        self.folding || self.pages.load(Ordering::Relaxed) >= self.fold_at
-    }
-
     /// After a commit, when its callers were told.
     pub(super) fn look(&mut self, connection: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use runloom_core::crash;
 use runloom_core::metrics::METRICS;
@@ -144,8 +144,8 @@ impl Desk {
         }
     }
 
-    /// Commits a group, together if possible, and tells every caller. Returns how long it took.
-    pub(super) fn commit(&mut self, group: &mut Vec<Box<dyn Job>>) -> Duration {
+    /// Commits a group, together if possible, and tells every caller.
+    pub(super) fn commit(&mut self, group: &mut Vec<Box<dyn Job>>) {
         let began = Instant::now();
         match self.transact(group) {
             Ok(()) => {
@@ -165,12 +165,6 @@ impl Desk {
                 group.drain(..).for_each(|job| job.fail(reason.error()));
             }
         }
-        began.elapsed()
-    }
-
-    /// Whether the log wants to be folded, or is being folded.
-    pub(super) fn is_folding(&self) -> bool {
-        self.checkpoints.as_ref().is_some_and(Checkpoints::is_due)
     }
 
     /// Sees to the log after a commit, when its callers were told. May take as long as megabytes take to reach the disk.

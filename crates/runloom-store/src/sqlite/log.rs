@@ -21,7 +21,7 @@ impl RunLog for SqliteStore {
         let worker = worker.to_owned();
         let taken = self
             .writer
-            .run_short("claim", move |tx| claim::take(tx, run, &worker, now, most))
+            .run("claim", move |tx| claim::take(tx, run, &worker, now, most))
             .await?;
         let Some(taken) = taken else {
             return Ok(ClaimOutcome::NotNow);
@@ -46,7 +46,7 @@ impl RunLog for SqliteStore {
     async fn commit(&self, lease: Lease, batch: Batch) -> Result<Committed, CommitError> {
         let outcome = self
             .writer
-            .run_short(commit::kind(&batch), move |tx| {
+            .run(commit::kind(&batch), move |tx| {
                 commit::write(tx, lease, &batch)
             })
             .await?;

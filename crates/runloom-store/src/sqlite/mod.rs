@@ -172,7 +172,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = ON;
-         PRAGMA cache_size = -32768;
+         PRAGMA cache_size = -8192;
          PRAGMA temp_store = MEMORY;
          PRAGMA journal_size_limit = 67108864;",
     )

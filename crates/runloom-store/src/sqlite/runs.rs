@@ -20,7 +20,7 @@ use super::{SqliteStore, create, int, mail, uint};
 impl Runs for SqliteStore {
     async fn create_run(&self, run: NewRun) -> StoreResult<Created> {
         self.writer
-            .run_short("create_run", move |tx| create::insert(tx, &run))
+            .run("create_run", move |tx| create::insert(tx, &run))
             .await
     }
 
@@ -106,7 +106,7 @@ impl Runs for SqliteStore {
     ) -> StoreResult<ToolDelivery> {
         let (id, answer, key) = (id.clone(), answer.clone(), idempotency.cloned());
         self.writer
-            .run_short("tool_result", move |tx| {
+            .run("tool_result", move |tx| {
                 deliver(tx, workspace, &id, &answer, key.as_ref(), now)
             })
             .await

@@ -2,23 +2,16 @@
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::thread::{self, ThreadId};
-use std::time::Duration;
 
 use runloom_core::ports::store::{Lease, RunNo, StoreErrorKind, StoreResult};
 use rusqlite::Connection;
 use tokio::task::JoinSet;
 
-use super::{CALM_AFTER, Tx, Writer};
+use super::{Tx, Writer};
 use crate::sqlite::leases::Workers;
 
 fn writer(path: &Path) -> Arc<Writer> {
     Arc::new(Writer::start(opened(path), Arc::new(Workers::new(1))).unwrap())
-}
-
-/// One for which every commit is quick.
-pub(super) fn unhurried(path: &Path) -> Arc<Writer> {
-    Arc::new(Writer::with(opened(path), Arc::new(Workers::new(1)), Duration::MAX).unwrap())
 }
 
 fn opened(path: &Path) -> Connection {
@@ -207,65 +200,4 @@ async fn a_full_disk_is_unavailable_and_keeps_nothing_of_the_job() {
         .await;
     assert_eq!(refused.unwrap_err().kind, StoreErrorKind::Unavailable);
     assert_eq!(stored(&path), [1]);
-}
-
-/// Writes once; which thread did it.
-async fn write(writer: &Arc<Writer>, n: i64) -> ThreadId {
-    let writing = writer.run_short("job", move |tx| {
-        insert(tx, n)?;
-        Ok(thread::current().id())
-    });
-    writing.await.unwrap()
-}
-
-/// Writes alone until somebody else than the writer's thread commits; how often that thread did. The thread counts after it has
-/// told the caller, so it may take a few more than it should.
-pub(super) async fn grow_calm(writer: &Arc<Writer>) -> (ThreadId, u32) {
-    let thread = write(writer, 1_000).await;
-    let mut by_thread = 1;
-    while write(writer, 1_000 + i64::from(by_thread)).await == thread {
-        by_thread += 1;
-    }
-    (thread, by_thread)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_who_writes_alone_for_a_while_commits_on_its_own_thread() {
-    let folder = tempfile::tempdir().unwrap();
-    let writer = unhurried(&folder.path().join("t.db"));
-    let (thread, by_thread) = grow_calm(&writer).await;
-    assert!(by_thread >= CALM_AFTER, "{by_thread}");
-    let long = writer.run("job", |_| Ok(thread::current().id())).await;
-    assert_eq!(long.unwrap(), thread, "what may take long never does");
-}
-
-#[tokio::test]
-async fn where_there_is_one_thread_it_never_waits_for_the_disk() {
-    let folder = tempfile::tempdir().unwrap();
-    let writer = unhurried(&folder.path().join("t.db"));
-    for n in 0..=2 * i64::from(CALM_AFTER) {
-        assert_ne!(write(&writer, n).await, thread::current().id());
-    }
-    assert!(writer.shared.is_calm());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_while_another_commits_is_served_by_the_thread_and_calm_is_over() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.db");
-    let writer = unhurried(&path);
-    let (thread, _) = grow_calm(&writer).await;
-    let mut holding = JoinSet::new();
-    let release = hold(&writer, &mut holding).await;
-    assert!(writer.shared.is_calm());
-    let mut waiting = JoinSet::new();
-    let second = Arc::clone(&writer);
-    waiting.spawn(async move { write(&second, 1).await });
-    while writer.shared.is_calm() {
-        tokio::task::yield_now().await;
-    }
-    drop(release);
-    holding.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!(waiting.join_next().await.unwrap().unwrap(), thread);
-    assert!(stored(&path).contains(&1));
 }
