@@ -59,6 +59,38 @@ impl Meter {
     }
 }
 
+/// What the processors of this machine did so far, in ticks of each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Processors {
+    all: f64,
+    /// Ready to work for this machine while another one of the same host had them.
+    stolen: f64,
+}
+
+impl Processors {
+    /// Until now.
+    pub(crate) fn so_far() -> anyhow::Result<Self> {
+        let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        Self::parse(&stat).context("a strange /proc/stat")
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        let ticks = stat.lines().next()?.strip_prefix("cpu ")?;
+        // user, nice, system, idle, iowait, irq, softirq, steal; guests are counted as user already.
+        let ticks = ticks.split_whitespace().take(8);
+        let ticks: Vec<f64> = ticks.map(str::parse).collect::<Result<_, _>>().ok()?;
+        Some(Self {
+            all: ticks.iter().sum(),
+            stolen: *ticks.get(7)?,
+        })
+    }
+
+    /// Which part of their time others had since then, in hundredths. Where it is much, times mean little.
+    pub(crate) fn stolen_since(self, then: Self) -> f64 {
+        (self.stolen - then.stolen) / (self.all - then.all).max(1.0) * 100.0
+    }
+}
+
 /// How many files this process, and so its children, may have open.
 pub(crate) fn open_files_limit() -> anyhow::Result<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits").context("cannot read the limits")?;
@@ -72,7 +104,7 @@ pub(crate) fn open_files_limit() -> anyhow::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Meter, open_files_limit};
+    use super::{Meter, Processors, open_files_limit};
 
     #[test]
     fn our_own_process_can_be_metered() {
@@ -81,6 +113,19 @@ mod tests {
         assert!(meter.resident().unwrap() > 100_000.0);
         assert!(meter.peak().unwrap() >= meter.resident().unwrap() / 2.0);
         assert!(open_files_limit().unwrap() > 0);
+    }
+
+    #[test]
+    fn what_others_had_is_a_part_of_all_that_passed() {
+        let at = |user: u32, stolen: u32| {
+            let stat = format!("cpu  {user} 0 10 50 5 0 5 {stolen} 7 0\ncpu0 1 2 3\n");
+            Processors::parse(&stat).unwrap()
+        };
+        let stolen = at(170, 30).stolen_since(at(100, 0));
+        assert!((stolen - 30.0).abs() < 1e-9, "{stolen}");
+        assert!(Processors::parse("cpu0 1 2").is_none());
+        let now = Processors::so_far().unwrap();
+        assert!((0.0..=100.0).contains(&now.stolen_since(now)));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use anyhow::Context;
 
 use crate::child::Running;
 use crate::drive::{Job, Target, load};
-use crate::meter::{Meter, open_files_limit};
+use crate::meter::{Meter, Processors, open_files_limit};
 use crate::options::{Effort, Options};
 use crate::outcome::Outcome;
 use crate::provider::Stats;
@@ -41,6 +41,9 @@ const WORKS: [(&str, &str); 10] = [
     ("W9", "start and recovery"),
     ("decode", "the inner loops alone"),
 ];
+
+/// Told with every workload: a machine that others use as well is not the same from minute to minute.
+const STOLEN: &str = "the processors' time that other guests of the host had";
 
 /// What every workload needs: the provider, and the means to start the others.
 pub(crate) struct Bench {
@@ -138,11 +141,13 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
             continue;
         }
         say(&format!("\n== {name}  {what}"));
-        let begun = Instant::now();
-        let measured = perform(name, &bench).await.unwrap_or_else(|error| {
+        let (begun, before) = (Instant::now(), Processors::so_far()?);
+        let mut measured = perform(name, &bench).await.unwrap_or_else(|error| {
             broken.push(name);
             vec![Row::missing(name, what, format!("{error:#}"))]
         });
+        let stolen = Processors::so_far()?.stolen_since(before);
+        measured.push(Row::alone(name, STOLEN, "%", stolen, Goal::Told));
         for row in &measured {
             say(&row.line());
         }

@@ -13,7 +13,7 @@ pub(super) const LONG: &str = "bench-t10000-bulk";
 pub(super) const LONG_TOKENS: u64 = 10_000;
 
 /// What reading a run several times took.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Replay {
     events: f64,
     cpu: f64,
@@ -21,6 +21,13 @@ pub(super) struct Replay {
 }
 
 impl Replay {
+    /// Adds what reading more took.
+    pub(super) fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.cpu += other.cpu;
+        self.seconds += other.seconds;
+    }
+
     /// Events for each second of a core of the server.
     pub(super) fn per_core(self) -> f64 {
         self.events / self.cpu

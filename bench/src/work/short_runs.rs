@@ -16,7 +16,7 @@ const TOKENS: u64 = 50;
 const PROMPT: &str = "Say fifty words about keeping a log.";
 
 /// Ours and the floor's take turns, so that a busy moment of the machine hits both.
-const ROUNDS: u64 = 2;
+const ROUNDS: u64 = 4;
 
 /// Runs before anything is measured: connections, caches, allocators.
 const WARM_UP: u64 = 100;

@@ -1,6 +1,7 @@
 //! What every handler can reach.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,11 +64,14 @@ impl fmt::Debug for AdminToken {
     }
 }
 
-/// The state of the router. Cheap to clone.
+/// The state of the router. One count to clone: every layer of the router does, for every request.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<Parts>);
+
+/// What the state is made of.
+pub(crate) struct Parts {
     pub(crate) service: Arc<Service>,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Settings,
     /// Cancelled when the server stops: streams end, readiness goes.
     pub(crate) shutdown: CancellationToken,
 }
@@ -78,10 +82,18 @@ impl App {
         settings: Settings,
         shutdown: CancellationToken,
     ) -> Self {
-        Self {
+        Self(Arc::new(Parts {
             service,
-            settings: Arc::new(settings),
+            settings,
             shutdown,
-        }
+        }))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
     }
 }

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use runloom_protocol::event::{Event, Started};
@@ -24,13 +25,14 @@ type Panic = Box<dyn Any + Send>;
 type Opened = Result<ModelStream, ModelError>;
 type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
 
-/// Events that are read before the run is durable, and the bytes of their text.
+/// Events that are read before the run is durable, and the bytes of their text. A call or the end is the last.
 const READ_AT_MOST: usize = 256;
 const BYTES_AT_MOST: usize = 64 * 1024;
 
 /// A model call under way for a run that is not durable yet.
 pub(crate) struct Ahead {
     plan: CallPlan,
+    began: Instant,
     /// The server's tools that the call offers, until the run has taken note of them.
     tools: Option<Vec<ServerTool>>,
     opening: Opening,
@@ -46,6 +48,8 @@ pub(crate) struct Ahead {
 struct Read {
     items: Vec<Item>,
     bytes: usize,
+    /// What comes after a call or the end is left to the driver.
+    enough: bool,
     /// There is no more.
     ended: bool,
 }
@@ -77,12 +81,18 @@ impl Ahead {
         let (model, request) = (Arc::clone(&planned.model), request_of(&mut state, call));
         Some(Self {
             plan: call,
+            began: Instant::now(),
             tools,
             opening: Box::pin(async move { model.call(request).await }),
             opened: None,
             read: Read::default(),
             panic: None,
         })
+    }
+
+    /// When it was sent.
+    pub(super) fn began(&self) -> Instant {
+        self.began
     }
 
     /// The tools that the call offers. Given once.
@@ -136,21 +146,29 @@ impl Ahead {
 
 impl Read {
     fn wants_more(&self) -> bool {
-        !self.ended && self.items.len() < READ_AT_MOST && self.bytes < BYTES_AT_MOST
+        !self.enough && self.items.len() < READ_AT_MOST && self.bytes < BYTES_AT_MOST
     }
 
     fn take(&mut self, item: Option<Item>) {
-        if let Some(Ok(ModelEvent::Text(text) | ModelEvent::Thinking(text))) = &item {
-            self.bytes += text.len();
+        match &item {
+            Some(Ok(ModelEvent::Text(text) | ModelEvent::Thinking(text))) => {
+                self.bytes += text.len();
+            }
+            Some(Ok(ModelEvent::Usage(_))) => {}
+            Some(Ok(ModelEvent::Call(_) | ModelEvent::Done(_)) | Err(_)) | None => {
+                self.enough = true;
+            }
         }
-        match item {
-            Some(item) => self.items.push(item),
-            None => self.ended = true,
-        }
+        self.ended = item.is_none();
+        self.items.extend(item);
     }
 
     /// The whole answer, of which this was the beginning.
     fn and(self, rest: ModelStream) -> ModelStream {
+        if self.ended {
+            // It is not asked again.
+            return Box::pin(stream::iter(self.items));
+        }
         if self.items.is_empty() {
             return rest;
         }
@@ -175,6 +193,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::ports::model::Done;
 
     const PLAN: CallPlan = CallPlan {
         turn: 1,
@@ -194,6 +213,7 @@ mod tests {
         let answer: ModelStream = Box::pin(stream::iter(words));
         Ahead {
             plan: PLAN,
+            began: Instant::now(),
             tools: None,
             opening: Box::pin(async { Ok(answer) }),
             opened: None,
@@ -235,6 +255,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn after_the_end_nothing_is_read() {
+        let words = [
+            Ok(ModelEvent::Text("all".into())),
+            Ok(ModelEvent::Done(Done::default())),
+        ];
+        let mut ahead = endless("", &Arc::default());
+        let answer: ModelStream = Box::pin(stream::iter(words).chain(stream::once(async {
+            unreachable!("it was asked again");
+        })));
+        ahead.opening = Box::pin(async { Ok(answer) });
+        ahead
+            .beside(tokio::time::sleep(Duration::from_secs(1)))
+            .await;
+        assert_eq!(texts(ahead, 1).await, ["all"]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_panic_of_the_model_is_kept_for_the_driver() {
         let calls: [fn() -> Opening; 2] = [
             || Box::pin(async { panic!("no call") }),
@@ -258,7 +295,10 @@ mod tests {
     async fn an_answer_that_is_over_early_is_whole() {
         let read = Arc::<AtomicUsize>::default();
         let mut ahead = endless("", &read);
-        let answer: ModelStream = Box::pin(stream::iter([Ok(ModelEvent::Text("all".into()))]));
+        // Panics when it is asked again after its end.
+        let answer: ModelStream = Box::pin(stream::unfold(true, |first| async move {
+            first.then(|| (Ok(ModelEvent::Text("all".into())), false))
+        }));
         ahead.opening = Box::pin(async { Ok(answer) });
         ahead
             .beside(tokio::time::sleep(Duration::from_secs(1)))

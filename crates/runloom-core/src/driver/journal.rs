@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::pace;
+use super::pace::{self, Turn};
 
 use crate::clock::Clock;
 use crate::crash;
@@ -210,6 +210,11 @@ impl Journal {
         !self.draft.can_wait()
     }
 
+    /// Whether the draft holds deltas.
+    pub(super) fn has_deltas(&self) -> bool {
+        self.draft.deltas > 0
+    }
+
     /// Whether the draft holds nothing but deltas, and not too many.
     pub(super) fn can_wait(&self) -> bool {
         self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES
@@ -224,18 +229,19 @@ impl Journal {
     /// Writes the draft and goes on; nothing to do when it is empty.
     pub(crate) async fn flush(&mut self) -> Result<(), Abandon> {
         if !self.is_clean() {
-            self.begin(Next::Keep)?.await?;
+            self.begin(Next::Keep, None)?.await?;
         }
         Ok(())
     }
 
     /// Writes the draft, which ends the run or hands it over.
     pub(crate) async fn leave(&mut self, next: Next) -> Result<Committed, Abandon> {
-        self.begin(next)?.await
+        self.begin(next, None)?.await
     }
 
-    /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended.
-    pub(crate) fn begin(&mut self, next: Next) -> Result<Writing, Abandon> {
+    /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended. The turn is
+    /// given back when it is durable and shown, or when the store fails.
+    pub(crate) fn begin(&mut self, next: Next, turn: Option<Turn>) -> Result<Writing, Abandon> {
         let batch = self.take_batch(next, false)?;
         let cleared = self.suspicion.take_if(|_| batch.progress);
         self.began = Instant::now();
@@ -252,11 +258,13 @@ impl Journal {
                 show(&live, chunk.clone());
                 tokio::time::sleep(PLANTED_WINDOW).await;
             }
-            let committed = write(&*log, lease, batch, &kill).await?;
+            let mut turn = turn;
+            let committed = write(&*log, lease, batch, &kill, &mut turn).await?;
             drop(cleared);
             if !too_early {
                 show(&live, chunk);
             }
+            drop(turn);
             // Without `unless_mail` nothing is refused for mail.
             committed.ok_or(Abandon::Fenced)
         }))
@@ -278,7 +286,7 @@ impl Journal {
         self.draft.closed = closed;
         let batch = self.take_batch(next, true)?;
         let (chunk, progress) = (batch.chunk.clone(), batch.progress);
-        let written = write(&*self.log, self.lease, batch, &self.kill)
+        let written = write(&*self.log, self.lease, batch, &self.kill, &mut None)
             .await?
             .is_some();
         if written {
@@ -359,6 +367,7 @@ async fn write(
     lease: Lease,
     batch: Batch,
     kill: &CancellationToken,
+    turn: &mut Option<Turn>,
 ) -> Result<Option<Committed>, Abandon> {
     let mut pause = RETRY_FIRST;
     loop {
@@ -377,6 +386,8 @@ async fn write(
                 );
             }
         }
+        // Others may fare better.
+        *turn = None;
         tokio::select! {
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(RETRY_LONGEST),
             () = kill.cancelled() => return Err(Abandon::Killed),

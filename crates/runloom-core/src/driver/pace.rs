@@ -20,9 +20,12 @@ pub(super) const SPACING: Duration = Duration::from_millis(10);
 /// A draft of so many bytes is written whatever the clock says.
 pub(super) const ENOUGH_BYTES: usize = 32 * 1024;
 
-/// Batches of nothing but deltas that are under way at once, of all runs of a worker. Enough to keep a disk busy that takes 10 ms for
-/// a sync, and few enough that whoever is woken meanwhile waits for no more than some hundred others.
-const AT_ONCE: usize = 128;
+/// Batches of nothing but deltas that are under way at once, of all runs of a worker. Few enough that whoever is woken meanwhile waits
+/// for no more than some hundred others, and as many as even a slow disk needs: with 10 ms a sync they are 25,600 a second.
+const AT_ONCE: usize = 256;
+
+/// The right to write deltas. Given to the batch, and given back with it.
+pub(super) type Turn = OwnedSemaphorePermit;
 
 /// The turns of a worker's answers, given to whoever has waited longest.
 #[derive(Debug, Clone)]
@@ -37,9 +40,9 @@ impl Default for Turns {
 /// The clock of one answer.
 pub(super) struct Pace {
     turns: Turns,
-    /// That of the batch that is under way, or about to be.
-    turn: Option<OwnedSemaphorePermit>,
-    /// Nothing was shown yet: the first words need no turn.
+    /// That of the next batch.
+    turn: Option<Turn>,
+    /// Nothing was said yet: the first words need no turn.
     is_first: bool,
     /// What is waited for.
     until: Until,
@@ -73,16 +76,12 @@ impl Pace {
         }
     }
 
-    /// A batch begins, whatever it holds.
-    pub(super) fn begins(&mut self) {
-        self.is_first = false;
+    /// A batch begins, with deltas or without, and takes its turn along.
+    pub(super) fn begins(&mut self, has_deltas: bool) -> Option<Turn> {
+        self.is_first &= !has_deltas;
         self.until = Until::Now;
         self.queue = None;
-    }
-
-    /// The batch is durable and shown.
-    pub(super) fn ends(&mut self) {
-        self.turn = None;
+        self.turn.take()
     }
 
     /// Whether what the provider sends is left alone for now: it is read when the turn comes.
@@ -150,7 +149,7 @@ mod tests {
         }
 
         /// Takes all that are left.
-        pub(super) fn take_all(&self) -> OwnedSemaphorePermit {
+        pub(super) fn take_all(&self) -> Turn {
             let left = u32::try_from(self.0.available_permits()).unwrap();
             let taken = Arc::clone(&self.0).try_acquire_many_owned(left);
             taken.expect("they are there")
@@ -160,9 +159,9 @@ mod tests {
     /// An answer that has shown something.
     fn begun(turns: &Turns) -> Pace {
         let mut pace = Pace::new(turns.clone());
+        assert!(pace.lets(None) && pace.begins(false).is_none());
         assert!(pace.lets(None), "the first words need no turn");
-        pace.begins();
-        pace.ends();
+        assert!(pace.begins(true).is_none());
         pace
     }
 
@@ -185,13 +184,14 @@ mod tests {
         let turns = Turns::of(1);
         let [mut first, mut second, mut third] = [(); 3].map(|()| begun(&turns));
         assert!(first.lets(None));
-        first.begins();
+        let turn = first.begins(true);
+        assert!(turn.is_some());
         for late in [&mut second, &mut third] {
             assert!(!late.lets(None));
             assert!(late.rests(), "the provider is left alone meanwhile");
             assert!(late.due().now_or_never().is_none());
         }
-        first.ends();
+        drop(turn);
         assert!(third.due().now_or_never().is_none());
         assert!(second.due().now_or_never().is_some());
         assert!(second.lets(None) && !second.rests());
@@ -210,7 +210,7 @@ mod tests {
             assert!(!pace.lets(None));
             assert!(pace.due().now_or_never().is_none());
         }
-        hasty.begins();
+        assert!(hasty.begins(true).is_none());
         assert!(!hasty.rests());
         drop(held);
         assert!(patient.due().now_or_never().is_some());
@@ -218,17 +218,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_that_needed_no_turn_takes_none_along() {
+    async fn a_turn_goes_with_its_batch_or_with_an_answer_that_breaks_off() {
         let turns = Turns::of(1);
         let mut pace = begun(&turns);
-        pace.begins();
-        pace.ends();
-        assert_eq!(turns.0.available_permits(), 1);
         assert!(pace.lets(None));
         assert_eq!(turns.0.available_permits(), 0);
-        pace.begins();
+        drop(pace.begins(true));
+        assert_eq!(turns.0.available_permits(), 1);
+        assert!(pace.lets(None));
         drop(pace);
-        assert_eq!(turns.0.available_permits(), 1, "an answer that breaks off");
+        assert_eq!(turns.0.available_permits(), 1);
     }
 
     #[tokio::test]
@@ -237,7 +236,7 @@ mod tests {
         assert!(pace.due().now_or_never().is_none());
         assert!(!pace.lets(Some(Instant::now())));
         assert!(pace.lets(None), "written for another reason");
-        pace.begins();
+        drop(pace.begins(true));
         assert!(pace.due().now_or_never().is_none());
     }
 }

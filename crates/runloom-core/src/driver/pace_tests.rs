@@ -1,5 +1,6 @@
 //! A driver keeps its pace: a provider, a store and the clock of the test, which goes on whenever everybody waits.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use crate::ports::model::{
 use crate::ports::store::{
     Ask, Batch, Chunk, Claim, ClaimOutcome, Claimable, CommitError, Committed, Day, Lease, Ledger,
     Mail, MailNo, Millis, Month, PurseLimit, PurseScope, PurseState, Reservation, RunLog, RunNo,
-    StoreResult, UsageGroup, UsageRow, WorkspaceNo,
+    StoreError, StoreErrorKind, StoreResult, UsageGroup, UsageRow, WorkspaceNo,
 };
 use crate::ports::tools::{NoTools, ToolContext};
 use crate::run::tests::bench::plan;
 
-/// No multiple of it is the beginning of a batch here: which of two is first when both are due is not what is tested.
+/// Hardly ever due together with a batch.
 const WORD: Duration = Duration::from_millis(7);
 
 /// A provider that says a word every [`WORD`], whether it is read or not.
@@ -59,9 +60,11 @@ impl Model for Dictation {
     }
 }
 
-/// A store in which every batch takes so long.
+/// A store in which every batch takes so long, and which fails for a while.
 struct Slow {
     takes: Duration,
+    fails: Range<Duration>,
+    began: Instant,
     /// When batches began, and the number of their last event.
     batches: Mutex<Vec<(Instant, u64)>>,
 }
@@ -72,6 +75,16 @@ impl RunLog for Slow {
         let begun = (Instant::now(), batch.chunk.last_seq);
         self.batches.lock().unwrap().push(begun);
         sleep(self.takes).await;
+        if self.fails.contains(&self.began.elapsed()) {
+            let kind = StoreErrorKind::Unavailable;
+            let message = "the disk is full".to_owned();
+            let source = None;
+            return Err(CommitError::Store(StoreError {
+                kind,
+                message,
+                source,
+            }));
+        }
         Ok(Committed {
             next_in_session: None,
         })
@@ -157,55 +170,88 @@ struct Driven {
     read: Vec<Duration>,
 }
 
-/// Drives a run that hears so many words, with a store in which a batch takes so long, taking turns with others.
-async fn drive(words: u32, takes: Duration, turns: Turns) -> Driven {
-    let began = Instant::now();
-    let read = Arc::<Mutex<Vec<Instant>>>::default();
-    let model = Dictation {
-        words,
-        read: Arc::clone(&read),
-    };
-    let store = Arc::new(Slow {
-        takes,
-        batches: Mutex::default(),
-    });
-    let plan = plan(|_| {});
-    let start = Start {
-        claim: claim(plan.run.clone()),
-        context: ToolContext {
-            workspace: "acme".into(),
-            run: plan.run.clone(),
-            refs: Arc::default(),
-        },
-        plan,
-        model: Arc::new(model),
-        tools: Arc::new(NoTools),
-        request: Vec::new(),
-        doorbell: Arc::default(),
-        purses: Vec::new(),
-        ahead: None,
-        suspicion: None,
-        turns,
-    };
-    let tokens = (CancellationToken::new(), CancellationToken::new());
-    let ports = (store.clone() as _, Arc::new(Penniless) as _);
-    let hub = Arc::new(Hub::default());
-    let mut driver = Driver::new(start, ports, &hub, DriverSettings::default(), tokens);
-    let over = Left::Finished {
-        next: None,
-        said: Vec::new(),
-    };
-    assert_eq!(driver.drive().await.unwrap(), over);
-    let batches = std::mem::take(&mut *store.batches.lock().unwrap());
-    let ([first, deltas @ .., _], read) = (&batches[..], read.lock().unwrap()) else {
-        panic!("fewer batches than the first and the last: {batches:?}");
-    };
-    assert_eq!(*first, (began, 1), "that the run has started");
-    let written = |(at, last): &(Instant, u64)| (*at - began, u32::try_from(*last - 1).unwrap());
-    Driven {
-        batches: deltas.iter().map(written).collect(),
-        read: read.iter().map(|at| *at - began).collect(),
+/// A run of one answer.
+struct Scene {
+    driver: Driver,
+    store: Arc<Slow>,
+    read: Arc<Mutex<Vec<Instant>>>,
+    kill: CancellationToken,
+    _hub: Arc<Hub>,
+}
+
+impl Scene {
+    /// Hears so many words, with a store in which a batch takes so long, taking turns with others.
+    fn new(words: u32, takes: Duration, turns: &Turns) -> Self {
+        Self::failing(words, takes, turns, Duration::ZERO..Duration::ZERO)
     }
+
+    fn failing(words: u32, takes: Duration, turns: &Turns, fails: Range<Duration>) -> Self {
+        let read = Arc::<Mutex<Vec<Instant>>>::default();
+        let model = Dictation {
+            words,
+            read: Arc::clone(&read),
+        };
+        let store = Arc::new(Slow {
+            takes,
+            fails,
+            began: Instant::now(),
+            batches: Mutex::default(),
+        });
+        let plan = plan(|_| {});
+        let start = Start {
+            claim: claim(plan.run.clone()),
+            context: ToolContext {
+                workspace: "acme".into(),
+                run: plan.run.clone(),
+                refs: Arc::default(),
+            },
+            plan,
+            model: Arc::new(model),
+            tools: Arc::new(NoTools),
+            request: Vec::new(),
+            doorbell: Arc::default(),
+            purses: Vec::new(),
+            ahead: None,
+            suspicion: None,
+            turns: turns.clone(),
+        };
+        let kill = CancellationToken::new();
+        let tokens = (CancellationToken::new(), kill.clone());
+        let ports = (store.clone() as _, Arc::new(Penniless) as _);
+        let hub = Arc::new(Hub::default());
+        Self {
+            driver: Driver::new(start, ports, &hub, DriverSettings::default(), tokens),
+            store,
+            read,
+            kill,
+            _hub: hub,
+        }
+    }
+
+    /// Drives it to its end.
+    async fn play(mut self) -> Driven {
+        let began = self.store.began;
+        let over = Left::Finished {
+            next: None,
+            said: Vec::new(),
+        };
+        assert_eq!(self.driver.drive().await.unwrap(), over);
+        let batches = self.store.batches.lock().unwrap();
+        let ([first, deltas @ .., _], read) = (&batches[..], self.read.lock().unwrap()) else {
+            panic!("fewer batches than the first and the last: {batches:?}");
+        };
+        assert_eq!(*first, (began, 1), "that the run has started");
+        let written =
+            |(at, last): &(Instant, u64)| (*at - began, u32::try_from(*last - 1).unwrap());
+        Driven {
+            batches: deltas.iter().map(written).collect(),
+            read: read.iter().map(|at| *at - began).collect(),
+        }
+    }
+}
+
+async fn drive(words: u32, takes: Duration, turns: Turns) -> Driven {
+    Scene::new(words, takes, &turns).play().await
 }
 
 fn ms(millis: u64) -> Duration {
@@ -251,4 +297,56 @@ async fn who_waits_for_a_turn_leaves_the_provider_alone_and_then_writes_all_that
         .iter()
         .filter(|read| (ms(30)..busy).contains(read));
     assert_eq!(read.count(), 0, "words were read before the turn came");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_share_one_turn_write_one_after_the_other_and_both_get_to_their_end() {
+    let (takes, turns) = (ms(30), Turns::of(1));
+    let scenes = [(); 2].map(|()| Scene::new(100, takes, &turns));
+    let [one, other] = scenes.map(Scene::play);
+    let (one, other) = tokio::join!(one, other);
+    // The first of each needs no turn.
+    let mut begun: Vec<Duration> = [&one, &other]
+        .iter()
+        .flat_map(|driven| driven.batches[1..].iter().map(|(at, _)| *at))
+        .collect();
+    begun.sort();
+    assert!(begun.len() > 10);
+    let overlap = begun.windows(2).find(|of| of[1] - of[0] < takes);
+    assert_eq!(overlap, None, "two at once");
+    assert!(one.batches.len().abs_diff(other.batches.len()) <= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_not_kept_while_the_store_fails() {
+    let turns = Turns::of(1);
+    let scene = Scene::failing(100, ms(1), &turns, ms(100)..ms(1_000));
+    let watching = async {
+        sleep(ms(500)).await;
+        turns.0.available_permits()
+    };
+    let (driven, free) = tokio::join!(scene.play(), watching);
+    assert_eq!(free, 1, "others may write meanwhile");
+    let words = driven.batches.last().map(|(_, words)| *words);
+    assert!(words.is_some_and(|words| words <= 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_turn_can_be_stopped() {
+    let turns = Turns::of(1);
+    let others = turns.take_all();
+    let mut scene = Scene::new(100, ms(1), &turns);
+    let kill = scene.kill.clone();
+    let stopping = async move {
+        sleep(ms(200)).await;
+        kill.cancel();
+    };
+    let (left, ()) = tokio::join!(
+        tokio::time::timeout(ms(10_000), scene.driver.drive()),
+        stopping
+    );
+    assert!(!matches!(left.unwrap(), Ok(Left::Finished { .. })));
+    let read = scene.read.lock().unwrap().len();
+    assert!(read < 5, "it was not waiting: {read} words were read");
+    drop(others);
 }

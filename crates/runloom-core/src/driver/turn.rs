@@ -10,6 +10,7 @@ use runloom_protocol::outcome::{ErrorClass, RunCancelled, finish_reason};
 use runloom_protocol::resource::RunStatus;
 use tracing::debug;
 
+use super::ahead::Ahead;
 use super::attempt::{Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill};
 use super::journal::Writing;
 use super::money::{Funding, exceeded};
@@ -63,7 +64,8 @@ impl Driver {
                     return Ok(self.interrupted_by(interrupt, Spent::default()));
                 }
             };
-            let began = Instant::now();
+            // The first call may have been sent before the run was durable.
+            let began = self.ahead.as_ref().map_or_else(Instant::now, Ahead::began);
             let attempt = given_back(self.attempt(plan).await?);
             let provider = &self.state.plan.model.provider;
             METRICS.model_called(provider, attempt.outcome(), began.elapsed());
@@ -193,7 +195,6 @@ impl Driver {
                 biased;
                 written = written(writing) => {
                     written?;
-                    pace.ends();
                     None
                 }
                 () = &mut rung => {
@@ -220,8 +221,8 @@ impl Driver {
             }
             let wanted = writing.is_none() && !self.journal.is_clean();
             if wanted && (!self.journal.can_wait() || pace.lets(self.journal.not_before())) {
-                self.begin_writing(writing)?;
-                pace.begins();
+                let turn = pace.begins(self.journal.has_deltas());
+                *writing = Some(self.journal.begin(Next::Keep, turn)?);
             }
         }
     }
@@ -346,7 +347,7 @@ impl Driver {
 
     fn begin_writing(&mut self, writing: &mut Option<Writing>) -> Result<(), Abandon> {
         if writing.is_none() && !self.journal.is_clean() {
-            *writing = Some(self.journal.begin(Next::Keep)?);
+            *writing = Some(self.journal.begin(Next::Keep, None)?);
         }
         Ok(())
     }

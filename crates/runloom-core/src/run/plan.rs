@@ -1,7 +1,7 @@
 //! What does not change during a run.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ModelInfo, Tokens};
@@ -46,7 +46,7 @@ pub struct Plan {
     /// When the model repeats itself.
     pub loop_detection: LoopDetection,
     /// Calls that each tool may get.
-    pub tool_budgets: BTreeMap<String, u32>,
+    pub tool_budgets: Arc<BTreeMap<String, u32>>,
     /// Limits of time, tokens and money.
     pub budgets: Budgets,
 }
@@ -95,9 +95,8 @@ fn pico(per_million: f64) -> u64 {
     (per_million * 1e6).round() as u64
 }
 
-/// The budgets that hold when a spec says nothing; given entries are layered over them, and an empty map clears them.
-#[must_use]
-pub fn default_tool_budgets(given: Option<&BTreeMap<String, ToolBudget>>) -> BTreeMap<String, u32> {
+/// The budgets of tools that hold when nothing is said about them.
+static DEFAULT_BUDGETS: LazyLock<Arc<BTreeMap<String, u32>>> = LazyLock::new(|| {
     const HIVE: [&str; 9] = [
         "deals",
         "meetings",
@@ -109,16 +108,27 @@ pub fn default_tool_budgets(given: Option<&BTreeMap<String, ToolBudget>>) -> BTr
         "releases",
         "issues",
     ];
-    let mut budgets: BTreeMap<String, u32> = match given {
-        Some(given) if given.is_empty() => return BTreeMap::new(),
-        _ => [("recall", 4), ("traverse", 3), ("hive_consult_ontology", 4)]
-            .map(|(tool, calls)| (tool.to_owned(), calls))
-            .into_iter()
-            .chain(HIVE.map(|what| (format!("hive_search_{what}"), 5)))
-            .collect(),
+    let budgets = [("recall", 4), ("traverse", 3), ("hive_consult_ontology", 4)]
+        .map(|(tool, calls)| (tool.to_owned(), calls))
+        .into_iter()
+        .chain(HIVE.map(|what| (format!("hive_search_{what}"), 5)));
+    Arc::new(budgets.collect())
+});
+
+/// The budgets that hold when a spec says nothing; given entries are layered over them, and an empty map clears them.
+#[must_use]
+pub fn default_tool_budgets(
+    given: Option<&BTreeMap<String, ToolBudget>>,
+) -> Arc<BTreeMap<String, u32>> {
+    let Some(given) = given else {
+        return Arc::clone(&DEFAULT_BUDGETS);
     };
-    for (tool, budget) in given.into_iter().flatten() {
+    if given.is_empty() {
+        return Arc::default();
+    }
+    let mut budgets = BTreeMap::clone(&DEFAULT_BUDGETS);
+    for (tool, budget) in given {
         budgets.insert(tool.clone(), budget.max_calls);
     }
-    budgets
+    Arc::new(budgets)
 }

@@ -1,5 +1,7 @@
 //! Loop detection.
 
+use std::sync::Arc;
+
 use runloom_protocol::event::{Event, LoopDetected};
 use runloom_protocol::spec::LoopDetection;
 use serde_json::{Value, json};
@@ -186,7 +188,7 @@ fn skipped_calls_do_not_count_against_a_budget() {
             consecutive: 2,
             hard: 9,
         };
-        plan.tool_budgets = [("look".to_owned(), 2)].into();
+        plan.tool_budgets = Arc::new([("look".to_owned(), 2)].into());
     }));
     for turn in [look(), look(), look(), calls(&[("look", json!({"at": 2}))])] {
         bench.turn(turn);

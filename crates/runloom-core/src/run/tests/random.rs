@@ -113,7 +113,8 @@ fn plans() -> impl Strategy<Value = Arc<Plan>> {
         plan(|plan| {
             plan.loop_detection = loops;
             plan.max_tool_turns = tool_turns;
-            plan.tool_budgets = [("look".to_owned(), budget), ("send".to_owned(), 2)].into();
+            plan.tool_budgets =
+                Arc::new([("look".to_owned(), budget), ("send".to_owned(), 2)].into());
             plan.budgets.max_output_tokens = Some(400);
             plan.capabilities.structured = support;
             plan.output = schema.then(|| output(strict));
