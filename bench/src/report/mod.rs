@@ -22,6 +22,9 @@ pub(crate) enum Goal {
     Told,
 }
 
+/// Less than anything that is measured here.
+const NOTHING: f64 = 1e-9;
+
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -107,7 +110,9 @@ impl Row {
 
     /// Ours divided by the floor's.
     pub(crate) fn ratio(&self) -> Option<f64> {
-        Some(self.ours? / self.floor?)
+        // A difference of two floors may be nothing, or next to it.
+        let floor = self.floor.filter(|floor| floor.abs() > NOTHING)?;
+        Some(self.ours? / floor)
     }
 
     /// A figure that is not a number never passes.
@@ -259,6 +264,7 @@ mod tests {
         for (row, verdict) in cases {
             assert_eq!(row.verdict(), verdict, "{row:?}");
         }
+        assert_eq!(beside(0.1, 1e-17, Goal::Told).ratio(), None);
     }
 
     #[test]
