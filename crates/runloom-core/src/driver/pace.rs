@@ -21,7 +21,7 @@ pub(super) const SPACING: Duration = Duration::from_millis(10);
 pub(super) const ENOUGH_BYTES: usize = 32 * 1024;
 
 /// Batches of nothing but deltas that are under way at once, of all runs of a worker. Few enough that whoever is woken meanwhile waits
-/// for no more than some hundred others, and as many as even a slow disk needs: with 10 ms a sync they are 25,600 a second.
+/// for no more than some hundred others, and enough for a disk that takes 10 ms for a sync: 25,600 a second. A slower one is the bound then.
 const AT_ONCE: usize = 256;
 
 /// The right to write deltas. Given to the batch, and given back with it.

@@ -29,6 +29,7 @@ const MAX_TURN_BYTES: usize = 8 * 1024 * 1024;
 const MAX_CALLS: usize = 256;
 /// Frames that may wait for the store before the provider is no longer read.
 const MAX_PENDING_BYTES: usize = 256 * 1024;
+
 /// What a provider's stream is made of.
 pub(super) type Item = Result<ModelEvent, ModelError>;
 
