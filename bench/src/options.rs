@@ -53,6 +53,10 @@ impl Effort {
 /// Reads the arguments.
 pub(crate) fn read(arguments: &[String]) -> anyhow::Result<Face> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let asks = |word: &&str| ["--help", "-h"].contains(word);
+    if words.first() == Some(&"help") || words.iter().any(asks) {
+        return Ok(Face::Help);
+    }
     match words.as_slice() {
         ["run", rest @ ..] => Ok(Face::Run(options(rest)?)),
         ["provider"] => Ok(Face::Provider),
@@ -60,7 +64,6 @@ pub(crate) fn read(arguments: &[String]) -> anyhow::Result<Face> {
         ["floor", provider] => Ok(Face::Floor {
             provider: (*provider).to_owned(),
         }),
-        ["help" | "--help" | "-h"] => Ok(Face::Help),
         _ => anyhow::bail!("not a command: {words:?}\n\n{USAGE}"),
     }
 }
@@ -117,6 +120,13 @@ mod tests {
         };
         assert_eq!(options.only, ["W1", "W3", "decode"]);
         assert_eq!(options.effort, Effort::Quick);
+    }
+
+    #[test]
+    fn help_is_given_wherever_it_is_asked_for() {
+        for line in ["help", "-h", "run --help", "run --server x --help"] {
+            assert_eq!(read(&words(line)).unwrap(), Face::Help, "{line}");
+        }
     }
 
     #[test]

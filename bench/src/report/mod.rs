@@ -110,8 +110,8 @@ impl Row {
 
     /// Ours divided by the floor's.
     pub(crate) fn ratio(&self) -> Option<f64> {
-        // A difference of two floors may be nothing, or next to it.
-        let floor = self.floor.filter(|floor| floor.abs() > NOTHING)?;
+        // A difference of two floors may be nothing, next to it, or less.
+        let floor = self.floor.filter(|floor| *floor > NOTHING)?;
         Some(self.ours? / floor)
     }
 
@@ -264,7 +264,9 @@ mod tests {
         for (row, verdict) in cases {
             assert_eq!(row.verdict(), verdict, "{row:?}");
         }
-        assert_eq!(beside(0.1, 1e-17, Goal::Told).ratio(), None);
+        for nothing in [1e-17, 0.0, -0.3] {
+            assert_eq!(beside(0.1, nothing, Goal::Told).ratio(), None);
+        }
     }
 
     #[test]

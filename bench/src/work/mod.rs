@@ -45,6 +45,9 @@ const WORKS: [(&str, &str); 10] = [
 /// Told with every workload: a machine that others use as well is not the same from minute to minute.
 const STOLEN: &str = "the processors' time that other guests of the host had";
 
+/// Ours and the floor's take turns, so that a busy moment of the machine hits both.
+const ROUNDS: u64 = 4;
+
 /// What every workload needs: the provider, and the means to start the others.
 pub(crate) struct Bench {
     pub(crate) provider: Running,

@@ -3,11 +3,11 @@
 use serde::Deserialize;
 
 use crate::drive::{Job, Target, load, load_each};
-use crate::meter::Meter;
 use crate::report::{Goal, Row};
+use crate::server::Server;
 use crate::wire::Connection;
 
-use super::{Bench, Sample, errors};
+use super::{Bench, ROUNDS, Sample, errors};
 
 /// The run of W1, with more before it.
 const MODEL: &str = "bench-t50";
@@ -19,37 +19,33 @@ const AT_ONCE: u64 = 16;
 
 /// Turns that were, sessions that have so many, next runs of each. The more turns, the less a few more of them matter, so
 /// that every size has runs enough for a meter with steps of 10 ms.
-const SIZES: [(u64, u64, u64); 4] = [(1, 800, 1), (50, 80, 10), (200, 32, 25), (1000, 16, 50)];
+const SIZES: [(u64, u64, u64); 4] = [(1, 1600, 1), (50, 128, 12), (200, 48, 32), (1000, 16, 96)];
 
 /// W5.
 pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let server = bench.server("w5", &[MODEL])?;
     let (floor, at_floor) = bench.floor()?;
-    load(
-        &at_floor,
-        &at_floor.job(MODEL, PROMPT, TOKENS),
-        200,
-        AT_ONCE,
-    )
-    .await;
+    let warm_up = at_floor.job(MODEL, PROMPT, TOKENS);
+    load(&at_floor, &warm_up, 200, AT_ONCE).await;
     let mut rows = Vec::new();
     let mut first = None;
     for (turns, sessions, next) in SIZES {
         let sessions = bench.effort.of(sessions).max(AT_ONCE);
         let next = bench.effort.of(next);
-        let ours = ours(
-            &server.target,
-            server.running.meter(),
-            (turns, sessions, next),
-        )
-        .await?;
-        let bytes = bench.ask_provider("/last").await?;
-        let job = at_floor.posting("/v1/responses", &bytes, TOKENS);
-        let runs = sessions * next;
-        let floors = super::sample(&at_floor, floor.meter(), &job, runs, AT_ONCE).await?;
+        let jobs = filled(&server.target, turns, sessions).await?;
+        let (mut ours, mut floors, mut bytes) = (Sample::default(), Sample::default(), 0);
+        for (jobs, next) in rounds(&jobs, next) {
+            ours.add(further(&server, jobs, next).await?);
+            // What our last run sent: the floor posts the same.
+            let body = bench.ask_provider("/last").await?;
+            bytes = body.len();
+            let job = at_floor.posting("/v1/responses", &body, TOKENS);
+            let runs = jobs.len() as u64 * next;
+            floors.add(super::sample(&at_floor, floor.meter(), &job, runs, AT_ONCE).await?);
+        }
         let (of_first, of_first_floor) =
             *first.get_or_insert((ours.cpu_per_thousand(), floors.cpu_per_thousand()));
-        rows.extend(judged(&ours, &floors, turns, bytes.len()));
+        rows.extend(judged(&ours, &floors, turns, bytes));
         if turns > 1 {
             let pair = (
                 ours.cpu_per_thousand() - of_first,
@@ -61,6 +57,16 @@ pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     }
     bench.place.clear("w5");
     Ok(rows)
+}
+
+/// The sessions of each round, and how many runs each of them has in it: ours and the floor's take turns. Where a session has fewer runs
+/// than there are rounds, each round has sessions of its own.
+fn rounds(jobs: &[Job], next: u64) -> Vec<(&[Job], u64)> {
+    if next >= ROUNDS {
+        return vec![(jobs, next / ROUNDS); ROUNDS as usize];
+    }
+    let each = jobs.len().div_ceil(ROUNDS as usize).max(1);
+    jobs.chunks(each).map(|jobs| (jobs, next)).collect()
 }
 
 fn judged(ours: &Sample, floor: &Sample, turns: u64, bytes: usize) -> Vec<Row> {
@@ -88,12 +94,8 @@ fn judged(ours: &Sample, floor: &Sample, turns: u64, bytes: usize) -> Vec<Row> {
     ]
 }
 
-/// Fills the sessions, then measures the next runs of each.
-async fn ours(
-    target: &Target,
-    meter: Meter,
-    (turns, sessions, next): (u64, u64, u64),
-) -> anyhow::Result<Sample> {
+/// Sessions with so many turns; a job is the next message to one.
+async fn filled(target: &Target, turns: u64, sessions: u64) -> anyhow::Result<Vec<Job>> {
     let mut connection = Connection::new(target.address());
     let mut jobs = Vec::new();
     for _ in 0..sessions {
@@ -105,12 +107,16 @@ async fn ours(
         "the sessions could not be filled: {}",
         filled.errors.join("; ")
     );
+    Ok(jobs)
+}
+
+/// The next runs of sessions.
+async fn further(server: &Server, jobs: &[Job], next: u64) -> anyhow::Result<Sample> {
+    let meter = server.running.meter();
     let before = meter.cpu()?;
-    let outcome = load_each(target, &jobs, next, AT_ONCE).await;
-    Ok(Sample {
-        outcome,
-        cpu: meter.cpu()? - before,
-    })
+    let outcome = load_each(&server.target, jobs, next, AT_ONCE).await;
+    let cpu = meter.cpu()? - before;
+    Ok(Sample { outcome, cpu })
 }
 
 /// Opens a session; the job is a message to it.
@@ -138,4 +144,21 @@ pub(super) async fn session(target: &Target, connection: &mut Connection) -> any
     let path = format!("{path}/{}/messages", opened.session_id);
     let body = serde_json::json!({"prompt": PROMPT});
     Ok(target.posting(&path, body.to_string().as_bytes(), TOKENS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_share_out_the_runs_of_long_sessions_and_short_sessions_themselves() {
+        let target = Target::Plain(([127, 0, 0, 1], 1).into());
+        let jobs = vec![target.job(MODEL, PROMPT, TOKENS); 10];
+        let sizes = |next| -> Vec<(usize, u64)> {
+            let rounds = rounds(&jobs, next).into_iter();
+            rounds.map(|(jobs, next)| (jobs.len(), next)).collect()
+        };
+        assert_eq!(sizes(12), [(10, 3); 4]);
+        assert_eq!(sizes(1), [(3, 1), (3, 1), (3, 1), (1, 1)]);
+    }
 }

@@ -9,14 +9,11 @@ use crate::report::{Goal, Row};
 use crate::script::TOOL;
 use crate::server::Place;
 
-use super::{Bench, Sample, errors, sample};
+use super::{Bench, ROUNDS, Sample, errors, sample};
 
 const MODEL: &str = "bench-t50";
 const TOKENS: u64 = 50;
 const PROMPT: &str = "Say fifty words about keeping a log.";
-
-/// Ours and the floor's take turns, so that a busy moment of the machine hits both.
-const ROUNDS: u64 = 4;
 
 /// Runs before anything is measured: connections, caches, allocators.
 const WARM_UP: u64 = 100;
@@ -30,7 +27,7 @@ pub(super) async fn throughput(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     load(&at_floor, &floor_job, WARM_UP, 8).await;
     load(&server.target, &our_job, WARM_UP, 8).await;
     let mut rows = Vec::new();
-    for (at_once, full) in [(1, 1500), (16, 6000), (64, 6000)] {
+    for (at_once, full) in [(1, 3000), (16, 6000), (64, 6000)] {
         let runs = bench.effort.of(full) / ROUNDS;
         let mut ours = Sample::default();
         let mut floors = Sample::default();
