@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Goal, Row, Verdict};
 
 const LINE: usize = 22;
-const LABELS: usize = 440;
+const LABELS: usize = 490;
 const RATIOS: usize = 40;
 const BARS: f64 = 380.0;
 const GOALS: usize = 60;
