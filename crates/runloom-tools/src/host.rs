@@ -48,7 +48,7 @@ pub struct ToolLimits {
     /// MCP processes at once.
     pub max_processes: usize,
     /// Calls at once to one MCP process; more wait for their turn.
-    pub process_concurrency: usize,
+    pub process_concurrency: u32,
     /// How long an MCP process that left a call unanswered may take to show that it lives.
     pub process_answer: Duration,
     /// Code tools that run at once, each in a process of its own; more wait for their turn.

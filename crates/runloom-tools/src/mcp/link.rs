@@ -131,8 +131,9 @@ impl Link {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// Whether the server answers anything at all in this time; a refusal is an answer.
-    pub(super) async fn answers(&self, within: Duration) -> bool {
+    /// Waits until the server answers anything at all, a refusal too (true), or can no longer answer (false). The caller bounds the
+    /// time.
+    pub(super) async fn answers(&self) -> bool {
         let request = PingRequest {
             method: Default::default(),
             extensions: Default::default(),
@@ -146,8 +147,7 @@ impl Link {
                 .send_request_with_option(request, options);
             sent.await?.await_response().await
         };
-        let answer = tokio::time::timeout(within, asking).await;
-        matches!(answer, Ok(Ok(_) | Err(ServiceError::McpError(_))))
+        matches!(asking.await, Ok(_) | Err(ServiceError::McpError(_)))
     }
 
     /// Ends the process behind it, if there is one, whoever still waits for it.

@@ -35,6 +35,8 @@ pub(super) struct Slot {
     is_process: bool,
     /// Calls at once: a server on the network bounds them itself, a process of ours cannot be relied upon to.
     turns: Arc<Semaphore>,
+    /// How many turns there are.
+    concurrency: u32,
     /// Failures in a row, and when the last was.
     failed: Mutex<Option<(Instant, u32)>>,
     /// Held while connecting, so that many runs make one connection.
@@ -104,14 +106,16 @@ impl Pool {
                 broken: false,
             });
         }
-        let turns = match is_process {
+        let concurrency = match is_process {
             true => self.limits.process_concurrency,
-            false => Semaphore::MAX_PERMITS,
+            false => u32::MAX,
         };
+        let turns = usize::try_from(concurrency).unwrap_or(Semaphore::MAX_PERMITS);
         let slot = Arc::new(Slot {
             endpoint: checked,
             is_process,
             turns: Arc::new(Semaphore::new(turns)),
+            concurrency,
             failed: Mutex::default(),
             link: tokio::sync::Mutex::default(),
             listing: Mutex::default(),
@@ -158,9 +162,8 @@ impl Pool {
         }
         let (slot, stop) = (Arc::clone(slot), self.tasks.stop.clone());
         let patience = self.limits.process_answer;
-        let concurrency = self.limits.process_concurrency;
         self.tasks.spawn("mcp process probe", async move {
-            stop.run_until_cancelled(slot.end_if_it_hangs(patience, concurrency))
+            stop.run_until_cancelled(slot.end_if_it_hangs(patience))
                 .await;
             slot.doubted.store(false, Ordering::Release);
         });
@@ -199,19 +202,28 @@ impl Slot {
         }
     }
 
-    async fn end_if_it_hangs(&self, patience: Duration, concurrency: usize) {
+    /// Asks once, and waits for the answer until the calls of this moment are over and some time more. One that does one thing after
+    /// the other comes to the question when it is done with those; calls that come later wait for the verdict, so that a process
+    /// that hangs is found however often it is called.
+    async fn end_if_it_hangs(&self, patience: Duration) {
         let held = self.link.lock().await.clone();
         let Some(link) = held.filter(|link| link.is_alive()) else {
             return;
         };
-        // One that does one thing after the other answers nobody while it works for somebody else, whose call must not die for
-        // this one's; that call has a time of its own, and doubts when it is over.
-        if self.turns.available_permits() < concurrency {
-            return;
-        }
-        if link.answers(patience).await {
-            return;
-        }
+        let nobody_waits = async {
+            let turns = self.turns.acquire_many(self.concurrency).await;
+            tokio::time::sleep(patience).await;
+            turns
+        };
+        // The turns are kept until the process is let go of: who got one sooner would find it still there.
+        let _turns = tokio::select! {
+            biased;
+            alive = link.answers() => match alive {
+                true => return,
+                false => None,
+            },
+            turns = nobody_waits => Some(turns),
+        };
         tracing::warn!(
             server = self.endpoint.label(),
             "an MCP process hangs; it is ended, and the next call starts another"
