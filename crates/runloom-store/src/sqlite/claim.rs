@@ -97,7 +97,7 @@ pub(super) fn take(
 pub(super) fn give_back(tx: &mut Tx<'_>, lease: Lease) -> rusqlite::Result<()> {
     tx.execute(
         "UPDATE runs SET worker = NULL, attempts = attempts - 1 WHERE no = ?1 AND epoch = ?2 AND worker IS NOT NULL",
-        [lease.run.0, int(lease.epoch)],
+        params![lease.run.0, int(lease.epoch)],
     )?;
     tx.held.remove(lease.run);
     Ok(())

@@ -56,7 +56,7 @@ pub(super) fn write(
     if through > holding.mail_through {
         tx.execute(
             "DELETE FROM mail WHERE run = ?1 AND no <= ?2",
-            [run.0, through],
+            params![run.0, through],
         )?;
     }
     update_calls(tx, run, batch)?;
@@ -221,8 +221,8 @@ fn finish(
         Some(plain) => plain.session,
         None => {
             ledger::settle(tx, run, None)?;
-            tx.execute("DELETE FROM mail WHERE run = ?1", [run.0])?;
-            tx.execute("DELETE FROM calls WHERE run = ?1", [run.0])?;
+            tx.execute("DELETE FROM mail WHERE run = ?1", params![run.0])?;
+            tx.execute("DELETE FROM calls WHERE run = ?1", params![run.0])?;
             session_of(tx, run)?
         }
     };
@@ -266,7 +266,7 @@ fn extend_session(
     }
     tx.execute(
         "UPDATE sessions SET messages = ?2, last_used_at = max(last_used_at, ?3) WHERE no = ?1",
-        [session, count, at.0],
+        params![session, count, at.0],
     )?;
     Ok(())
 }

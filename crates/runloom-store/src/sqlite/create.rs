@@ -69,7 +69,7 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
     if let Some(session) = session {
         tx.execute(
             "UPDATE sessions SET last_used_at = max(last_used_at, ?2) WHERE no = ?1",
-            [session.no, new.created_at.0],
+            params![session.no, new.created_at.0],
         )?;
     }
     if let Some(key) = &new.idempotency {

@@ -3,6 +3,7 @@
 //! A job that fails takes the whole group back, and then each of its jobs gets a transaction of its own, so that one poisoned job
 //! fails alone. Refusals are not failures: a job decides them before its first write and returns them as values.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,24 +11,46 @@ use std::time::Instant;
 use runloom_core::crash;
 use runloom_core::metrics::METRICS;
 use runloom_core::ports::store::{StoreError, StoreErrorKind, StoreResult};
-use rusqlite::{Connection, Params};
+use rusqlite::{Connection, ToSql};
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
-use super::error::kind_of;
+use super::error::Reason;
+use super::keeper::{Keeper, Kept};
 use super::leases::{Held, Workers};
+use super::redo::Draft;
 
 /// What a job works with: the connection inside a transaction, and what the writer remembers.
 pub(super) struct Tx<'a> {
+    /// For reading. Whatever changes something goes through [`Tx::execute`].
     pub(super) connection: &'a Connection,
+    pub(super) draft: &'a RefCell<Draft>,
     pub(super) held: &'a mut Held,
     pub(super) workers: &'a Workers,
 }
 
 impl Tx<'_> {
-    /// Runs one statement, prepared once.
-    pub(super) fn execute(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
-        self.connection.prepare_cached(sql)?.execute(params)
+    /// Runs one statement, prepared once, and notes it down for the redo file. What it does must follow from the statement, its values
+    /// and the database alone.
+    pub(super) fn execute(&self, sql: &str, values: &[&dyn ToSql]) -> rusqlite::Result<usize> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let expected = statement.parameter_count();
+        if values.len() != expected {
+            return Err(rusqlite::Error::InvalidParameterCount(
+                values.len(),
+                expected,
+            ));
+        }
+        let mut draft = self.draft.borrow_mut();
+        draft.statement(sql, values.len());
+        for (index, value) in (1..).zip(values) {
+            let value = value.to_sql()?;
+            draft.value(&value);
+            statement.raw_bind_parameter(index, value)?;
+        }
+        let rows = statement.raw_execute()?;
+        draft.executed(rows);
+        Ok(rows)
     }
 }
 
@@ -98,31 +121,9 @@ enum Failure {
     Transaction(Reason),
 }
 
-struct Reason {
-    kind: StoreErrorKind,
-    text: String,
-}
-
-impl Reason {
-    fn of(error: &rusqlite::Error) -> Self {
-        Self {
-            kind: kind_of(error),
-            text: error.to_string(),
-        }
-    }
-
-    fn error(&self) -> StoreError {
-        StoreError {
-            kind: self.kind,
-            message: "writing to the SQLite database failed".to_owned(),
-            source: Some(self.text.clone().into()),
-        }
-    }
-}
-
-/// The connection that writes. One group at a time is committed on it.
+/// Where jobs meet the connection that writes. One group at a time is executed on it.
 pub(super) struct Desk {
-    connection: Connection,
+    keeper: Keeper,
     workers: Arc<Workers>,
     held: Held,
     /// `None` when SQLite folds the log itself, in the middle of commits.
@@ -130,21 +131,21 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(mut connection: Connection, workers: Arc<Workers>) -> Self {
-        let checkpoints = Checkpoints::of(&mut connection)
+    pub(super) fn new(mut keeper: Keeper, workers: Arc<Workers>) -> Self {
+        let checkpoints = Checkpoints::of(keeper.connection_mut())
             .inspect_err(|error| {
                 tracing::warn!(%error, "the write-ahead log is folded in the middle of commits");
             })
             .ok();
         Self {
-            connection,
+            keeper,
             workers,
             held: Held::default(),
             checkpoints,
         }
     }
 
-    /// Commits a group, together if possible, and tells every caller.
+    /// Makes a group durable, together if possible, and tells every caller.
     pub(super) fn commit(&mut self, group: &mut Vec<Box<dyn Job>>) {
         let began = Instant::now();
         match self.transact(group) {
@@ -167,52 +168,99 @@ impl Desk {
         }
     }
 
-    /// Sees to the log after a commit, when its callers were told. May take as long as megabytes take to reach the disk.
-    pub(super) fn fold(&mut self) {
-        if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.look(&self.connection);
+    /// True while readers would miss something that was promised.
+    pub(super) fn is_behind(&self) -> bool {
+        self.keeper.is_behind()
+    }
+
+    /// Lets readers see all that was promised.
+    pub(super) fn settle(&mut self) -> Result<(), Reason> {
+        let settled = self.keeper.settle();
+        self.settled(settled.map(|()| true))
+    }
+
+    /// After a group, when its callers were told: settles when it is time, and sees to SQLite's log, which may take as long as
+    /// megabytes take to reach the disk.
+    pub(super) fn tidy(&mut self) {
+        let settled = self.keeper.look();
+        // Who needs it is told when it is tried again.
+        let _ = self.settled(settled);
+    }
+
+    fn settled(&mut self, outcome: Result<bool, Reason>) -> Result<(), Reason> {
+        if self.keeper.is_lost() {
+            self.checkpoints = None;
+        }
+        match outcome {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                if let Some(checkpoints) = &mut self.checkpoints {
+                    checkpoints.look(self.keeper.connection());
+                }
+                Ok(())
+            }
+            Err(reason) => {
+                tracing::error!(
+                    error = reason.text,
+                    "the database could not be brought up to what was promised; it will be tried again"
+                );
+                self.take_back();
+                Err(reason)
+            }
         }
     }
 
     /// The last thing that is done here.
     pub(super) fn close(&mut self) {
         self.checkpoints = None;
-        let checkpointed = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        if let Err(error) = checkpointed {
-            tracing::warn!(%error, "the write-ahead log was not folded into the database at the end");
+        if let Err(reason) = self.keeper.close() {
+            tracing::warn!(
+                error = reason.text,
+                "the database was not brought up to date at the end; the next start does it"
+            );
         }
     }
 
-    /// One transaction over the jobs. When it fails, nothing of it is left: not in the file, not in memory.
+    /// Executes the jobs and makes them durable. When that fails, nothing of them is left: not in the file, not in memory.
     fn transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
         let outcome = self.try_transact(jobs);
         if outcome.is_err() {
-            self.held.forget_all();
-            // Some errors (disk full) have rolled back already.
-            if !self.connection.is_autocommit()
-                && let Err(error) = self.statement("ROLLBACK")
-            {
-                tracing::error!(%error, "a failed transaction could not be rolled back");
-            }
+            self.take_back();
         }
         outcome
     }
 
+    fn take_back(&mut self) {
+        self.held.forget_all();
+        self.keeper.take_back();
+    }
+
     fn try_transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
-        let failed = |error: rusqlite::Error| Failure::Transaction(Reason::of(&error));
-        self.statement("BEGIN IMMEDIATE").map_err(failed)?;
-        for job in jobs.iter_mut() {
+        self.keeper.begin().map_err(Failure::Transaction)?;
+        self.execute(jobs)?;
+        pass("before_commit", jobs);
+        if self.keeper.keep().map_err(Failure::Transaction)? == Kept::TooLarge {
+            self.take_back();
+            self.keeper.begin_alone().map_err(Failure::Transaction)?;
+            self.execute(jobs)?;
+            self.keeper.keep_alone().map_err(Failure::Transaction)?;
+        }
+        pass("after_commit", jobs);
+        Ok(())
+    }
+
+    fn execute(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
+        for job in jobs {
             let mut tx = Tx {
-                connection: &self.connection,
+                connection: self.keeper.connection(),
+                draft: self.keeper.draft(),
                 held: &mut self.held,
                 workers: &self.workers,
             };
             // The job is dropped after a panic and the transaction rolled back: nothing half-done is seen again.
             match catch_unwind(AssertUnwindSafe(|| job.run(&mut tx))) {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(Failure::Job(Reason::of(&error))),
+                Ok(Err(error)) => return Err(Failure::of(error.into())),
                 Err(_) => {
                     return Err(Failure::Job(Reason {
                         kind: StoreErrorKind::Broken,
@@ -221,15 +269,17 @@ impl Desk {
                 }
             }
         }
-        pass("before_commit", jobs);
-        self.statement("COMMIT").map_err(failed)?;
-        pass("after_commit", jobs);
         Ok(())
     }
+}
 
-    fn statement(&self, sql: &str) -> rusqlite::Result<()> {
-        self.connection.prepare_cached(sql)?.execute([])?;
-        Ok(())
+impl Failure {
+    /// A disk that is full is not one job's fault.
+    fn of(reason: Reason) -> Self {
+        match reason.kind {
+            StoreErrorKind::Unavailable => Self::Transaction(reason),
+            StoreErrorKind::Broken => Self::Job(reason),
+        }
     }
 }
 

@@ -36,8 +36,7 @@ impl Ledger for SqliteStore {
 
     async fn purse(&self, scope: &PurseScope, month: Month) -> StoreResult<PurseState> {
         let scope = scope.name();
-        self.readers
-            .read(move |connection| state(connection, &scope, month))
+        self.read(move |connection| state(connection, &scope, month))
             .await
     }
 
@@ -47,8 +46,7 @@ impl Ledger for SqliteStore {
         days: (Day, Day),
         group: UsageGroup,
     ) -> StoreResult<Vec<UsageRow>> {
-        self.readers
-            .read(move |connection| sums(connection, workspace, days, group))
+        self.read(move |connection| sums(connection, workspace, days, group))
             .await
     }
 }
@@ -104,7 +102,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: RunNo, spent: Option<MicroUsd>) -> rusqli
          WHERE purses.scope = held.scope AND purses.month = held.month",
         params![run.0, spent.map(|spent| int(spent.0.min(ADDED))), SUMMED],
     )?;
-    tx.execute("DELETE FROM reservations WHERE run = ?1", [run.0])?;
+    tx.execute("DELETE FROM reservations WHERE run = ?1", params![run.0])?;
     Ok(())
 }
 

@@ -29,7 +29,6 @@ impl RunLog for SqliteStore {
         let lease = taken.lease();
         // The writer must not wait for a long log to be read, and nobody but us can write it now.
         let loaded = self
-            .readers
             .read(move |connection| claim::load(connection, taken))
             .await;
         match loaded {
@@ -54,14 +53,12 @@ impl RunLog for SqliteStore {
     }
 
     async fn mail(&self, run: RunNo, after: MailNo) -> StoreResult<Vec<Mail>> {
-        self.readers
-            .read(move |connection| mail::read(connection, run, after))
+        self.read(move |connection| mail::read(connection, run, after))
             .await
     }
 
     async fn read_log(&self, run: RunNo, seq: u64, max_bytes: usize) -> StoreResult<Vec<Chunk>> {
-        self.readers
-            .read(move |connection| read_chunks(connection, run, seq, max_bytes))
+        self.read(move |connection| read_chunks(connection, run, seq, max_bytes))
             .await
     }
 
@@ -72,25 +69,22 @@ impl RunLog for SqliteStore {
         limit: usize,
     ) -> StoreResult<Vec<Claimable>> {
         let alive = self.workers.alive(now);
-        self.readers
-            .read(move |connection| claim::claimable(connection, now, (trusted, limit), &alive))
+        self.read(move |connection| claim::claimable(connection, now, (trusted, limit), &alive))
             .await
     }
 
     async fn next_timer(&self) -> StoreResult<Option<Millis>> {
-        self.readers
-            .read(|connection| {
-                connection
-                    .prepare_cached("SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL")?
-                    .query_row([], |row| Ok(row.get::<_, Option<i64>>(0)?.map(Millis)))
-            })
-            .await
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL")?
+                .query_row([], |row| Ok(row.get::<_, Option<i64>>(0)?.map(Millis)))
+        })
+        .await
     }
 
     async fn unheard(&self, worker: &str) -> StoreResult<Vec<RunNo>> {
         let worker = worker.to_owned();
-        self.readers
-            .read(move |connection| {
+        self.read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT DISTINCT mail.run FROM mail JOIN runs ON runs.no = mail.run WHERE runs.worker = ?1",

@@ -66,12 +66,12 @@ pub(super) fn send(
     if matches!(body, MailBody::Cancel { .. }) {
         tx.execute(
             "UPDATE runs SET cancel = 1, parked = 0, wake_at = NULL WHERE no = ?1",
-            [to.run.0],
+            params![to.run.0],
         )?;
     } else if to.worker.is_none() {
         tx.execute(
             "UPDATE runs SET parked = 0, wake_at = NULL WHERE no = ?1 AND parked = 1",
-            [to.run.0],
+            params![to.run.0],
         )?;
     }
     let alive = |worker: &String| tx.workers.is_alive(worker, now);

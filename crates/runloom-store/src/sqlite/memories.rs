@@ -24,17 +24,16 @@ impl Memories for SqliteStore {
         keys: &[String],
     ) -> StoreResult<Vec<MemoryRow>> {
         let keys = keys.to_vec();
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "SELECT {COLUMNS} FROM memories
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM memories
                          WHERE workspace = ?1 AND key IN (SELECT value FROM json_each(?2))"
-                    ))?
-                    .query_map(params![workspace.0, Json(&keys)], memory)?
-                    .collect()
-            })
-            .await
+                ))?
+                .query_map(params![workspace.0, Json(&keys)], memory)?
+                .collect()
+        })
+        .await
     }
 
     async fn matching(
@@ -46,8 +45,7 @@ impl Memories for SqliteStore {
         let Some(query) = query(workspace, words) else {
             return Ok(Vec::new());
         };
-        self.readers
-            .read(move |connection| {
+        self.read(move |connection| {
                 // The workspace is asked of the row as well: the index only has to be fast.
                 connection
                     .prepare_cached(&format!(
@@ -68,8 +66,7 @@ impl Memories for SqliteStore {
         limit: usize,
     ) -> StoreResult<Vec<MemoryLink>> {
         let keys = keys.to_vec();
-        self.readers
-            .read(move |connection| {
+        self.read(move |connection| {
                 connection
                     .prepare_cached(
                         "WITH here AS MATERIALIZED (SELECT no FROM memories
@@ -101,8 +98,7 @@ impl Memories for SqliteStore {
         before: Option<i64>,
         limit: usize,
     ) -> StoreResult<Vec<MemoryRow>> {
-        self.readers
-            .read(move |connection| {
+        self.read(move |connection| {
                 connection
                     .prepare_cached(&format!(
                         "SELECT {COLUMNS} FROM memories WHERE workspace = ?1 AND no < ?2 ORDER BY no DESC LIMIT ?3"
@@ -225,7 +221,7 @@ fn remember(tx: &Tx<'_>, put: &PutMemory) -> rusqlite::Result<Remembered> {
                 "UPDATE memories SET text = ?2, updated_at = ?3 WHERE no = ?1",
                 params![no, put.text, put.now.0],
             )?;
-            tx.execute("DELETE FROM memory_words WHERE rowid = ?1", [no])?;
+            tx.execute("DELETE FROM memory_words WHERE rowid = ?1", params![no])?;
             no
         }
         None => {
@@ -241,7 +237,7 @@ fn remember(tx: &Tx<'_>, put: &PutMemory) -> rusqlite::Result<Remembered> {
         params![no, tenant(put.workspace), put.words],
     )?;
     if put.links.is_some() {
-        tx.execute("DELETE FROM memory_links WHERE source = ?1", [no])?;
+        tx.execute("DELETE FROM memory_links WHERE source = ?1", params![no])?;
         for (relation, target) in targets {
             tx.execute(
                 "INSERT OR IGNORE INTO memory_links (source, relation, target) VALUES (?1, ?2, ?3)",
@@ -249,6 +245,7 @@ fn remember(tx: &Tx<'_>, put: &PutMemory) -> rusqlite::Result<Remembered> {
             )?;
         }
     }
+    flush_words(tx)?;
     Ok(match found {
         Some(_) => Remembered::Replaced,
         None => Remembered::Created,
@@ -266,9 +263,18 @@ fn count(tx: &Tx<'_>, workspace: WorkspaceNo) -> rusqlite::Result<u64> {
 fn delete(tx: &Tx<'_>, no: i64) -> rusqlite::Result<()> {
     tx.execute(
         "DELETE FROM memory_links WHERE source = ?1 OR target = ?1",
-        [no],
+        params![no],
     )?;
-    tx.execute("DELETE FROM memory_words WHERE rowid = ?1", [no])?;
-    tx.execute("DELETE FROM memories WHERE no = ?1", [no])?;
+    tx.execute("DELETE FROM memory_words WHERE rowid = ?1", params![no])?;
+    tx.execute("DELETE FROM memories WHERE no = ?1", params![no])?;
+    flush_words(tx)
+}
+
+/// Has the index of words written now. Left alone it is written when the transaction is committed, and a fault in it would come to
+/// light after the write was answered.
+fn flush_words(tx: &Tx<'_>) -> rusqlite::Result<()> {
+    for sql in ["SAVEPOINT words", "RELEASE words"] {
+        tx.connection.prepare_cached(sql)?.execute([])?;
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! SQLite: one file, one process, one writer with group commit, a few readers beside it.
 //!
-//! `desk` (which `writer` shares out), `checkpoint` and `readers` own the connections; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
+//! `writer` takes jobs from its `queue` to the `desk`, where they are executed in the transaction that `keeper` keeps open and `redo` makes durable; `sync` and `checkpoint` see
+//! to SQLite's log beside it, `readers` read; `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one
 //! trait of the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
 //! file.
 
@@ -12,18 +13,22 @@ mod create;
 mod desk;
 mod error;
 mod filter;
+mod keeper;
 mod leases;
 mod ledger;
 mod lock;
 mod log;
 mod mail;
 mod memories;
+mod queue;
 mod readers;
+mod redo;
 mod registry;
 mod runs;
 mod schema;
 mod seals;
 mod sessions;
+mod sync;
 mod tenancy;
 mod writer;
 
@@ -33,9 +38,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use runloom_core::ports::store::StoreResult;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use self::keeper::Keeper;
 use self::leases::Workers;
 use self::lock::DatabaseLock;
 use self::readers::Readers;
@@ -60,6 +67,7 @@ impl SqliteStore {
     pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
         let lock = DatabaseLock::take(path)?;
         let mut connection = connect(path)?;
+        keeper::recover(&mut connection, path)?;
         match options.migrations {
             Migrations::Apply => {
                 schema::migrate(&mut connection)?;
@@ -81,8 +89,9 @@ impl SqliteStore {
         let workers = Arc::new(Workers::new(
             options.worker_silence_ms.unwrap_or(leases::SILENCE_MS),
         ));
+        let keeper = Keeper::start(connection, path)?;
         let writer =
-            Writer::start(connection, Arc::clone(&workers)).map_err(|source| OpenError::File {
+            Writer::start(keeper, Arc::clone(&workers)).map_err(|source| OpenError::File {
                 doing: "starting the writer thread for",
                 path: path.to_owned(),
                 source,
@@ -94,12 +103,23 @@ impl SqliteStore {
             _lock: lock,
         })
     }
+
+    /// Runs `work` with a connection that sees everything that was answered before.
+    async fn read<T, F>(&self, work: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.writer.settled().await?;
+        self.readers.read(work).await
+    }
 }
 
 /// Brings the file up to date.
 pub(crate) fn migrate(path: &Path) -> Result<Migrated, OpenError> {
     let _lock = DatabaseLock::take(path)?;
     let mut connection = connect(path)?;
+    keeper::recover(&mut connection, path)?;
     let from = schema::migrate(&mut connection)?;
     Ok(Migrated {
         from,
@@ -167,8 +187,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::from_secs(5))?;
     steady_plans(connection)?;
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    // FULL: with NORMAL an acknowledged commit does not survive a power cut, and with group commit FULL costs nothing. No mmap:
-    // a read error would be a signal that kills the process and not an error.
+    // FULL: with NORMAL alone a commit does not survive a power cut. It is what the redo file makes durable from when `keeper` starts. No
+    // mmap: a read error would be a signal that kills the process and not an error.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = ON;

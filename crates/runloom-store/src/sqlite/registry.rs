@@ -27,8 +27,7 @@ impl Registry for SqliteStore {
         id_or_slug: &str,
     ) -> StoreResult<Option<Document>> {
         let name = id_or_slug.to_owned();
-        self.readers
-            .read(move |connection| Ok(find(connection, workspace, kind, &name)?.map(|row| row.1)))
+        self.read(move |connection| Ok(find(connection, workspace, kind, &name)?.map(|row| row.1)))
             .await
     }
 
@@ -40,8 +39,7 @@ impl Registry for SqliteStore {
         version: u64,
     ) -> StoreResult<Option<Document>> {
         let id = id.to_owned();
-        self.readers
-            .read(move |connection| {
+        self.read(move |connection| {
                 let Some((no, current)) = by_id(connection, workspace, kind, &id)? else {
                     return Ok(None);
                 };
@@ -70,23 +68,21 @@ impl Registry for SqliteStore {
         workspace: WorkspaceNo,
         kind: DocumentKind,
     ) -> StoreResult<Vec<Document>> {
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "{SELECT} WHERE workspace = ?1 AND kind = ?2 ORDER BY slug"
-                    ))?
-                    .query_map(params![workspace.0, kind.as_str()], |row| {
-                        Ok(document(row)?.1)
-                    })?
-                    .collect()
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "{SELECT} WHERE workspace = ?1 AND kind = ?2 ORDER BY slug"
+                ))?
+                .query_map(params![workspace.0, kind.as_str()], |row| {
+                    Ok(document(row)?.1)
+                })?
+                .collect()
+        })
+        .await
     }
 
     async fn providers_stamp(&self) -> StoreResult<String> {
-        self.readers
-            .read(|connection| {
+        self.read(|connection| {
                 connection
                     .prepare_cached(
                         "SELECT printf('%d.%d.%d.%d', count(*), sum(version), max(no), max(updated_at)) FROM documents
@@ -113,16 +109,18 @@ impl Registry for SqliteStore {
                 if !expect.holds(Some((&found.id, found.version))) {
                     return Ok(Deleted::Mismatch);
                 }
-                tx.execute("DELETE FROM document_versions WHERE document = ?1", [no])?;
-                tx.execute("DELETE FROM documents WHERE no = ?1", [no])?;
+                tx.execute(
+                    "DELETE FROM document_versions WHERE document = ?1",
+                    params![no],
+                )?;
+                tx.execute("DELETE FROM documents WHERE no = ?1", params![no])?;
                 Ok(Deleted::Gone)
             })
             .await
     }
 
     async fn sealed(&self, after: Option<SealedKey>, limit: usize) -> StoreResult<Vec<Sealed>> {
-        self.readers
-            .read(move |connection| seals::list(connection, after.as_ref(), limit))
+        self.read(move |connection| seals::list(connection, after.as_ref(), limit))
             .await
     }
 
@@ -134,14 +132,13 @@ impl Registry for SqliteStore {
 
     async fn setting(&self, name: &str) -> StoreResult<Option<String>> {
         let name = name.to_owned();
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached("SELECT value FROM settings WHERE name = ?1")?
-                    .query_row([&name], |row| row.get(0))
-                    .optional()
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached("SELECT value FROM settings WHERE name = ?1")?
+                .query_row([&name], |row| row.get(0))
+                .optional()
+        })
+        .await
     }
 
     async fn setting_or(&self, name: &str, value: &str) -> StoreResult<String> {

@@ -26,16 +26,15 @@ impl Runs for SqliteStore {
 
     async fn run(&self, workspace: WorkspaceNo, id: &RunId) -> StoreResult<Option<RunRow>> {
         let id = id.clone();
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "{SELECT} WHERE runs.id = ?1 AND runs.workspace = ?2"
-                    ))?
-                    .query_row(params![id.as_str(), workspace.0], run_row)
-                    .optional()
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "{SELECT} WHERE runs.id = ?1 AND runs.workspace = ?2"
+                ))?
+                .query_row(params![id.as_str(), workspace.0], run_row)
+                .optional()
+        })
+        .await
     }
 
     async fn list_runs(
@@ -45,25 +44,22 @@ impl Runs for SqliteStore {
         page: Page,
     ) -> StoreResult<Vec<RunRow>> {
         let conditions = Conditions::of_runs(workspace, filter);
-        self.readers
-            .read(move |connection| list(connection, conditions, page))
+        self.read(move |connection| list(connection, conditions, page))
             .await
     }
 
     async fn count_runs(&self, workspace: WorkspaceNo, filter: &RunFilter) -> StoreResult<u64> {
         let (rest, values) = Conditions::of_runs(workspace, filter).counting();
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!("SELECT count(*) FROM runs{rest}"))?
-                    .query_row(params_from_iter(values), |row| Ok(uint(row.get(0)?)))
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!("SELECT count(*) FROM runs{rest}"))?
+                .query_row(params_from_iter(values), |row| Ok(uint(row.get(0)?)))
+        })
+        .await
     }
 
     async fn backlog(&self) -> StoreResult<Vec<(WorkspaceNo, u64)>> {
-        self.readers
-            .read(|connection| {
+        self.read(|connection| {
                 connection
                     .prepare_cached(
                         "SELECT workspace, count(*) FROM runs
@@ -76,8 +72,7 @@ impl Runs for SqliteStore {
     }
 
     async fn census(&self) -> StoreResult<Census> {
-        self.readers
-            .read(|connection| {
+        self.read(|connection| {
                 connection
                     .prepare_cached(
                         "SELECT
@@ -248,7 +243,7 @@ fn purge(
     tx.execute(
         "DELETE FROM idempotency WHERE no IN
              (SELECT no FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)",
-        [keys_before.0, limit],
+        params![keys_before.0, limit],
     )?;
     let old: Vec<(i64, WorkspaceNo, Metadata)> = tx
         .connection
@@ -263,9 +258,9 @@ fn purge(
         .collect::<rusqlite::Result<_>>()?;
     for (run, workspace, metadata) in &old {
         filter::unlabel(tx, filter::Kind::Run, *workspace, *run, metadata)?;
-        tx.execute("DELETE FROM log WHERE run = ?1", [run])?;
-        tx.execute("DELETE FROM run_specs WHERE run = ?1", [run])?;
-        tx.execute("DELETE FROM runs WHERE no = ?1", [run])?;
+        tx.execute("DELETE FROM log WHERE run = ?1", params![run])?;
+        tx.execute("DELETE FROM run_specs WHERE run = ?1", params![run])?;
+        tx.execute("DELETE FROM runs WHERE no = ?1", params![run])?;
     }
     Ok(old.len())
 }

@@ -16,6 +16,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0004_memories",
         include_str!("migrations/0004_memories.sql"),
     ),
+    ("0005_redo", include_str!("migrations/0005_redo.sql")),
 ];
 
 /// The version this program reads and writes.

@@ -33,16 +33,15 @@ impl Sessions for SqliteStore {
         id: &SessionId,
     ) -> StoreResult<Option<SessionRow>> {
         let id = id.clone();
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "{SELECT} WHERE sessions.id = ?1 AND sessions.workspace = ?2"
-                    ))?
-                    .query_row(params![id.as_str(), workspace.0], session_row)
-                    .optional()
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "{SELECT} WHERE sessions.id = ?1 AND sessions.workspace = ?2"
+                ))?
+                .query_row(params![id.as_str(), workspace.0], session_row)
+                .optional()
+        })
+        .await
     }
 
     async fn session_messages(
@@ -51,8 +50,7 @@ impl Sessions for SqliteStore {
         before: Option<u64>,
         limit: usize,
     ) -> StoreResult<Vec<(u64, PromptMessage)>> {
-        self.readers
-            .read(move |connection| {
+        self.read(move |connection| {
                 let mut messages: Vec<(u64, PromptMessage)> = connection
                     .prepare_cached(
                         "SELECT n, body FROM messages WHERE session = ?1 AND n < ?2 ORDER BY n DESC LIMIT ?3",
@@ -75,21 +73,19 @@ impl Sessions for SqliteStore {
         known: Option<u64>,
     ) -> StoreResult<Option<ResumedSession>> {
         let id = id.clone();
-        self.readers
-            .read(move |connection| resume(connection, workspace, &id, known))
+        self.read(move |connection| resume(connection, workspace, &id, known))
             .await
     }
 
     async fn count_messages(&self, session: SessionNo) -> StoreResult<u64> {
-        self.readers
-            .read(move |connection| {
-                let count = connection
-                    .prepare_cached("SELECT messages FROM sessions WHERE no = ?1")?
-                    .query_row([session.0], |row| Ok(uint(row.get(0)?)))
-                    .optional()?;
-                Ok(count.unwrap_or(0))
-            })
-            .await
+        self.read(move |connection| {
+            let count = connection
+                .prepare_cached("SELECT messages FROM sessions WHERE no = ?1")?
+                .query_row([session.0], |row| Ok(uint(row.get(0)?)))
+                .optional()?;
+            Ok(count.unwrap_or(0))
+        })
+        .await
     }
 
     async fn end_session(
@@ -111,14 +107,13 @@ impl Sessions for SqliteStore {
         page: Page,
     ) -> StoreResult<Vec<SessionRow>> {
         let (rest, values) = Conditions::of_sessions(workspace, filter).listing("sessions", page);
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!("{SELECT}{rest}"))?
-                    .query_map(params_from_iter(values), session_row)?
-                    .collect()
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!("{SELECT}{rest}"))?
+                .query_map(params_from_iter(values), session_row)?
+                .collect()
+        })
+        .await
     }
 
     async fn count_sessions(
@@ -127,13 +122,12 @@ impl Sessions for SqliteStore {
         filter: &SessionFilter,
     ) -> StoreResult<u64> {
         let (rest, values) = Conditions::of_sessions(workspace, filter).counting();
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!("SELECT count(*) FROM sessions{rest}"))?
-                    .query_row(params_from_iter(values), |row| Ok(uint(row.get(0)?)))
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!("SELECT count(*) FROM sessions{rest}"))?
+                .query_row(params_from_iter(values), |row| Ok(uint(row.get(0)?)))
+        })
+        .await
     }
 }
 

@@ -28,27 +28,25 @@ impl Tenancy for SqliteStore {
 
     async fn workspace(&self, slug: &str) -> StoreResult<Option<WorkspaceRow>> {
         let slug = slug.to_owned();
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "SELECT {WORKSPACE} FROM workspaces WHERE slug = ?1"
-                    ))?
-                    .query_row([slug], workspace_row)
-                    .optional()
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {WORKSPACE} FROM workspaces WHERE slug = ?1"
+                ))?
+                .query_row([slug], workspace_row)
+                .optional()
+        })
+        .await
     }
 
     async fn workspaces(&self) -> StoreResult<Vec<WorkspaceRow>> {
-        self.readers
-            .read(|connection| {
-                connection
-                    .prepare_cached(&format!("SELECT {WORKSPACE} FROM workspaces ORDER BY slug"))?
-                    .query_map([], workspace_row)?
-                    .collect()
-            })
-            .await
+        self.read(|connection| {
+            connection
+                .prepare_cached(&format!("SELECT {WORKSPACE} FROM workspaces ORDER BY slug"))?
+                .query_map([], workspace_row)?
+                .collect()
+        })
+        .await
     }
 
     async fn put_key(&self, key: NewKey, now: Millis) -> StoreResult<KeyId> {
@@ -59,29 +57,27 @@ impl Tenancy for SqliteStore {
 
     async fn keys_by_prefix(&self, prefix: &str) -> StoreResult<Vec<KeyRow>> {
         let prefix = prefix.to_owned();
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "{SELECT_KEYS} WHERE api_keys.prefix = ?1 ORDER BY api_keys.no"
-                    ))?
-                    .query_map([prefix], key_row)?
-                    .collect()
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "{SELECT_KEYS} WHERE api_keys.prefix = ?1 ORDER BY api_keys.no"
+                ))?
+                .query_map([prefix], key_row)?
+                .collect()
+        })
+        .await
     }
 
     async fn keys(&self, workspace: WorkspaceNo) -> StoreResult<Vec<KeyRow>> {
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(&format!(
-                        "{SELECT_KEYS} WHERE api_keys.workspace = ?1 ORDER BY api_keys.no"
-                    ))?
-                    .query_map([workspace.0], key_row)?
-                    .collect()
-            })
-            .await
+        self.read(move |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "{SELECT_KEYS} WHERE api_keys.workspace = ?1 ORDER BY api_keys.no"
+                ))?
+                .query_map([workspace.0], key_row)?
+                .collect()
+        })
+        .await
     }
 
     async fn revoke_key(
