@@ -11,7 +11,7 @@ const MAX_RESPONSE_BYTES: usize = 32 * 1024 * 1024;
 ///
 /// It gives exactly one [`ModelEvent::Done`], or an error. What comes after that is not read.
 pub(crate) trait StreamDecoder: Send {
-    /// One frame. Frames and fields that are not known are ignored; a frame that is not JSON is an error.
+    /// One frame. Frames and fields that are not known are ignored; a frame that must be read and is not JSON is an error.
     fn event(
         &mut self,
         name: Option<&str>,

@@ -2,9 +2,9 @@
 //!
 //! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
 //!
-//! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `http` (one call: its head and
+//! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `scan` (the frames of which there are most), `http` (one call: its head and
 //! error bodies) with `deadlines`, `reading` (the answer as events) and `exchange` (what a person looking for a fault is shown), on `clients`: a library's, or our own
-//! plain connections (`lines`, `line`) whose bytes come as an `answer`; `error` and `retry_after` (classification), `structured` (output schemas), `conversation`, `payload` with `list_body` and `turns` (bodies that are put together of what is remembered) and `tools`; then
+//! plain connections (`lines`, `line`, `gather`) whose bytes come as an `answer`; `error` and `retry_after` (classification), `structured` (output schemas), `conversation`, `payload` with `list_body` and `turns` (bodies that are put together of what is remembered) and `tools`; then
 //! one folder per API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
 //! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder). `probe` is
 //! the door through which fuzzing and measurements reach the pure parts.
@@ -23,6 +23,7 @@ mod deadlines;
 mod decode;
 mod error;
 mod exchange;
+mod gather;
 mod http;
 mod line;
 mod lines;
@@ -30,6 +31,7 @@ mod list_body;
 mod payload;
 mod reading;
 mod retry_after;
+mod scan;
 mod sse;
 mod structured;
 mod tools;

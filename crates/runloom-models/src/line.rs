@@ -15,6 +15,8 @@ use hyper_util::rt::TokioIo;
 use runloom_core::bell::Bell;
 use tokio::net::TcpStream;
 
+use crate::gather::Gathered;
+
 /// How often a connection is polled in a row before others get their turn.
 const MAX_ROUNDS: usize = 64;
 
@@ -25,7 +27,7 @@ pub(crate) type Unanswered = hyper::client::conn::TrySendError<Request<reqwest::
 pub(crate) struct Line {
     sender: SendRequest<reqwest::Body>,
     /// `None` when it has ended. Dropped then: that gives back a request which it has not begun to send.
-    connection: Option<Box<Connection<TokioIo<TcpStream>, reqwest::Body>>>,
+    connection: Option<Box<Connection<Gathered, reqwest::Body>>>,
     /// Rings when the connection may have something new.
     bell: Bell,
 }
@@ -33,7 +35,8 @@ pub(crate) struct Line {
 impl Line {
     /// Speaks HTTP/1.1 on an open socket.
     pub(crate) async fn begin(socket: TokioIo<TcpStream>) -> hyper::Result<Self> {
-        let (sender, connection) = hyper::client::conn::http1::handshake(socket).await?;
+        let (sender, connection) =
+            hyper::client::conn::http1::handshake(Gathered::new(socket)).await?;
         Ok(Self {
             sender,
             connection: Some(Box::new(connection)),

@@ -31,7 +31,8 @@ pub(crate) struct Sse {
     /// The `data` lines of the event so far, joined with LF.
     data: Vec<u8>,
     has_data: bool,
-    name: Option<String>,
+    /// Empty when the event has no name.
+    name: String,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +168,11 @@ impl Sse {
     fn set_name(&mut self, value: &[u8]) {
         // No vendor's event name is long: a longer one cannot be known, and need not be kept.
         let value = &value[..value.len().min(256)];
-        self.name = (!value.is_empty()).then(|| String::from_utf8_lossy(value).into_owned());
+        self.name.clear();
+        match std::str::from_utf8(value) {
+            Ok(name) => self.name.push_str(name),
+            Err(_) => self.name.push_str(&String::from_utf8_lossy(value)),
+        }
     }
 
     fn dispatch(
@@ -175,16 +180,17 @@ impl Sse {
         pending: &mut Option<&[u8]>,
         on_frame: &mut OnFrame<'_>,
     ) -> Result<(), ModelError> {
-        let name = self.name.take();
-        if !std::mem::take(&mut self.has_data) {
-            return Ok(());
+        let mut outcome = Ok(());
+        if std::mem::take(&mut self.has_data) {
+            let name = Some(self.name.as_str()).filter(|name| !name.is_empty());
+            if let Some(data) = pending.take() {
+                outcome = on_frame(name, data);
+            } else {
+                outcome = on_frame(name, &self.data);
+                self.data = recycled(std::mem::take(&mut self.data));
+            }
         }
-        if let Some(data) = pending.take() {
-            return on_frame(name.as_deref(), data);
-        }
-        let data = std::mem::take(&mut self.data);
-        let outcome = on_frame(name.as_deref(), &data);
-        self.data = recycled(data);
+        self.name.clear();
         outcome
     }
 

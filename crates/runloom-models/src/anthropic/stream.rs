@@ -11,6 +11,7 @@ use super::request::Expect;
 use super::wire::{Delta, Frame, StartBlock, Usage};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
+use crate::scan::Scan;
 use crate::structured::{self, TextGate};
 
 /// Decodes one call.
@@ -326,6 +327,10 @@ impl StreamDecoder for Decoder {
         if self.finished || data.is_empty() {
             return Ok(());
         }
+        if let Some((index, text)) = scan_text(data) {
+            self.delta(index, Delta::Text { text }, out);
+            return Ok(());
+        }
         let result = serde_json::from_slice(data)
             .map_err(|failure| error::garbage(&failure))
             .and_then(|frame| self.frame(frame, out));
@@ -342,6 +347,31 @@ impl StreamDecoder for Decoder {
         self.text.open(out);
         Err(error::cut())
     }
+}
+
+/// The block's index and the text, when the frame is a piece of text and nothing about it is unusual.
+fn scan_text(data: &[u8]) -> Option<(u64, String)> {
+    let (mut index, mut text, mut kinds) = (None, None, 0);
+    Scan::whole(data, |scan| {
+        scan.object(|key, scan| match key {
+            "type" => kind(scan, "content_block_delta", &mut kinds),
+            // What is there twice is not for us to judge.
+            "index" => index.replace(scan.number()?).is_none().then_some(()),
+            "delta" => scan.object(|key, scan| match key {
+                "type" => kind(scan, "text_delta", &mut kinds),
+                "text" => text.replace(scan.string()?).is_none().then_some(()),
+                _ => scan.skip(),
+            }),
+            _ => scan.skip(),
+        })
+    })?;
+    (kinds == 2).then_some((index?, text?.into_owned()))
+}
+
+/// Another kind need not be read any further.
+fn kind(scan: &mut Scan<'_>, expected: &str, seen: &mut u32) -> Option<()> {
+    *seen += 1;
+    (scan.plain_string()? == expected).then_some(())
 }
 
 /// All input counts as input, whether it was read, written to the cache or read from it.

@@ -1,5 +1,6 @@
 //! From the vendor's events to ours.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use runloom_core::ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
@@ -10,7 +11,11 @@ use super::OWNER;
 use super::wire::{Content, Event, Item, Response};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
+use crate::scan::Scan;
 use crate::tools;
+
+/// Most frames are of this kind.
+const TEXT_DELTA: &str = "response.output_text.delta";
 
 /// Reads one answer.
 pub(crate) struct Decoder {
@@ -93,17 +98,11 @@ impl Decoder {
         }
     }
 
-    fn text_delta(
-        &mut self,
-        event: &Event<'_>,
-        out: &mut Vec<ModelEvent>,
-    ) -> Result<(), ModelError> {
-        let text = delta(event)?;
+    fn text_delta(&mut self, text: String, index: Option<u64>, out: &mut Vec<ModelEvent>) {
         if !text.is_empty() {
-            self.spoken_index = Some(event.output_index.unwrap_or(0));
+            self.spoken_index = Some(index.unwrap_or(0));
             out.push(ModelEvent::Text(text));
         }
-        Ok(())
     }
 
     fn finish(
@@ -184,7 +183,12 @@ impl StreamDecoder for Decoder {
         data: &[u8],
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        if data == b"[DONE]" {
+        if data == b"[DONE]" || name.is_some_and(|name| says_nothing_new(name) && is_of(data, name))
+        {
+            return Ok(());
+        }
+        if let Some((text, index)) = scan_text_delta(data) {
+            self.text_delta(text.into_owned(), index, out);
             return Ok(());
         }
         let event: Event<'_> = serde_json::from_slice(data).map_err(|bad| error::garbage(&bad))?;
@@ -193,10 +197,14 @@ impl StreamDecoder for Decoder {
             kind => kind,
         };
         match kind {
-            "response.output_text.delta" => self.text_delta(&event, out),
+            TEXT_DELTA => {
+                self.text_delta(delta(&event)?, event.output_index, out);
+                Ok(())
+            }
             "response.refusal.delta" => {
                 self.refused = true;
-                self.text_delta(&event, out)
+                self.text_delta(delta(&event)?, event.output_index, out);
+                Ok(())
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta"
                 if self.shows_thinking =>
@@ -225,6 +233,56 @@ impl StreamDecoder for Decoder {
     fn end(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         Err(error::cut())
     }
+}
+
+/// Events that announce or repeat what others tell. They are passed over unread: some hold the whole response, of others there are as many
+/// as of pieces of text.
+fn says_nothing_new(name: &str) -> bool {
+    matches!(
+        name,
+        "response.created"
+            | "response.queued"
+            | "response.in_progress"
+            | "response.output_item.added"
+            | "response.content_part.added"
+            | "response.content_part.done"
+            | "response.output_text.done"
+            | "response.refusal.done"
+            | "response.function_call_arguments.delta"
+            | "response.function_call_arguments.done"
+            | "response.reasoning_summary_part.done"
+            | "response.reasoning_summary_text.done"
+            | "response.reasoning_text.done"
+    )
+}
+
+/// Whether the frame says of itself first, as the vendor's do, what its name says.
+fn is_of(data: &[u8], name: &str) -> bool {
+    let rest = data.strip_prefix(br#"{"type":""#);
+    let rest = rest.and_then(|rest| rest.strip_prefix(name.as_bytes()));
+    rest.is_some_and(|rest| rest.starts_with(b"\""))
+}
+
+/// The text and the output index, when the frame is a piece of text and nothing about it is unusual.
+fn scan_text_delta(data: &[u8]) -> Option<(Cow<'_, str>, Option<u64>)> {
+    let (mut text, mut index, mut is_delta) = (None, None, false);
+    Scan::whole(data, |scan| {
+        scan.object(|key, scan| {
+            match key {
+                "type" => {
+                    is_delta = scan.plain_string()? == TEXT_DELTA;
+                    // Another kind need not be read any further.
+                    is_delta.then_some(())?;
+                }
+                // What is there twice is not for us to judge.
+                "delta" => text.replace(scan.string()?).is_none().then_some(())?,
+                "output_index" => index.replace(scan.number()?).is_none().then_some(())?,
+                _ => scan.skip()?,
+            }
+            Some(())
+        })
+    })?;
+    is_delta.then_some((text?, index))
 }
 
 fn delta(event: &Event<'_>) -> Result<String, ModelError> {

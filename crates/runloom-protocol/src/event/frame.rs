@@ -11,7 +11,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Event, Sequenced};
+use super::{Event, Sequenced, TextDelta};
 
 /// Bytes of a frame beside its payload, generously: both numbers, both kinds, the fixed text.
 const ENVELOPE_BYTES: usize = 160;
@@ -55,7 +55,7 @@ impl Event {
     fn write_payload(&self, out: &mut BytesMut) -> Result<(), serde_json::Error> {
         match self {
             Self::Started(p) => write_json(p, out),
-            Self::AssistantDelta(p) | Self::ThinkingDelta(p) => write_json(p, out),
+            Self::AssistantDelta(p) | Self::ThinkingDelta(p) => write_delta(p, out),
             Self::AssistantMessage(p) => write_json(p, out),
             Self::TurnRestarted(p) => write_json(p, out),
             Self::ToolCall(p) => write_json(p, out),
@@ -98,6 +98,24 @@ impl Event {
 
 fn write_json(payload: &impl Serialize, out: &mut BytesMut) -> Result<(), serde_json::Error> {
     serde_json::to_writer(out.writer(), payload)
+}
+
+/// What [`write_json`] would write, without the detour: most events are deltas, and most of them have nothing to escape.
+fn write_delta(delta: &TextDelta, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+    let TextDelta { text } = delta;
+    out.put_slice(b"{\"text\":");
+    if text
+        .bytes()
+        .any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\')
+    {
+        write_json(text, out)?;
+    } else {
+        for part in [b"\"", text.as_bytes(), b"\""] {
+            out.put_slice(part);
+        }
+    }
+    out.put_u8(b'}');
+    Ok(())
 }
 
 /// Turns the object `{…}` that stands from `at` to the end into `,…,"data":{…`: its braces become the commas that the
