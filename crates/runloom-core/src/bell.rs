@@ -79,7 +79,8 @@ impl Bell {
     }
 
     fn take(&self) -> bool {
-        self.ringer.rung.swap(false, Ordering::AcqRel)
+        // To look costs less than to take, and mostly there is nothing. What rings after the look finds the listener.
+        self.ringer.rung.load(Ordering::Acquire) && self.ringer.rung.swap(false, Ordering::AcqRel)
     }
 }
 

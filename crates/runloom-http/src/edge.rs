@@ -1,4 +1,4 @@
-//! What happens around every request: an id, a span, a deadline, and a net for panics.
+//! What happens around every request: an id, a span, a deadline, a net for panics, and the headers that every answer has.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -37,7 +37,7 @@ pub(crate) async fn around(State(app): State<App>, request: Request, next: Next)
     );
     let guarded = guarded(next.run(request), app.settings.request_timeout);
     let mut response = guarded.instrument(span.clone()).await;
-    response.headers_mut().insert(REQUEST_ID, id);
+    set_headers(response.headers_mut(), id);
     METRICS.answered(response.status().as_u16(), began.elapsed());
     let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     span.record("status", response.status().as_u16());
@@ -62,14 +62,13 @@ async fn guarded(answer: impl Future<Output = Response>, limit: Duration) -> Res
     }
 }
 
-/// Headers of every answer that has not set its own: answers are private to their credential.
-pub(crate) async fn headers(mut response: Response) -> Response {
-    let headers = response.headers_mut();
+/// Headers of every answer, refusals included. One that says nothing else of caches is private to its credential.
+fn set_headers(headers: &mut HeaderMap, id: HeaderValue) {
+    headers.insert(REQUEST_ID, id);
     headers
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
 }
 
 /// The client's id when it is harmless in logs and headers, else a new one.

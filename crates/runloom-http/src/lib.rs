@@ -18,6 +18,7 @@ mod openapi;
 mod router;
 mod routes;
 mod serve;
+mod socket;
 mod sse;
 
 pub use axum::Router;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::handler::Handler;
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use runloom_core::service::Service;
 use runloom_core::service::rate::Bucket;
@@ -63,7 +63,6 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
         .fallback(|| async { Refusal::UnknownRoute })
         .method_not_allowed_fallback(|| async { Refusal::WrongMethod });
     router
-        .layer(map_response(edge::headers))
         .layer(from_fn_with_state(app.clone(), edge::around))
         .with_state(app)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use runloom_core::bell::Seldom;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -15,6 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
+
+use crate::socket::Socket;
 
 /// Connections at once; further clients wait in the kernel's backlog.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -139,7 +141,7 @@ async fn connection(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(Socket::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -133,7 +133,7 @@ impl Actions {
                 tool.parameters = json!({"type": "object"});
             }
             ToolAction::Mcp(_) | ToolAction::Process(_) if definition.parameters.is_empty() => {
-                self.describe(workspace, definition, &mut tool).await;
+                Box::pin(self.describe(workspace, definition, &mut tool)).await;
             }
             ToolAction::A2a(_) => {
                 tool.parameters = crate::a2a::parameters();
@@ -198,7 +198,8 @@ impl Actions {
         match &definition.action {
             ToolAction::Http(http) => {
                 let effect = definition.effect();
-                self.http.call(http, effect, within, &call, secrets).await
+                // Each kind's future on its own: together they would be as large as the largest, for every call, and moved about.
+                Box::pin(self.http.call(http, effect, within, &call, secrets)).await
             }
             ToolAction::Code(code) => {
                 let script = Script {
@@ -208,17 +209,18 @@ impl Actions {
                     secrets,
                 };
                 let code = self.code.as_ref().ok_or(CODE_IS_OFF)?;
-                code.run(workspace, script).await
+                Box::pin(code.run(workspace, script)).await
             }
             ToolAction::Mcp(_) | ToolAction::Process(_) => {
                 let (server, tool) = server(definition, secrets)?;
-                let called = self.mcp.call_tool(workspace, &server, &tool, call, cancel);
-                called.await
+                Box::pin(self.mcp.call_tool(workspace, &server, &tool, call, cancel)).await
             }
-            ToolAction::Shipped(tool) => self.shipped.call(*tool, workspace, &call.input).await,
+            ToolAction::Shipped(tool) => {
+                Box::pin(self.shipped.call(*tool, workspace, &call.input)).await
+            }
             ToolAction::A2a(agent) => {
                 let agent = remote(definition, agent, secrets)?;
-                self.a2a.delegate(&agent, &call, cancel).await
+                Box::pin(self.a2a.delegate(&agent, &call, cancel)).await
             }
             ToolAction::Plugin(_) => Err("it is a plugin's tool under another name".to_owned()),
         }

@@ -54,6 +54,9 @@ fn template(text: &str, filling: &Filling<'_>) -> Result<Url> {
     }
     let parse =
         |text: &str| Url::parse(text).map_err(|error| format!("the tool's URL is wrong ({error})"));
+    if filled == shape {
+        return parse(&filled);
+    }
     let (filled, shape) = (parse(&filled)?, parse(&shape)?);
     if is_alike(&filled, &shape) {
         return Ok(filled);
