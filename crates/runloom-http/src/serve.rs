@@ -142,14 +142,19 @@ async fn connection(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(Socket::new(stream), TowerToHyperService::new(router));
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = Seldom::new(token.cancelled()) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let whole = async {
+        tokio::pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = Seldom::new(token.cancelled()) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
         }
     };
+    // While it is polled hyper calls its own task to hand itself the body of a request. It is polled again here: the runtime would let
+    // others go first, and wake a thread for that.
+    let ended = Seldom::new(whole).await;
     if let Err(error) = ended {
         // Clients come and go; it is not the server's failure.
         tracing::debug!(%error, "a connection ended early");
