@@ -55,7 +55,7 @@ struct Read {
 }
 
 impl Ahead {
-    /// The call that a run with this plan begins with. `None` when it begins with something else: when tools must be asked for
+    /// Sends the call that a run with this plan begins with. `None` when it begins with something else: when tools must be asked for
     /// over a network, or money must be set aside, which only a durable run can do.
     pub(crate) fn of(
         planned: &Planned,
@@ -79,7 +79,7 @@ impl Ahead {
             return None;
         }
         let (model, request) = (Arc::clone(&planned.model), request_of(&mut state, call));
-        Some(Self {
+        let mut ahead = Self {
             plan: call,
             began: Instant::now(),
             tools,
@@ -87,7 +87,12 @@ impl Ahead {
             opened: None,
             read: Read::default(),
             panic: None,
-        })
+        };
+        // On a connection that is there it goes out here: all that is left to do is done while the provider thinks.
+        if let Some(Err(panic)) = ahead.go_on().now_or_never() {
+            ahead.panic = Some(panic);
+        }
+        Some(ahead)
     }
 
     /// When it was sent.

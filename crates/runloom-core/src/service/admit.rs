@@ -48,6 +48,7 @@ impl Service {
     /// # Errors
     /// When it cannot be created; nothing was then.
     pub(super) async fn admit(&self, caller: &Caller, run: Candidate) -> Result<RunAccepted> {
+        let ahead = self.parts.ahead(&run);
         let start = match (&run.place, &self.parts.worker) {
             (Some(_), Some(worker)) => Some(StartNow {
                 worker: worker.id().to_owned(),
@@ -57,13 +58,13 @@ impl Service {
             _ => None,
         };
         let new = self.new_run(caller, &run, start)?;
-        let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
+        let parts = self.parts.clone();
         let admission = Arc::clone(&self.admission);
         let (conversations, session) = (Arc::clone(&self.conversations), run.session.clone());
         // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
         let id = self
             .see_through_and_on(async move {
-                let (id, driving) = parts.create(workspace, new, run, &admission).await?;
+                let (id, driving) = parts.create(new, (run, ahead), &admission).await?;
                 let driving = match (driving, session) {
                     (Some(driving), Some(session)) => {
                         Some(conversations.hear(session, id.clone(), driving))
@@ -108,26 +109,26 @@ impl Service {
 }
 
 impl ServiceParts {
+    /// Sends the run's first call, when it will be driven here.
+    fn ahead(&self, run: &Candidate) -> Option<Ahead> {
+        run.place.as_ref()?;
+        // A request that may be a repetition must not call the model a second time.
+        if run.idempotency.is_some() {
+            return None;
+        }
+        let context = run.planned.context(&run.id);
+        Ahead::of(&run.planned, &*self.tools, &context)
+    }
+
     /// Creates the run; when it begins here, what drives it comes along.
     async fn create(
         &self,
-        workspace: WorkspaceNo,
         new: NewRun,
-        run: Candidate,
+        (run, mut ahead): (Candidate, Option<Ahead>),
         admission: &Admission,
     ) -> Result<(RunId, Option<Driving>)> {
-        let (now, chunk) = (
-            new.created_at,
-            new.start.as_ref().map(|start| start.chunk.clone()),
-        );
-        // A request that may be a repetition must not call the model a second time.
-        let mut ahead = match (&run.place, &run.idempotency) {
-            (Some(_), None) => {
-                let context = run.planned.context(&run.id);
-                Ahead::of(&run.planned, &*self.tools, &context)
-            }
-            _ => None,
-        };
+        let (workspace, now) = (new.workspace, new.created_at);
+        let chunk = new.start.as_ref().map(|start| start.chunk.clone());
         let creating = self.store.create_run(new);
         let created = match &mut ahead {
             Some(ahead) => ahead.beside(creating).await?,
