@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::outcome::{Outcome, Shot};
+use crate::script::own_time;
 use crate::wire::{Connection, Frame, Frames};
 
 /// One run may take this long, whatever it waits for.
@@ -257,6 +258,7 @@ pub(crate) struct Watch {
     deltas: u64,
     last_id: u64,
     first: Option<Duration>,
+    own: Duration,
     end: Option<Duration>,
 }
 
@@ -267,6 +269,7 @@ impl Watch {
             deltas: 0,
             last_id: 0,
             first: None,
+            own: Duration::ZERO,
             end: None,
         }
     }
@@ -281,6 +284,7 @@ impl Watch {
             b"assistant_delta" | b"response.output_text.delta" => {
                 if self.deltas == 0 {
                     self.first = Some(self.begun.elapsed());
+                    self.own = own_time(frame.data).unwrap_or_default();
                 }
                 self.deltas += 1;
             }
@@ -310,6 +314,7 @@ impl Watch {
         );
         Ok(Shot {
             to_first: self.first.unwrap_or(to_end),
+            own: self.own,
             to_end,
         })
     }

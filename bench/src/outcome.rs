@@ -9,6 +9,8 @@ const ERRORS_KEPT: usize = 3;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shot {
     pub(crate) to_first: Duration,
+    /// What of this the provider took itself, when it tells.
+    pub(crate) own: Duration,
     pub(crate) to_end: Duration,
 }
 
@@ -67,6 +69,12 @@ impl Outcome {
             self.shots.iter().map(|shot| shot.to_first).collect(),
             quantile,
         )
+    }
+
+    /// Milliseconds to the first piece of text without those that the provider took itself, at the quantile.
+    pub(crate) fn way_to_first(&self, quantile: f64) -> f64 {
+        let way = |shot: &Shot| shot.to_first.saturating_sub(shot.own);
+        at(self.shots.iter().map(way).collect(), quantile)
     }
 }
 

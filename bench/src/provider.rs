@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::script::{Answer, Api, Script};
+use crate::script::{Answer, Api, Script, own_token};
 use crate::wire::{LAST_CHUNK, Requests, chunked};
 
 const STREAM_HEAD: &[u8] =
@@ -72,6 +72,7 @@ async fn converse(mut stream: TcpStream, shared: &RefCell<Shared>) -> anyhow::Re
     stream.set_nodelay(true)?;
     let mut requests = Requests::default();
     while let Some(request) = requests.next(&mut stream).await? {
+        let asked = Instant::now();
         let api = match request.line {
             "POST /v1/responses" => Api::Responses,
             "POST /v1/chat/completions" => Api::Chat,
@@ -101,7 +102,7 @@ async fn converse(mut stream: TcpStream, shared: &RefCell<Shared>) -> anyhow::Re
             whole(&mut stream, "400 Bad Request", body).await?;
             continue;
         };
-        play(&mut stream, script, &answer).await?;
+        play(&mut stream, script, &answer, asked).await?;
         shared.borrow_mut().stats.finished += 1;
     }
     Ok(())
@@ -145,7 +146,12 @@ fn model_of(body: &[u8]) -> Option<&str> {
     std::str::from_utf8(&rest[..end]).ok()
 }
 
-async fn play(stream: &mut TcpStream, script: Script, answer: &Answer) -> anyhow::Result<()> {
+async fn play(
+    stream: &mut TcpStream,
+    script: Script,
+    answer: &Answer,
+    asked: Instant,
+) -> anyhow::Result<()> {
     think(stream, script.first).await?;
     if script.bulk {
         let tokens = answer.tokens.concat();
@@ -156,7 +162,7 @@ async fn play(stream: &mut TcpStream, script: Script, answer: &Answer) -> anyhow
     stream.write_all(&opening).await?;
     // By the clock: a provider far away is not slowed down by what the server under test does to this machine.
     let mut due = tokio::time::Instant::now();
-    for token in &answer.tokens {
+    for (index, token) in answer.tokens.iter().enumerate() {
         if script.gap.is_zero() {
             // Each token is a packet of its own, and streams take turns, as they would from a real provider.
             tokio::task::yield_now().await;
@@ -164,7 +170,12 @@ async fn play(stream: &mut TcpStream, script: Script, answer: &Answer) -> anyhow
             due += script.gap;
             tokio::time::sleep_until(due).await;
         }
-        stream.write_all(token).await?;
+        if script.own && index == 0 {
+            let token = chunked(&own_token(asked.elapsed()));
+            stream.write_all(&token).await?;
+        } else {
+            stream.write_all(token).await?;
+        }
     }
     Ok(stream.write_all(&answer.closing).await?)
 }

@@ -1,7 +1,8 @@
 //! What the scripted provider says: the name of the model is the script.
 //!
 //! `bench-t50-d200-f100-call`: 50 tokens, 200 ms before each, 100 ms before the first byte, and a call of the tool
-//! `lookup` first, unless the conversation already holds its result. `bulk` hands the whole answer over in one write.
+//! `lookup` first, unless the conversation already holds its result. `bulk` hands the whole answer over in one write; with `own` the
+//! first token (of the Responses API) tells how long the provider itself took to it.
 
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) struct Script {
     pub(crate) calls: bool,
     /// The whole answer in one write.
     pub(crate) bulk: bool,
+    /// The first token is [`own_token`].
+    pub(crate) own: bool,
 }
 
 /// Which API the answer speaks.
@@ -55,6 +58,7 @@ impl Script {
             match part {
                 "call" => script.calls = true,
                 "bulk" => script.bulk = true,
+                "own" => script.own = true,
                 _ => {
                     let (kind, number) = part.split_at_checked(1)?;
                     let number: u64 = number.parse().ok()?;
@@ -138,17 +142,7 @@ fn responses_text(model: &str, tokens: usize) -> Answer {
     };
     let mut opening = Vec::new();
     begin(&mut opening, model, &item("in_progress", ""));
-    let deltas = (0..tokens).map(|index| {
-        let kind = "response.output_text.delta";
-        let mut frame = Vec::new();
-        named(
-            &mut frame,
-            kind,
-            &json!({"type": kind, "sequence_number": index + 4, "item_id": "msg_bench", "output_index": 0,
-                "content_index": 0, "delta": word(index), "logprobs": []}),
-        );
-        frame
-    });
+    let deltas = (0..tokens).map(|index| responses_delta(index, word(index)));
     let deltas = deltas.collect();
     let text: String = (0..tokens).map(word).collect();
     let mut closing = Vec::new();
@@ -164,6 +158,34 @@ fn responses_text(model: &str, tokens: usize) -> Answer {
         tokens: deltas,
         closing,
     }
+}
+
+fn responses_delta(index: usize, text: &str) -> Vec<u8> {
+    let kind = "response.output_text.delta";
+    let mut frame = Vec::new();
+    named(
+        &mut frame,
+        kind,
+        &json!({"type": kind, "sequence_number": index + 4, "item_id": "msg_bench", "output_index": 0,
+            "content_index": 0, "delta": text, "logprobs": []}),
+    );
+    frame
+}
+
+/// What stands before the nanoseconds in [`own_token`].
+const OWN: &str = "own-";
+
+/// A first token that tells how long the provider took to it.
+pub(crate) fn own_token(took: Duration) -> Vec<u8> {
+    responses_delta(0, &format!("{OWN}{} ", took.as_nanos()))
+}
+
+/// How long the provider took to the token in this frame, when it tells.
+pub(crate) fn own_time(data: &[u8]) -> Option<Duration> {
+    let start = memchr::memmem::find(data, OWN.as_bytes())? + OWN.len();
+    let digits = data[start..].split(|byte| !byte.is_ascii_digit()).next()?;
+    let nanoseconds = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(Duration::from_nanos(nanoseconds))
 }
 
 fn responses_call(model: &str) -> Answer {
@@ -236,8 +258,16 @@ fn chat_call(model: &str) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Api, Script};
+    use super::{Api, Script, own_time, own_token};
     use std::time::Duration;
+
+    #[test]
+    fn a_provider_tells_how_long_it_took_itself() {
+        let took = Duration::from_nanos(20_123_456_789);
+        assert_eq!(own_time(&own_token(took)), Some(took));
+        assert_eq!(own_time(br#"{"text":"every "}"#), None);
+        assert!(Script::parse("bench-t5-own").unwrap().own);
+    }
 
     #[test]
     fn a_models_name_is_read_as_a_script() {
