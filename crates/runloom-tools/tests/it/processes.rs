@@ -199,7 +199,8 @@ async fn a_process_that_hangs_is_ended_however_often_it_is_called() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_whose_tool_is_slow_is_kept() {
     let limits = ToolLimits {
-        idle_timeout: Duration::from_millis(200),
+        // Long enough for an answer on a busy machine.
+        idle_timeout: Duration::from_secs(2),
         process_answer: Duration::from_secs(60),
         ..patient()
     };
@@ -207,7 +208,7 @@ async fn a_process_whose_tool_is_slow_is_kept() {
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let first = bed.call(&context, tool("s_pid"), json!({})).await;
-    for _ in 0..3 {
+    for _ in 0..2 {
         let slow = bed.call(&context, tool("s_stall"), json!({})).await;
         assert!(slow.is_error, "{slow:?}");
     }
