@@ -188,6 +188,11 @@ pub(super) async fn first_token(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let [direct, floor, ours] = outcomes.as_slice() else {
         anyhow::bail!("three targets were measured");
     };
+    let mut shots = outcomes.iter().flat_map(|sample| &sample.outcome.shots);
+    anyhow::ensure!(
+        shots.all(|shot| !shot.own.is_zero()),
+        "a first token does not tell how long the provider took"
+    );
     let added = |sample: &Sample, quantile| {
         sample.outcome.way_to_first(quantile) - direct.outcome.way_to_first(quantile)
     };

@@ -59,10 +59,7 @@ impl Checked {
 impl Endpoint {
     /// The endpoint as it is used, and what tells it from others without showing its secrets.
     pub(super) fn checked(&self, outbound: &Outbound) -> Result<(Checked, String), Fault> {
-        let refused = |error: OutboundError| Fault {
-            message: error.to_string(),
-            broken: false,
-        };
+        let refused = |error: OutboundError| Fault::passing(error.to_string());
         match self {
             Self::Http { url, headers } => {
                 let url = outbound.check(url).map_err(refused)?.to_string();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
     ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
-    PaginatedRequestParams, PingRequest, ProtocolVersion, RequestMetaObject, ServerResult, Tool,
+    PaginatedRequestParams, PingRequest, ProtocolVersion, RequestId, RequestMetaObject,
+    ServerResult, Tool,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient,
@@ -33,6 +34,9 @@ pub(super) const MAX_TOOLS: usize = 512;
 const MAX_RESUMES: usize = 3;
 const RESUME_DELAY: Duration = Duration::from_millis(500);
 
+/// How long a server may take to take the notice that a call is over.
+const NOTICE_AT_MOST: Duration = Duration::from_secs(5);
+
 /// The key of the call's id in `_meta`: a server can recognise a repeated call by it.
 const TOOL_USE_ID: &str = "io.runloom/toolUseId";
 
@@ -41,8 +45,41 @@ const TOOL_USE_ID: &str = "io.runloom/toolUseId";
 #[error("{message}")]
 pub(super) struct Fault {
     pub(super) message: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The next attempt may succeed.
+    Passing,
+    /// The server answered, with a refusal.
+    Refused,
     /// The connection is of no more use.
-    pub(super) broken: bool,
+    Broken,
+}
+
+impl Fault {
+    /// One that says nothing of the server.
+    pub(super) fn passing(message: impl Into<String>) -> Self {
+        let (message, kind) = (message.into(), Kind::Passing);
+        Self { message, kind }
+    }
+
+    /// One after which the connection is of no more use.
+    pub(super) fn broken(message: impl Into<String>) -> Self {
+        let (message, kind) = (message.into(), Kind::Broken);
+        Self { message, kind }
+    }
+
+    /// The connection is of no more use.
+    pub(super) fn is_broken(&self) -> bool {
+        self.kind == Kind::Broken
+    }
+
+    /// The server answered: it is there, and does not want to.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.kind == Kind::Refused
+    }
 }
 
 /// We offer a server nothing beyond asking it: no sampling, no roots, no elicitation.
@@ -118,10 +155,7 @@ impl Link {
                 let message = way
                     .fault()
                     .unwrap_or_else(|| "it does not speak the protocol".to_owned());
-                Err(Fault {
-                    message,
-                    broken: true,
-                })
+                Err(Fault::broken(message))
             }
         }
     }
@@ -148,6 +182,14 @@ impl Link {
             sent.await?.await_response().await
         };
         matches!(asking.await, Ok(_) | Err(ServiceError::McpError(_)))
+    }
+
+    /// How often something was heard of the process behind it, whatever it was.
+    pub(super) fn heard(&self) -> u64 {
+        match &self.way {
+            Way::Http(_) => 0,
+            Way::Process(process) => process.heard(),
+        }
     }
 
     /// Ends the process behind it, if there is one, whoever still waits for it.
@@ -220,37 +262,42 @@ impl Link {
             handle = sending => handle.map_err(|error| self.fault(&error))?,
             () = cancel.cancelled() => return Err(cancelled()),
         };
-        let id = handle.id.clone();
+        let asked = Asked {
+            peer,
+            id: Some(handle.id.clone()),
+            tasks,
+        };
+        // The library's own limit waits until the server has taken the notice that it is over.
+        let at_most = limits.call_timeout.saturating_add(NOTICE_AT_MOST);
         tokio::select! {
-            answer = handle.await_response() => answer.map_err(|error| self.fault(&error)),
-            () = cancel.cancelled() => {
-                let reason = Some("the run was cancelled".to_owned());
-                let params = CancelledNotificationParam::new(Some(id), reason);
-                notify(peer.clone(), CancelledNotification::new(params), tasks);
-                Err(cancelled())
+            answer = tokio::time::timeout(at_most, handle.await_response()) => {
+                let Ok(answer) = answer else {
+                    return Err(silent(at_most));
+                };
+                asked.close();
+                answer.map_err(|error| self.fault(&error))
             }
+            () = cancel.cancelled() => Err(cancelled()),
         }
     }
 
     fn fault(&self, error: &ServiceError) -> Fault {
         let known = self.way.fault();
-        let (message, broken) = match error {
+        match error {
             // The server's own refusal of the request, or the transport's words for a lost session.
-            ServiceError::McpError(error) => (error.message.to_string(), false),
-            ServiceError::Timeout { timeout } => {
-                (format!("it gave no sign of life for {timeout:?}"), false)
+            ServiceError::McpError(error) => Fault {
+                message: error.message.to_string(),
+                kind: Kind::Refused,
+            },
+            ServiceError::Timeout { timeout } => silent(*timeout),
+            ServiceError::TransportSend(_) => {
+                Fault::broken(known.unwrap_or_else(|| "it cannot be reached".to_owned()))
             }
-            ServiceError::TransportSend(_) => (
-                known.unwrap_or_else(|| "it cannot be reached".to_owned()),
-                true,
-            ),
-            ServiceError::TransportClosed => (
-                known.unwrap_or_else(|| "the connection broke".to_owned()),
-                true,
-            ),
-            _ => ("it answered in an unexpected way".to_owned(), true),
-        };
-        Fault { message, broken }
+            ServiceError::TransportClosed => {
+                Fault::broken(known.unwrap_or_else(|| "the connection broke".to_owned()))
+            }
+            _ => Fault::broken("it answered in an unexpected way"),
+        }
     }
 }
 
@@ -272,28 +319,46 @@ pub(super) struct Call<'a> {
 }
 
 fn cancelled() -> Fault {
-    Fault {
-        message: "the call was cancelled".to_owned(),
-        broken: false,
-    }
+    Fault::passing("the call was cancelled")
 }
 
 pub(super) fn unexpected(method: &str) -> Fault {
-    Fault {
-        message: format!("its answer to {method} is not of the protocol"),
-        broken: true,
+    Fault::broken(format!("its answer to {method} is not of the protocol"))
+}
+
+fn silent(time: Duration) -> Fault {
+    Fault::passing(format!("it gave no sign of life for {time:?}"))
+}
+
+/// A request under way. When it is given up, by a cancel or by whoever drops it because its time is over, the server is told: its
+/// work would be for nobody.
+struct Asked<'a> {
+    peer: &'a Peer<RoleClient>,
+    id: Option<RequestId>,
+    tasks: &'a Tasks,
+}
+
+impl Asked<'_> {
+    /// It was answered, or the library has told the server.
+    fn close(mut self) {
+        self.id = None;
     }
 }
 
-/// Sends the notice without making the caller wait for the server.
-fn notify(peer: Peer<RoleClient>, notice: CancelledNotification, tasks: &Tasks) {
-    tasks.spawn("mcp cancel notice", async move {
-        let sent = peer.send_notification(notice.into());
-        if tokio::time::timeout(Duration::from_secs(5), sent)
-            .await
-            .is_err()
-        {
-            tracing::debug!("an MCP server did not take a cancellation in time");
-        }
-    });
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take().filter(|_| !self.tasks.kill.is_cancelled()) else {
+            return;
+        };
+        let reason = Some("nobody waits for it any more".to_owned());
+        let params = CancelledNotificationParam::new(Some(id), reason);
+        let (peer, notice) = (self.peer.clone(), CancelledNotification::new(params));
+        // Nobody waits for the server to take it.
+        self.tasks.spawn("mcp cancel notice", async move {
+            let sent = peer.send_notification(notice.into());
+            if tokio::time::timeout(NOTICE_AT_MOST, sent).await.is_err() {
+                tracing::debug!("an MCP server did not take a cancellation in time");
+            }
+        });
+    }
 }

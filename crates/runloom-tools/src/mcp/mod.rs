@@ -14,6 +14,7 @@ mod process;
 mod result;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use runloom_core::error::{Error, Result};
@@ -63,13 +64,10 @@ impl Mcp {
             Ok(tools) => Ok(tools?.as_ref().clone()),
             Err(_) => {
                 self.pool.doubt(&slot);
-                Err(Fault {
-                    message: format!(
-                        "it did not list its tools within {:?}",
-                        self.limits.resolve_timeout
-                    ),
-                    broken: true,
-                })
+                Err(Fault::broken(format!(
+                    "it did not list its tools within {:?}",
+                    self.limits.resolve_timeout
+                )))
             }
         }
     }
@@ -127,35 +125,32 @@ impl Mcp {
     ) -> Result<Outcome, Fault> {
         let slot = self.pool.slot(workspace, server)?;
         let Some(_turn) = cancel.run_until_cancelled(slot.turn()).await else {
-            return Err(Fault {
-                message: "the call was cancelled before it began".to_owned(),
-                broken: false,
-            });
+            return Err(Fault::passing("the call was cancelled before it began"));
         };
         let opening = tokio::time::timeout(self.limits.resolve_timeout, self.pool.link(&slot));
         let link = tokio::select! {
-            link = opening => link.map_err(|_| Fault {
-                message: format!("it cannot be connected to within {:?}", self.limits.resolve_timeout),
-                broken: false,
-            })??,
-            () = cancel.cancelled() => return Err(Fault {
-                message: "the call was cancelled before it began".to_owned(),
-                broken: false,
-            }),
+            link = opening => link.map_err(|_| Fault::passing(format!(
+                "it cannot be connected to within {:?}",
+                self.limits.resolve_timeout
+            )))??,
+            () = cancel.cancelled() => {
+                return Err(Fault::passing("the call was cancelled before it began"));
+            }
         };
         let mut waiting = Waiting {
             pool: &self.pool,
             slot: &slot,
             cancel,
+            since: Instant::now(),
             answered: false,
         };
         let answer = link.call(call, &self.limits, &self.tasks, cancel).await;
         slot.touch();
-        if answer.is_ok() {
+        if answer.as_ref().err().is_none_or(Fault::is_refusal) {
             waiting.answered = true;
             slot.worked();
         }
-        if answer.as_ref().is_err_and(|fault| fault.broken) || !link.is_alive() {
+        if answer.as_ref().is_err_and(Fault::is_broken) || !link.is_alive() {
             slot.forget(&link).await;
         }
         answer.and_then(result::outcome)
@@ -167,13 +162,15 @@ struct Waiting<'a> {
     pool: &'a Pool,
     slot: &'a Arc<Slot>,
     cancel: &'a CancellationToken,
+    since: Instant,
     answered: bool,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        // Who cancels does not say that the server was slow.
-        if !self.answered && !self.cancel.is_cancelled() {
+        // Who cancels does not say that the server was slow, nor does who had no time left when its turn came.
+        let waited = self.since.elapsed() >= self.pool.patience();
+        if !self.answered && waited && !self.cancel.is_cancelled() {
             self.pool.doubt(self.slot);
         }
     }

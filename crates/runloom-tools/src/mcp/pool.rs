@@ -100,17 +100,17 @@ impl Pool {
             sweep(&mut slots, Idle::none());
         }
         if !self.has_room(&slots, is_process) {
-            return Err(Fault {
-                message: "this server is connected to too many MCP servers at the moment"
-                    .to_owned(),
-                broken: false,
-            });
+            return Err(Fault::passing(
+                "this server is connected to too many MCP servers at the moment",
+            ));
         }
         let concurrency = match is_process {
             true => self.limits.process_concurrency,
             false => u32::MAX,
         };
-        let turns = usize::try_from(concurrency).unwrap_or(Semaphore::MAX_PERMITS);
+        let turns = usize::try_from(concurrency)
+            .unwrap_or(usize::MAX)
+            .min(Semaphore::MAX_PERMITS);
         let slot = Arc::new(Slot {
             endpoint: checked,
             is_process,
@@ -153,6 +153,11 @@ impl Pool {
         Ok(link)
     }
 
+    /// How long a process may leave a request unanswered before it is doubted.
+    pub(super) fn patience(&self) -> Duration {
+        self.limits.process_answer
+    }
+
     /// Asks a process that left a request unanswered whether it lives, and ends one that hangs: the next call starts another. A
     /// server on the network is somebody else's to restart.
     pub(super) fn doubt(&self, slot: &Arc<Slot>) {
@@ -161,11 +166,11 @@ impl Pool {
             return;
         }
         let (slot, stop) = (Arc::clone(slot), self.tasks.stop.clone());
-        let patience = self.limits.process_answer;
+        let (patience, at_most) = (self.limits.process_answer, self.limits.call_timeout);
         self.tasks.spawn("mcp process probe", async move {
-            stop.run_until_cancelled(slot.end_if_it_hangs(patience))
+            let _doubt = Doubt(&slot);
+            stop.run_until_cancelled(slot.end_if_it_hangs(patience, at_most))
                 .await;
-            slot.doubted.store(false, Ordering::Release);
         });
     }
 
@@ -203,27 +208,30 @@ impl Slot {
     }
 
     /// Asks once, and waits for the answer until the calls of this moment are over and some time more. One that does one thing after
-    /// the other comes to the question when it is done with those; calls that come later wait for the verdict, so that a process
-    /// that hangs is found however often it is called.
-    async fn end_if_it_hangs(&self, patience: Duration) {
+    /// the other comes to the question when it is done with those, also with those that nobody waits for any more: whatever it says meanwhile
+    /// shows that it lives. Calls that come later wait for the verdict, so that a process that hangs is found however often it is called.
+    async fn end_if_it_hangs(&self, patience: Duration, at_most: Duration) {
         let held = self.link.lock().await.clone();
         let Some(link) = held.filter(|link| link.is_alive()) else {
             return;
         };
+        let heard = link.heard();
         let nobody_waits = async {
-            let turns = self.turns.acquire_many(self.concurrency).await;
+            let turns = tokio::time::timeout(at_most, self.turns.acquire_many(self.concurrency));
+            let turns = turns.await;
             tokio::time::sleep(patience).await;
             turns
         };
         // The turns are kept until the process is let go of: who got one sooner would find it still there.
         let _turns = tokio::select! {
             biased;
-            alive = link.answers() => match alive {
-                true => return,
-                false => None,
-            },
-            turns = nobody_waits => Some(turns),
+            // A connection that is broken is seen to by who uses it.
+            _ = link.answers() => return,
+            turns = nobody_waits => turns,
         };
+        if link.heard() != heard {
+            return;
+        }
         tracing::warn!(
             server = self.endpoint.label(),
             "an MCP process hangs; it is ended, and the next call starts another"
@@ -255,10 +263,9 @@ impl Slot {
         if times < 2 || when.elapsed() >= pause {
             return Ok(());
         }
-        Err(Fault {
-            message: format!("its process failed {times} times in a row and is tried again later"),
-            broken: false,
-        })
+        Err(Fault::passing(format!(
+            "its process failed {times} times in a row and is tried again later"
+        )))
     }
 
     /// Takes note that the server answered.
@@ -269,6 +276,15 @@ impl Slot {
     /// Takes note that the slot was of use, so that its idle time begins anew.
     pub(super) fn touch(&self) {
         *lock(&self.used) = Instant::now();
+    }
+}
+
+/// Somebody is asking whether the process lives; others need not.
+struct Doubt<'a>(&'a Slot);
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        self.0.doubted.store(false, Ordering::Release);
     }
 }
 

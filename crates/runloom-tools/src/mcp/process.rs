@@ -3,7 +3,12 @@
 //! Its environment is its own: a few harmless variables of ours and what its plugin names. Its standard error goes to the log, a
 //! bounded part of it. It lives in a process group, so that a launcher (`npx`, `uvx`, a shell) does not leave the real server behind.
 
+use std::io;
+use std::pin::Pin;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rmcp::service::RoleClient;
@@ -11,7 +16,7 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use runloom_core::tasks::Tasks;
 use runloom_protocol::definition::ProcessSpec;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncReadExt as _, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt as _, BufReader, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -42,12 +47,34 @@ const LOG_LINE_BYTES: usize = 1024;
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// What messages go through.
-pub(super) type Pipe = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
+pub(super) type Pipe = AsyncRwTransport<RoleClient, Output, ChildStdin>;
 
 /// A running process; dropping it ends it.
 pub(super) struct Process {
     end: CancellationToken,
+    heard: Arc<AtomicU64>,
     _ends: DropGuard,
+}
+
+/// What the process says, counted.
+pub(super) struct Output {
+    stdout: ChildStdout,
+    heard: Arc<AtomicU64>,
+}
+
+impl AsyncRead for Output {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stdout).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.heard.fetch_add(1, Ordering::Relaxed);
+        }
+        read
+    }
 }
 
 /// What shall run, with the environment in clear.
@@ -70,15 +97,11 @@ impl Process {
     /// Starts the process. It ends with the value that is returned, or with the server.
     pub(super) fn start(launch: &Launch, tasks: &Tasks) -> Result<(Self, Pipe), Fault> {
         let spec = &launch.spec;
-        let mut child = command(spec).spawn().map_err(|error| Fault {
-            message: format!("its process cannot be started: {error}"),
-            broken: true,
-        })?;
+        let mut child = command(spec)
+            .spawn()
+            .map_err(|error| Fault::broken(format!("its process cannot be started: {error}")))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Fault {
-                message: "its process has no pipes".to_owned(),
-                broken: true,
-            });
+            return Err(Fault::broken("its process has no pipes"));
         };
         if let Some(stderr) = child.stderr.take() {
             let launch = launch.clone();
@@ -95,12 +118,23 @@ impl Process {
         tasks.spawn("mcp process", async move {
             reap(child, &ended, &kill, &label).await;
         });
-        let pipe = AsyncRwTransport::new(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+        let heard = Arc::<AtomicU64>::default();
+        let output = Output {
+            stdout,
+            heard: Arc::clone(&heard),
+        };
+        let pipe = AsyncRwTransport::new(output, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
         let process = Self {
             end: end.clone(),
+            heard,
             _ends: end.drop_guard(),
         };
         Ok((process, pipe))
+    }
+
+    /// How often it said something.
+    pub(super) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
     }
 
     /// Ends it now, whoever still waits for it.

@@ -70,10 +70,9 @@ pub(super) fn stub(server: &McpTool, from: usize, why: &str) -> ServerTool {
 pub(super) fn outcome(result: ServerResult) -> Result<Outcome, Fault> {
     match result {
         ServerResult::CallToolResult(result) => Ok(read(result)),
-        ServerResult::InputRequiredResult(_) => Err(Fault {
-            message: "the tool asks for input that only a person at a client could give".to_owned(),
-            broken: false,
-        }),
+        ServerResult::InputRequiredResult(_) => Err(Fault::passing(
+            "the tool asks for input that only a person at a client could give",
+        )),
         _ => Err(unexpected("tools/call")),
     }
 }

@@ -64,10 +64,13 @@ def call(name, arguments):
         threading.Event().wait()
     if name == "linger":
         return text(str(linger()))
+    if name == "nap":
+        time.sleep(0.5)
+        return text("awake")
     return {"isError": True, **text(f"no tool {name}")}
 
 
-TOOLS = ["echo", "pid", "environment", "folder", "die", "linger", "hang", "stall"]
+TOOLS = ["echo", "pid", "environment", "folder", "die", "linger", "hang", "stall", "nap"]
 
 
 def answer(message):
@@ -90,6 +93,10 @@ def answer(message):
 
 
 for line in sys.stdin:
-    threading.Thread(target=answer, args=(json.loads(line),), daemon=True).start()
+    message = json.loads(line)
+    if "serial" in habits:
+        answer(message)
+        continue
+    threading.Thread(target=answer, args=(message,), daemon=True).start()
 while "stubborn" in habits:
     time.sleep(1)
