@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{Connection, hooks::Wal};
+use rusqlite::{Connection, ErrorCode, hooks::Wal};
 
 /// Pages in the log from which it is folded: 4 MiB. Each page is written once, however often the log holds it, which speaks for
 /// more; commits share the disk with what is folded, which speaks for less.
@@ -34,6 +34,7 @@ pub(super) struct Checkpoints {
 struct Folder {
     orders: SyncSender<()>,
     done: Arc<AtomicBool>,
+    failed: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -56,7 +57,10 @@ impl Checkpoints {
     }
 
     /// After a commit, when its callers were told.
-    pub(super) fn look(&mut self, connection: &Connection) {
+    ///
+    /// # Errors
+    /// When the disk failed: nobody knows then what of the log and the database is on it, and nothing may be folded any more.
+    pub(super) fn look(&mut self, connection: &Connection) -> Result<(), DiskFailed> {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < FOLD_AT {
             self.fold_at = FOLD_AT;
@@ -68,24 +72,45 @@ impl Checkpoints {
             };
             if self.folder.as_ref().is_none_or(done) {
                 self.folding = false;
-                self.fold_rest(connection, pages);
+                self.fold_rest(connection, pages)?;
             }
         } else if pages >= self.fold_at {
             // Without a thread the writer does it all.
             self.folding = self.folder.as_ref().is_some_and(Folder::order);
             if !self.folding {
-                self.fold_rest(connection, pages);
+                self.fold_rest(connection, pages)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fold_rest(&mut self, connection: &Connection, pages: u32) -> Result<(), DiskFailed> {
+        let failed = |folder: &Folder| folder.failed.load(Ordering::Acquire);
+        if self.folder.as_ref().is_some_and(failed) {
+            return Err(DiskFailed);
+        }
+        // Unless a reader is in the way the log now starts over, and with it the count.
+        self.fold_at = pages.saturating_add(TRY_AGAIN_AFTER);
+        match fold(connection) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                tracing::warn!(%error, "the write-ahead log could not be folded into the database; it grows");
+                match is_of_the_disk(&error) {
+                    true => Err(DiskFailed),
+                    false => Ok(()),
+                }
             }
         }
     }
+}
 
-    fn fold_rest(&mut self, connection: &Connection, pages: u32) {
-        // Unless a reader is in the way the log now starts over, and with it the count.
-        self.fold_at = pages.saturating_add(TRY_AGAIN_AFTER);
-        if let Err(error) = fold(connection) {
-            tracing::warn!(%error, "the write-ahead log could not be folded into the database; it grows");
-        }
-    }
+/// Writing or syncing failed while the log was folded.
+#[derive(Debug)]
+pub(super) struct DiskFailed;
+
+/// A sync that failed fails once; the next one would say that all is well.
+fn is_of_the_disk(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
 }
 
 impl Folder {
@@ -108,13 +133,15 @@ impl Folder {
     fn start(connection: Connection) -> std::io::Result<Self> {
         let (orders, taken) = sync_channel(1);
         let done = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&done);
+        let failed = Arc::new(AtomicBool::new(false));
+        let told = (Arc::clone(&done), Arc::clone(&failed));
         let thread = std::thread::Builder::new()
             .name("sqlite-folder".to_owned())
-            .spawn(move || serve(&connection, &taken, &told))?;
+            .spawn(move || serve(&connection, &taken, (&told.0, &told.1)))?;
         Ok(Self {
             orders,
             done,
+            failed,
             thread: Some(thread),
         })
     }
@@ -141,15 +168,21 @@ fn connect(path: &str) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -256;",
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -256;
+         PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;",
     )?;
     Ok(connection)
 }
 
-fn serve(connection: &Connection, orders: &Receiver<()>, done: &AtomicBool) {
+fn serve(
+    connection: &Connection,
+    orders: &Receiver<()>,
+    (done, failed): (&AtomicBool, &AtomicBool),
+) {
     while orders.recv().is_ok() {
         if let Err(error) = fold(connection) {
-            tracing::warn!(%error, "folding the write-ahead log failed; the writer will try");
+            tracing::warn!(%error, "folding the write-ahead log failed");
+            failed.fetch_or(is_of_the_disk(&error), Ordering::AcqRel);
         }
         done.store(true, Ordering::Release);
     }
@@ -185,7 +218,7 @@ mod tests {
             connection
                 .execute("INSERT INTO t (body) VALUES (zeroblob(3500))", [])
                 .unwrap();
-            checkpoints.look(connection);
+            checkpoints.look(connection).unwrap();
         }
     }
 
@@ -240,10 +273,23 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_that_failed_once_is_not_asked_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut connection = database(&dir.path().join("t.db"));
+        let mut checkpoints = Checkpoints::of(&mut connection).unwrap();
+        let folder = checkpoints.folder.as_ref().unwrap();
+        folder.failed.store(true, Ordering::Release);
+        checkpoints.pages.store(FOLD_AT, Ordering::Relaxed);
+        while checkpoints.look(&connection).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
     fn a_database_without_a_file_needs_no_thread() {
         let mut connection = Connection::open_in_memory().unwrap();
         let mut checkpoints = Checkpoints::of(&mut connection).unwrap();
         assert!(checkpoints.folder.is_none());
-        checkpoints.look(&connection);
+        checkpoints.look(&connection).unwrap();
     }
 }

@@ -194,8 +194,11 @@ impl Desk {
         match outcome {
             Ok(false) => Ok(()),
             Ok(true) => {
-                if let Some(checkpoints) = &mut self.checkpoints {
-                    checkpoints.look(self.keeper.connection());
+                let connection = self.keeper.connection();
+                let looked = self.checkpoints.as_mut().map(|all| all.look(connection));
+                if looked.is_some_and(|looked| looked.is_err()) {
+                    self.keeper.lose();
+                    self.checkpoints = None;
                 }
                 Ok(())
             }

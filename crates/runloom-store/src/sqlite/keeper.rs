@@ -243,7 +243,8 @@ impl Keeper {
 
     /// Such a group is over: when this is `Ok` it is durable, and so is everything before it.
     pub(super) fn keep_alone(&mut self) -> Result<(), Reason> {
-        if let Err(reason) = self.commit() {
+        self.draft.get_mut().check()?;
+        if let Err(reason) = self.commit(self.redo.file.last() + 1) {
             // If it was the sync that failed, it failed for everything that was settled before, too; then this one will not succeed.
             let synced = self.redo.log.now();
             self.durably(synced)?;
@@ -257,6 +258,10 @@ impl Keeper {
     /// Takes back whatever the group did, and with it what is not settled: that is executed again when the next group begins.
     pub(super) fn take_back(&mut self) {
         self.draft.get_mut().forget_texts();
+        // Before anybody is told that the group was refused.
+        if let Err(error) = self.redo.file.mend() {
+            tracing::error!(%error, "a record that was refused could not be taken back; nothing is written until it can");
+        }
         // Some errors (disk full) have rolled back already.
         if self.connection.is_autocommit() {
             return;
@@ -313,9 +318,9 @@ impl Keeper {
         Ok(synced?)
     }
 
-    /// Nobody knows what of SQLite's log is on the disk after a sync that failed, and asking again would not tell. So nothing is made of it any more:
+    /// Nobody knows what of SQLite's log or of the database is on the disk after a sync that failed, and asking again would not tell. So nothing is made of it any more:
     /// the next start takes what is whole of it, and the rest from the redo file.
-    fn lose(&mut self) {
+    pub(super) fn lose(&mut self) {
         self.redo.lost = true;
         let kept = self
             .connection
@@ -334,7 +339,7 @@ impl Keeper {
     pub(super) fn settle(&mut self) -> Result<(), Reason> {
         if self.redo.is_ahead() {
             self.open()?;
-            self.commit()?;
+            self.commit(self.redo.file.last())?;
         }
         Ok(())
     }
@@ -342,21 +347,27 @@ impl Keeper {
     /// The last thing that is done: folds SQLite's log into the database. A redo file with nothing to redo goes, so that nobody who
     /// restores a backup finds one of another moment beside it.
     pub(super) fn close(&mut self) -> Result<(), Reason> {
+        self.redo.file.mend()?;
         self.settle()?;
         if self.redo.lost {
             return Ok(());
         }
-        let busy: bool =
-            self.connection
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        let folded = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        if folded.is_err() {
+            // SQLite would try again when the connection is closed.
+            self.lose();
+        }
+        let busy: bool = folded?;
         if !busy {
             self.redo.file.remove()?;
         }
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), Reason> {
-        let last = self.redo.file.last();
+    /// Commits what is promised, up to the number `last`.
+    fn commit(&mut self, last: u64) -> Result<(), Reason> {
         self.connection
             .prepare_cached("UPDATE redo SET held = ?1")?
             .execute([last.cast_signed()])?;

@@ -179,6 +179,7 @@ fn a_record_that_could_not_be_written_is_not_found_again() {
     // All of it came to the disk, and then the disk said no.
     keeper.redo.file.append_torn(keeper.draft.get_mut());
     keeper.take_back();
+    assert_eq!(ground.crashed().rows(), [1], "not after a crash");
     keeper.settle().unwrap();
     assert_eq!(rows(&keeper.connection), [1], "not in this process");
     put(&mut keeper, 3, 10);
@@ -337,14 +338,18 @@ fn a_redo_file_that_goes_on_after_another_moment_is_refused() {
     let mut keeper = ground.keeper();
     put(&mut keeper, 1, 10);
     let before = ground.crashed();
+    keeper.settle().unwrap();
+    let settled = ground.crashed();
     put_alone(&mut keeper, 2, 10);
     put(&mut keeper, 3, 10);
     let file = RedoFile::path_beside(&ground.path());
-    std::fs::copy(file, RedoFile::path_beside(&before.path())).unwrap();
-    let mut connection = Connection::open(before.path()).unwrap();
-    let refused = recover(&mut connection, &before.path()).unwrap_err();
-    let cause = std::error::Error::source(&refused).unwrap().to_string();
-    assert!(cause.contains("not of the same moment"), "{cause}");
+    for before in [before, settled] {
+        std::fs::copy(&file, RedoFile::path_beside(&before.path())).unwrap();
+        let mut connection = Connection::open(before.path()).unwrap();
+        let refused = recover(&mut connection, &before.path()).unwrap_err();
+        let cause = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(cause.contains("not of the same moment"), "{cause}");
+    }
 }
 
 #[test]

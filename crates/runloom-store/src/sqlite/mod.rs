@@ -34,7 +34,7 @@ mod writer;
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +52,9 @@ use crate::{Health, Migrated, Migrations, OpenError, OpenOptions};
 /// The first SQLite without the race in which resetting the write-ahead log corrupts a database.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
+/// Links in a row that are followed to the database.
+const LINKS: usize = 16;
+
 /// A store in one SQLite file.
 #[derive(Debug)]
 pub(crate) struct SqliteStore {
@@ -65,6 +68,7 @@ pub(crate) struct SqliteStore {
 impl SqliteStore {
     /// Opens the database, making or migrating it when that is allowed.
     pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
+        let path = &followed(path);
         let lock = DatabaseLock::take(path)?;
         let mut connection = connect(path)?;
         keeper::recover(&mut connection, path)?;
@@ -117,6 +121,7 @@ impl SqliteStore {
 
 /// Brings the file up to date.
 pub(crate) fn migrate(path: &Path) -> Result<Migrated, OpenError> {
+    let path = &followed(path);
     let _lock = DatabaseLock::take(path)?;
     let mut connection = connect(path)?;
     keeper::recover(&mut connection, path)?;
@@ -159,10 +164,23 @@ pub(crate) fn check(path: &Path) -> Result<Health, OpenError> {
 fn connect(path: &Path) -> Result<Connection, OpenError> {
     refuse_old_library()?;
     create_private(path)?;
+    sync::renew(path)?;
     let connection =
         Connection::open(path).map_err(|source| failed("opening the database", source))?;
     prepare(&connection).map_err(|source| failed("setting up the database", source))?;
     Ok(connection)
+}
+
+/// Where the file itself is: SQLite follows links and puts its log beside that.
+fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(target) = std::fs::read_link(&path) else {
+            break;
+        };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    path
 }
 
 /// Makes the file when it is not there, for its owner only: it holds what was said. SQLite gives the files beside it the same mode.
@@ -194,6 +212,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
          PRAGMA foreign_keys = ON;
          PRAGMA cache_size = -8192;
          PRAGMA temp_store = MEMORY;
+         PRAGMA fullfsync = ON;
+         PRAGMA checkpoint_fullfsync = ON;
          PRAGMA journal_size_limit = 67108864;",
     )
 }

@@ -1,10 +1,55 @@
-//! Syncing SQLite's log, beside the writer.
+//! Syncing SQLite's log: beside the writer, and before anything is made of one that a former process left.
 
 use std::fs::File;
-use std::io;
-use std::path::Path;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+
+use crate::OpenError;
+
+/// Bytes of the log that are written again at once.
+const PIECE: usize = 1 << 20;
+
+/// Writes the log that a former process left once more, as it is, and syncs it. When a sync fails, the system may go on to show what never
+/// came to the disk, and count it as written: whoever trusted that log could lose what the redo file still had. Harmless wherever it is interrupted,
+/// because it changes nothing. Before SQLite opens the database.
+pub(super) fn renew(database: &Path) -> Result<(), OpenError> {
+    let path = log_of(database);
+    let renewed = || -> io::Result<()> {
+        let mut log = match File::options().read(true).write(true).open(&path) {
+            Ok(log) => log,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let (mut piece, mut offset) = (vec![0; PIECE], 0);
+        loop {
+            log.seek(SeekFrom::Start(offset))?;
+            let read = log.read(&mut piece)?;
+            if read == 0 {
+                break;
+            }
+            log.seek(SeekFrom::Start(offset))?;
+            log.write_all(&piece[..read])?;
+            offset += read as u64;
+        }
+        match offset {
+            0 => Ok(()),
+            _ => log.sync_all(),
+        }
+    };
+    renewed().map_err(|source| OpenError::File {
+        doing: "syncing SQLite's log",
+        path: path.clone(),
+        source,
+    })
+}
+
+fn log_of(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push("-wal");
+    path.into()
+}
 
 /// SQLite's log, and the thread that syncs it. Dropping it ends the thread.
 #[derive(Debug)]
@@ -19,9 +64,7 @@ pub(super) struct LogSync {
 impl LogSync {
     /// Of the database at `path`, which must have a log.
     pub(super) fn beside(database: &Path) -> io::Result<Self> {
-        let mut path = database.as_os_str().to_owned();
-        path.push("-wal");
-        let log = File::options().write(true).open(path)?;
+        let log = File::options().write(true).open(log_of(database))?;
         let (orders, ordered) = sync_channel::<()>(1);
         let (told, done) = sync_channel(1);
         let own = log.try_clone()?;
@@ -75,5 +118,22 @@ impl Drop for LogSync {
         {
             tracing::error!("the thread that syncs SQLite's log ended with a panic");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_was_left_is_written_again_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("t.db");
+        renew(&database).unwrap();
+        assert!(!log_of(&database).exists(), "none is made");
+        let bytes: Vec<u8> = (0..PIECE * 2 + 777).map(|n| (n % 251) as u8).collect();
+        std::fs::write(log_of(&database), &bytes).unwrap();
+        renew(&database).unwrap();
+        assert_eq!(std::fs::read(log_of(&database)).unwrap(), bytes);
     }
 }

@@ -38,6 +38,30 @@ async fn a_second_opening_is_refused_while_the_first_lives() {
     open(&url, OpenOptions::default()).await.unwrap();
 }
 
+/// SQLite follows the link and puts its log beside the file; whatever else belongs to the database must be there, too.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_database_may_be_a_link_to_a_file_elsewhere_also_before_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, elsewhere) = (folder.path().join("runs.db"), folder.path().join("disk"));
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink("disk/real.db", &link).unwrap();
+    let url = format!("sqlite:{}", link.display());
+    let mut fixture = Fixture::at(url, folder).await;
+    let lease = fixture.started("a").await;
+    fixture.commit(lease, batch(2, 2, Next::Keep)).await;
+    let names: Vec<_> = std::fs::read_dir(&elsewhere)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for name in ["real.db", "real.db-wal", "real.db-redo", "real.db.lock"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+    fixture.reopen().await;
+    let stale = fixture.try_commit(lease, batch(3, 3, Next::Keep)).await;
+    assert!(matches!(stale, Err(CommitError::Fenced)), "{stale:?}");
+}
+
 #[tokio::test]
 async fn a_new_process_voids_the_leases_of_the_old_one_at_once() {
     let (folder, url) = place();

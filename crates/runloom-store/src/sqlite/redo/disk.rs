@@ -90,7 +90,7 @@ pub(super) fn read(mut file: &File, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// True when it is the way of writing that is refused.
-fn cannot(error: &io::Error) -> bool {
+pub(super) fn cannot(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::InvalidInput | ErrorKind::Unsupported

@@ -126,8 +126,10 @@ impl RedoFile {
         Ok(())
     }
 
-    /// Begins the half again. Only when the database holds everything durably.
+    /// Begins the half again after a group that has no record. Only when the database holds it and everything before it durably. The group has a
+    /// number all the same: a database without it does not go on with the record after it.
     pub(super) fn start_over(&mut self) {
+        self.last += 1;
         self.end = 0;
     }
 
@@ -211,7 +213,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|path| !path.as_os_str().is_empty());
     match File::open(folder.unwrap_or(Path::new(".")))?.sync_all() {
         // Some file systems have no such thing.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        Err(error) if disk::cannot(&error) => Ok(()),
         synced => synced,
     }
 }
