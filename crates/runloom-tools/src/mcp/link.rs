@@ -184,11 +184,11 @@ impl Link {
         matches!(asking.await, Ok(_) | Err(ServiceError::McpError(_)))
     }
 
-    /// How often something was heard of the process behind it, whatever it was.
-    pub(super) fn heard(&self) -> u64 {
+    /// Waits until the process behind it says something, whatever it is.
+    pub(super) async fn says_something(&self) {
         match &self.way {
-            Way::Http(_) => 0,
-            Way::Process(process) => process.heard(),
+            Way::Http(_) => std::future::pending().await,
+            Way::Process(process) => process.says_something().await,
         }
     }
 

@@ -215,7 +215,6 @@ impl Slot {
         let Some(link) = held.filter(|link| link.is_alive()) else {
             return;
         };
-        let heard = link.heard();
         let nobody_waits = async {
             let turns = tokio::time::timeout(at_most, self.turns.acquire_many(self.concurrency));
             let turns = turns.await;
@@ -225,13 +224,11 @@ impl Slot {
         // The turns are kept until the process is let go of: who got one sooner would find it still there.
         let _turns = tokio::select! {
             biased;
+            () = link.says_something() => return,
             // A connection that is broken is seen to by who uses it.
             _ = link.answers() => return,
             turns = nobody_waits => turns,
         };
-        if link.heard() != heard {
-            return;
-        }
         tracing::warn!(
             server = self.endpoint.label(),
             "an MCP process hangs; it is ended, and the next call starts another"

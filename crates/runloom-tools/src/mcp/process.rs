@@ -6,8 +6,6 @@
 use std::io;
 use std::pin::Pin;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,6 +16,7 @@ use runloom_protocol::definition::ProcessSpec;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, BufReader, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::link::Fault;
@@ -52,14 +51,14 @@ pub(super) type Pipe = AsyncRwTransport<RoleClient, Output, ChildStdin>;
 /// A running process; dropping it ends it.
 pub(super) struct Process {
     end: CancellationToken,
-    heard: Arc<AtomicU64>,
+    heard: watch::Receiver<()>,
     _ends: DropGuard,
 }
 
-/// What the process says, counted.
+/// What the process says; who wants to know is told whenever it says something.
 pub(super) struct Output {
     stdout: ChildStdout,
-    heard: Arc<AtomicU64>,
+    heard: watch::Sender<()>,
 }
 
 impl AsyncRead for Output {
@@ -71,7 +70,7 @@ impl AsyncRead for Output {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stdout).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.heard.fetch_add(1, Ordering::Relaxed);
+            self.heard.send_replace(());
         }
         read
     }
@@ -118,10 +117,10 @@ impl Process {
         tasks.spawn("mcp process", async move {
             reap(child, &ended, &kill, &label).await;
         });
-        let heard = Arc::<AtomicU64>::default();
+        let (says, heard) = watch::channel(());
         let output = Output {
             stdout,
-            heard: Arc::clone(&heard),
+            heard: says,
         };
         let pipe = AsyncRwTransport::new(output, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
         let process = Self {
@@ -132,9 +131,14 @@ impl Process {
         Ok((process, pipe))
     }
 
-    /// How often it said something.
-    pub(super) fn heard(&self) -> u64 {
-        self.heard.load(Ordering::Relaxed)
+    /// Waits until it says something, whatever it is.
+    pub(super) async fn says_something(&self) {
+        let mut heard = self.heard.clone();
+        heard.mark_unchanged();
+        if heard.changed().await.is_err() {
+            // It will say nothing any more.
+            std::future::pending().await
+        }
     }
 
     /// Ends it now, whoever still waits for it.
