@@ -84,6 +84,22 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// Ends the thread when it is done with what it does.
+    ///
+    /// # Errors
+    /// When the disk failed meanwhile.
+    pub(super) fn end(mut self) -> Result<(), DiskFailed> {
+        let Some(folder) = self.folder.take() else {
+            return Ok(());
+        };
+        let failed = Arc::clone(&folder.failed);
+        drop(folder);
+        match failed.load(Ordering::Acquire) {
+            true => Err(DiskFailed),
+            false => Ok(()),
+        }
+    }
+
     fn fold_rest(&mut self, connection: &Connection, pages: u32) -> Result<(), DiskFailed> {
         let failed = |folder: &Folder| folder.failed.load(Ordering::Acquire);
         if self.folder.as_ref().is_some_and(failed) {
@@ -283,6 +299,7 @@ mod tests {
         while checkpoints.look(&connection).is_ok() {
             std::thread::yield_now();
         }
+        assert!(checkpoints.end().is_err(), "nor at the end");
     }
 
     #[test]

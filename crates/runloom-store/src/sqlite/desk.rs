@@ -215,7 +215,10 @@ impl Desk {
 
     /// The last thing that is done here.
     pub(super) fn close(&mut self) {
-        self.checkpoints = None;
+        let ended = self.checkpoints.take().map(Checkpoints::end);
+        if ended.is_some_and(|ended| ended.is_err()) {
+            self.keeper.lose();
+        }
         if let Err(reason) = self.keeper.close() {
             tracing::warn!(
                 error = reason.text,
