@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, hooks::Wal};
 
-/// Pages in the log from which it is folded: 4 MiB. Each page is written once, however often the log holds it, which speaks for
+/// Pages in the log from which it is folded: 8 MiB. Each page is written once, however often the log holds it, which speaks for
 /// more; commits share the disk with what is folded, which speaks for less.
-const FOLD_AT: u32 = 1024;
+const FOLD_AT: u32 = 2048;
 
 /// Pages more before it is tried again when a reader that looks at the past was in the way.
 const TRY_AGAIN_AFTER: u32 = 256;

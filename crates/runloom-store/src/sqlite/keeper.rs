@@ -23,7 +23,7 @@ use crate::OpenError;
 
 /// Bytes of the redo file after which the transaction is settled: large enough that pages are shared, small enough that nobody
 /// notices the wait.
-const SETTLE_AT: u64 = 512 << 10;
+const SETTLE_AT: u64 = 1 << 20;
 
 /// How old the transaction becomes under a trickle of work. Who looks at the file from outside sees nothing newer.
 const SETTLE_AFTER: Duration = Duration::from_millis(500);
