@@ -100,7 +100,9 @@ async fn one_tool_or_all_tools_of_a_process_are_exposed() {
             "s_linger",
             "s_hang",
             "s_stall",
-            "s_nap"
+            "s_nap",
+            "s_heard",
+            "s_refuse"
         ]
     );
     let echoed = bed.call(&context, &all[0], json!({"text": "hello"})).await;
@@ -238,6 +240,59 @@ async fn a_process_that_does_one_thing_after_the_other_is_kept_while_it_works() 
         second = bed.call(&context, tool("s_pid"), json!({})).await;
     }
     assert_eq!(first.content, second.content);
+}
+
+/// How often the process heard of a tool, or of another method than calls.
+async fn heard(bed: &Bed, context: &ToolContext, tool: &ServerTool, of: &str) -> u64 {
+    let said = bed.call(context, tool, json!({})).await;
+    let counts: Value = serde_json::from_str(&said.content).unwrap();
+    counts[of].as_u64().unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_given_up_is_called_off_at_the_process() {
+    let bed = bed(plugin(&[], json!({})), patient());
+    let (context, tools) = resolved(&bed, "acme", "s").await;
+    let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
+    let mut stalled = Box::pin(bed.call(&context, tool("s_stall"), json!({})));
+    // The call is under way when it is dropped: the process has heard of it.
+    let under_way = async {
+        while heard(&bed, &context, tool("s_heard"), "stall").await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        said = &mut stalled => panic!("{said:?}"),
+        () = under_way => {}
+    }
+    drop(stalled);
+    let told = async {
+        while heard(&bed, &context, tool("s_heard"), "notifications/cancelled").await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let told = tokio::time::timeout(Duration::from_secs(60), told).await;
+    assert!(told.is_ok(), "the process was not told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_refuses_is_not_doubted() {
+    let limits = ToolLimits {
+        // Whatever takes any time at all would raise a doubt.
+        process_answer: Duration::ZERO,
+        ..patient()
+    };
+    let bed = bed(plugin(&[], json!({})), limits);
+    let (context, tools) = resolved(&bed, "acme", "s").await;
+    let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
+    for _ in 0..20 {
+        let said = bed.call(&context, tool("s_refuse"), json!({})).await;
+        assert!(
+            said.is_error && said.content.contains("not like that"),
+            "{said:?}"
+        );
+    }
+    assert_eq!(heard(&bed, &context, tool("s_heard"), "ping").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -22,6 +22,7 @@ if "noisy" in habits:
 lock = threading.Lock()
 busy = 0
 most = 0
+heard = {}
 
 
 def say(message):
@@ -64,13 +65,15 @@ def call(name, arguments):
         threading.Event().wait()
     if name == "linger":
         return text(str(linger()))
+    if name == "heard":
+        return text(json.dumps(heard))
     if name == "nap":
         time.sleep(0.5)
         return text("awake")
     return {"isError": True, **text(f"no tool {name}")}
 
 
-TOOLS = ["echo", "pid", "environment", "folder", "die", "linger", "hang", "stall", "nap"]
+TOOLS = ["echo", "pid", "environment", "folder", "die", "linger", "hang", "stall", "nap", "heard", "refuse"]
 
 
 def answer(message):
@@ -84,6 +87,9 @@ def answer(message):
         result = {"tools": [{"name": tool, "description": f"does {tool}",
                              "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
                              "annotations": {"readOnlyHint": tool != "die"}} for tool in TOOLS]}
+    elif method == "tools/call" and params["name"] == "refuse":
+        say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "not like that"}})
+        return
     elif method == "tools/call":
         result = call(params["name"], params.get("arguments") or {})
     else:
@@ -94,6 +100,8 @@ def answer(message):
 
 for line in sys.stdin:
     message = json.loads(line)
+    what = (message.get("params") or {}).get("name") or message.get("method")
+    heard[what] = heard.get(what, 0) + 1
     if "serial" in habits:
         answer(message)
         continue
