@@ -24,6 +24,10 @@ pub const MAX_TOOL_TURNS_MAX: u32 = 100;
 /// Largest integer in a request (ours): beyond it JSON numbers lose digits in JavaScript, and sums stay far from overflow.
 pub const INTEGER_MAX: u64 = (1 << 53) - 1;
 
+/// Levels of nesting of a JSON document from outside: a body, a call's arguments, a tool's schema (ours). It is stored inside others, which are
+/// read back by a parser that refuses more than 127.
+pub const JSON_DEPTH_MAX: usize = 100;
+
 /// Entries of `toolBudgets`.
 pub const TOOL_BUDGETS_MAX: usize = 32;
 /// Characters of a key of `toolBudgets`; at least one.

@@ -1,6 +1,7 @@
 //! Tools that the server executes: the intent is durable before a call begins, its outcome before anything that follows from it is
 //! recorded.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use runloom_protocol::outcome::RunCancelled;
 use tracing::debug;
 
 use super::turn::TurnInterrupt;
-use super::{Abandon, Ahead, Driver, Left};
+use super::{Abandon, Ahead, Driver, Left, toolset};
 use crate::crash;
 use crate::metrics::METRICS;
 use crate::ports::tools::{Invocation, Outcome};
@@ -34,7 +35,11 @@ impl Driver {
         // Peers may take their time; whoever watches sees that the run has started.
         self.journal.flush().await?;
         let (host, context) = (Arc::clone(&self.tools), self.context.clone());
-        let mut resolving = host.resolve(&context, &context.refs);
+        let schemas = Arc::clone(&self.state.plan.schemas);
+        let mut resolving = pin!(async {
+            let tools = host.resolve(&context, &context.refs).await;
+            toolset::usable(tools, &schemas).await
+        });
         let tools = loop {
             tokio::select! {
                 tools = &mut resolving => break tools,

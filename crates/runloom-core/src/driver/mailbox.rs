@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use runloom_protocol::event::{parse_frame, split_frames};
+use runloom_protocol::event::{FrameError, parse_frame, split_frames};
 use runloom_protocol::outcome::RunCancelled;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -172,8 +172,8 @@ impl Driver {
 /// Folds one stored batch: its events in order, each followed by the notes placed after it.
 ///
 /// # Errors
-/// When a private record cannot be read: without it the run would go on from a state that it never had.
-pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) -> Result<(), serde_json::Error> {
+/// When a record cannot be read: without it the run would go on from a state that it never had.
+pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) -> Result<(), FrameError> {
     let notes: Vec<PlacedNote> = match entry.notes.as_str() {
         "" => Vec::new(),
         text => serde_json::from_str(text)?,
@@ -186,8 +186,12 @@ pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) -> Result<(), serde_j
     for (frame, seq) in split_frames(&entry.chunk.frames).zip(first..) {
         match parse_frame(frame) {
             Some(Ok(sequenced)) => state.apply(Record::Event(sequenced.event)),
-            // An event of a newer version: it changes nothing that this version decides by.
-            _ => warn!(seq, "an event of the log is unknown to this version"),
+            // It changes nothing that this version decides by.
+            Some(Err(FrameError::Unknown(kind))) => {
+                warn!(seq, kind, "an event of the log is unknown to this version");
+            }
+            Some(Err(error @ FrameError::Unreadable(_))) => return Err(error),
+            None => {}
         }
         while let Some(placed) = notes.next_if(|placed| placed.after <= seq) {
             state.apply(Record::Note(placed.note));

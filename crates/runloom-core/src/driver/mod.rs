@@ -11,6 +11,7 @@ mod journal;
 mod mailbox;
 mod money;
 mod pace;
+mod toolset;
 mod turn;
 
 use std::future::Future;
@@ -40,6 +41,7 @@ pub use mailbox::Doorbell;
 use mailbox::Mailbox;
 pub(crate) use mailbox::fold;
 pub(crate) use pace::Turns;
+pub(crate) use toolset::meet_schemas;
 use turn::TurnEnd;
 
 /// Claims without getting any further after which a run is given up: it kills its workers.

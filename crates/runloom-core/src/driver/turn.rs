@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, TextDelta};
+use runloom_protocol::limits::JSON_DEPTH_MAX;
 use runloom_protocol::outcome::{ErrorClass, RunCancelled, finish_reason};
 use runloom_protocol::resource::RunStatus;
+use runloom_protocol::validate::fits_in_depth;
 use tracing::debug;
 
 use super::ahead::Ahead;
@@ -282,6 +284,9 @@ impl Driver {
                         "the model made more calls in one turn than this server accepts",
                     );
                 }
+                if !fits_in_depth(&call.input) {
+                    return Ok(Some(StreamEnd::Broken(too_deep(&call.name))));
+                }
                 progress.calls.push(call);
             }
             Some(Ok(ModelEvent::Usage(tokens))) => progress.tokens = tokens,
@@ -330,7 +335,8 @@ impl Driver {
         };
         self.record(Event::AssistantMessage(AssistantMessage {
             text: progress.text,
-            turn: plan.turn,
+            // On the wire turns count from 0.
+            turn: plan.turn.saturating_sub(1),
             finish_reason: Some(finish),
             tool_calls,
             model: Some(self.state.plan.model.id.clone()),
@@ -406,6 +412,16 @@ pub(super) fn request_of(state: &mut RunState, plan: CallPlan) -> ModelRequest {
         max_output_tokens: plan.max_output_tokens,
         cache_key: fixed.run.as_str().into(),
     }
+}
+
+/// The model gets another chance, as with arguments that are no JSON.
+fn too_deep(name: &str) -> ModelError {
+    let message = format!(
+        "the model called `{name}` with arguments nested deeper than {JSON_DEPTH_MAX} levels"
+    );
+    let mut error = ModelError::new(ErrorClass::Server, message);
+    error.finish_reason = Some(finish_reason::MALFORMED_FUNCTION_CALL.to_owned());
+    error
 }
 
 enum StreamEnd {

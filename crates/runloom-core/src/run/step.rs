@@ -103,7 +103,7 @@ pub fn next(state: &RunState) -> Step {
     if state.shown {
         let reason = "the attempt was interrupted; discard its deltas".to_owned();
         return Step::Write(vec![Event::TurnRestarted(TurnRestarted {
-            turn: state.turns + 1,
+            turn: state.turns,
             reason,
         })]);
     }

@@ -87,6 +87,6 @@ fn text<'a>(fields: &'a Object, name: &str) -> Option<&'a str> {
 }
 
 /// The schema that accepts any arguments.
-pub(super) fn any_object() -> Value {
+pub(crate) fn any_object() -> Value {
     serde_json::json!({"type": "object"})
 }

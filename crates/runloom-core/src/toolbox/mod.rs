@@ -22,7 +22,7 @@ use crate::ports::model::ToolDeclaration;
 use crate::ports::tools::ServerTool;
 use crate::schema::SchemaCache;
 
-pub(crate) use declare::has_object_root;
+pub(crate) use declare::{any_object, has_object_root};
 pub use tool::{Effect, Tool, ToolKind};
 
 /// The tools of one run, in the spec's order. Immutable, shared by `Arc`.
@@ -71,8 +71,8 @@ impl Toolbox {
             tool.name = free_name(&by_name, tool.name);
             let (validator, parameters) = match schemas.compile(&tool.parameters) {
                 Ok(validator) => (validator, tool.parameters.clone()),
-                Err(_) => match schemas.compile(&declare::any_object()) {
-                    Ok(validator) => (validator, declare::any_object()),
+                Err(_) => match schemas.compile(&any_object()) {
+                    Ok(validator) => (validator, any_object()),
                     Err(_) => continue,
                 },
             };

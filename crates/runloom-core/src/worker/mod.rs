@@ -20,6 +20,7 @@ use tracing::{Instrument, debug, error, info_span, warn};
 use crate::clock::Clock;
 use crate::driver::{
     Ahead, Doorbell, Driver, DriverSettings, Left, MAX_ATTEMPTS, Start, Suspicion, Turns,
+    meet_schemas,
 };
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
@@ -404,6 +405,7 @@ impl Worker {
         let workspace = Some(start.claim.workspace);
         let job = |run| Job { run, workspace };
         let doorbell = Arc::clone(&start.doorbell);
+        meet_schemas(&start.claim.log, &start.plan.schemas).await;
         let mut driver = Driver::new(
             start,
             (self.parts.store.clone(), self.parts.store.clone()),

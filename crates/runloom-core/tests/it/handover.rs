@@ -127,6 +127,19 @@ async fn a_worker_that_lost_its_lease_writes_nothing_more() {
 
 #[tokio::test]
 async fn a_run_whose_log_cannot_be_read_ends_and_says_so() {
+    let unknown_note = r#"[{"after":2,"note":"of_a_newer_version"}]"#;
+    ends_unreadable("", unknown_note).await;
+    // A known event that is not what it should be: without it the state would be one that the run never had.
+    let frame = |seq: u64| {
+        format!(
+            "id: {seq}\nevent: assistant_message\ndata: {{\"seq\":{seq},\"type\":\"assistant_message\",\"data\":{{}}}}\n\n"
+        )
+    };
+    ends_unreadable(&frame(3), "").await;
+}
+
+/// Another version leaves these records behind in the middle of a run.
+async fn ends_unreadable(frames: &str, notes: &str) {
     let world = World::new().await;
     world
         .model
@@ -143,14 +156,15 @@ async fn a_run_whose_log_cannot_be_read_ends_and_says_so() {
         panic!("nobody else wants it");
     };
     let seq = claim.log.last().unwrap().chunk.last_seq;
+    let last_seq = if frames.is_empty() { seq } else { seq + 1 };
     let batch = Batch {
         chunk: Chunk {
             first_seq: seq + 1,
-            last_seq: seq,
+            last_seq,
             terminal: false,
-            frames: bytes::Bytes::new(),
+            frames: bytes::Bytes::copy_from_slice(frames.as_bytes()),
         },
-        notes: r#"[{"after":2,"note":"of_a_newer_version"}]"#.to_owned(),
+        notes: notes.to_owned(),
         at: world.now(),
         opened: Vec::new(),
         closed: Vec::new(),
@@ -163,7 +177,9 @@ async fn a_run_whose_log_cannot_be_read_ends_and_says_so() {
     };
     world.store.commit(claim.lease, batch).await.unwrap();
     let next = world.peer();
-    let events = next.events(&run).await;
+    let mut rest = next.watch(&run, last_seq).await;
+    rest.rest().await;
+    let events = rest.events;
     assert!(
         matches!(events.last(), Some(Event::Error(error)) if error.error.contains("cannot be read")),
         "{events:?}"

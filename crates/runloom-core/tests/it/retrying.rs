@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use runloom_core::ports::model::ModelError;
 use runloom_protocol::event::Event;
+use runloom_protocol::limits::JSON_DEPTH_MAX;
 use runloom_protocol::outcome::{ErrorClass, RunError};
 use runloom_protocol::resource::RunStatus;
 
 use crate::scripted::{Piece, server_error};
-use crate::world::{World, kinds};
+use crate::world::{World, kinds, nested};
 
 async fn failure(world: &World, run: &str) -> RunError {
     let events = world.events(run).await;
@@ -57,6 +58,21 @@ async fn nothing_is_retried_after_something_was_shown() {
         snapshot.failure_reason.unwrap().error_class,
         ErrorClass::Server
     );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn arguments_that_lie_too_deep_to_be_stored_are_asked_for_again() {
+    let world = World::new().await;
+    let deep = nested(JSON_DEPTH_MAX + 1);
+    world.model.script([Piece::Call("look", deep)]);
+    world.model.script([Piece::Text("in words then")]);
+    let run = world.run("try").await;
+    let events = world.events(&run).await;
+    // The turn is there, with its finish reason and without the call.
+    let (first, rest) = (&events[1], &kinds(&events)[2..]);
+    assert!(matches!(first, Event::AssistantMessage(message) if message.tool_calls.is_empty()));
+    assert_eq!(rest, ["assistant_delta", "assistant_message", "result"]);
     world.stop().await;
 }
 

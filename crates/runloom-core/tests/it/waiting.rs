@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use runloom_core::error::Error;
 use runloom_protocol::event::Event;
+use runloom_protocol::limits::JSON_DEPTH_MAX;
 use runloom_protocol::resource::RunStatus;
 use serde_json::json;
 
 use crate::scripted::Piece;
-use crate::world::{World, asked, parking, settings};
+use crate::world::{World, asked, nested, parking, settings};
 
 #[tokio::test]
 async fn a_parked_run_holds_no_place_and_goes_on_with_its_answer() {
@@ -30,6 +31,22 @@ async fn a_parked_run_holds_no_place_and_goes_on_with_its_answer() {
     watcher.rest().await;
     assert!(matches!(watcher.events.last(), Some(Event::Result(result)) if result.turns == 2));
     assert!(watcher.bytes == world.stored(&run, 0).await);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_deepest_arguments_are_read_back_after_a_park() {
+    let world = World::with(parking()).await;
+    let deepest = nested(JSON_DEPTH_MAX);
+    world.model.script([Piece::Call("look", deepest)]);
+    let run = world.run("look").await;
+    let mut watcher = world.watch(&run, 0).await;
+    let call = asked(&watcher.until("local_tool_call").await);
+    world.parked().await;
+    world.answer(&run, &call, "seen").await.unwrap();
+    watcher.rest().await;
+    assert!(matches!(watcher.events.last(), Some(Event::Result(result)) if result.turns == 2));
+    assert_eq!(world.model.calls(), 2);
     world.stop().await;
 }
 

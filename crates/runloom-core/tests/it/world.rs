@@ -476,6 +476,14 @@ pub(crate) fn kinds(events: &[Event]) -> Vec<&'static str> {
     events.iter().map(Event::kind).collect()
 }
 
+/// Arguments of so many levels.
+pub(crate) fn nested(levels: usize) -> serde_json::Value {
+    (1..levels).fold(
+        serde_json::json!({}),
+        |inner, _| serde_json::json!({"a": inner}),
+    )
+}
+
 /// The id of the last call that a client was asked to make.
 pub(crate) fn asked(event: &Event) -> String {
     match event {

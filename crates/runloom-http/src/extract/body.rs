@@ -9,8 +9,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use runloom_core::error::Error;
 use runloom_core::ports::store::Idempotency;
 use runloom_protocol::error::Issue;
+use runloom_protocol::limits::JSON_DEPTH_MAX;
 use runloom_protocol::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
-use runloom_protocol::validate;
+use runloom_protocol::validate::{self, fits_in_depth};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -169,18 +170,27 @@ fn parse(bytes: &[u8]) -> Answer<Value> {
         return Err(Error::invalid("", "is empty; a JSON object is expected").into());
     }
     // The parser's own limit of 128 levels stays on: recursion over client data must have a floor.
-    serde_json::from_slice(bytes).map_err(|error| {
+    let parsed = serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
-        let message = if text.starts_with("recursion limit exceeded") {
-            format!("is nested deeper than 127 levels (line {line}, column {column})")
-        } else {
-            // The position at the end of the text is said in our own words.
-            let what = text.split(" at line ").next().unwrap_or("malformed");
-            format!("is not valid JSON: {what} (line {line}, column {column})")
-        };
-        Error::invalid("", message).into()
-    })
+        if text.starts_with("recursion limit exceeded") {
+            return too_deep();
+        }
+        // The position at the end of the text is said in our own words.
+        let what = text.split(" at line ").next().unwrap_or("malformed");
+        Error::invalid(
+            "",
+            format!("is not valid JSON: {what} (line {line}, column {column})"),
+        )
+    })?;
+    match fits_in_depth(&parsed) {
+        true => Ok(parsed),
+        false => Err(too_deep().into()),
+    }
+}
+
+fn too_deep() -> Error {
+    Error::invalid("", format!("is nested deeper than {JSON_DEPTH_MAX} levels"))
 }
 
 /// The target is part of the promise: the same key and body for another run is another request.

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 
 use bytes::{BufMut, BytesMut};
 use memchr::memmem;
-use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -15,6 +14,17 @@ use super::{Event, Sequenced, TextDelta};
 
 /// Bytes of a frame beside its payload, generously: both numbers, both kinds, the fixed text.
 const ENVELOPE_BYTES: usize = 160;
+
+/// Why a frame is no event.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// Of a newer version: this one decides nothing by it.
+    #[error("unknown event type `{0}`")]
+    Unknown(String),
+    /// Not what this or any other version wrote.
+    #[error(transparent)]
+    Unreadable(#[from] serde_json::Error),
+}
 
 impl Event {
     /// Writes the event as the SSE frame that is stored and streamed: the payload stands both at the top level and
@@ -71,7 +81,7 @@ impl Event {
         }
     }
 
-    fn from_payload(kind: &str, data: &str) -> Result<Self, serde_json::Error> {
+    fn from_payload(kind: &str, data: &str) -> Result<Self, FrameError> {
         Ok(match kind {
             "started" => Self::Started(serde_json::from_str(data)?),
             "assistant_delta" => Self::AssistantDelta(serde_json::from_str(data)?),
@@ -88,10 +98,7 @@ impl Event {
             "result" => Self::Result(serde_json::from_str(data)?),
             "error" => Self::Error(serde_json::from_str(data)?),
             "cancelled" => Self::Cancelled(serde_json::from_str(data)?),
-            other => {
-                let message = format_args!("unknown event type `{other}`");
-                return Err(serde_json::Error::custom(message));
-            }
+            other => return Err(FrameError::Unknown(other.to_owned())),
         })
     }
 }
@@ -182,14 +189,14 @@ pub fn kind_of_frame(frame: &[u8]) -> Option<&str> {
 }
 
 /// Reads a frame back. `None` when it has no data, as a heartbeat comment; an error when the data is not an event
-/// that this version knows.
+/// that this version knows, or cannot be read.
 #[must_use]
-pub fn parse_frame(frame: &[u8]) -> Option<Result<Sequenced, serde_json::Error>> {
+pub fn parse_frame(frame: &[u8]) -> Option<Result<Sequenced, FrameError>> {
     frame_json(frame).map(parse_json)
 }
 
 /// The nested payload is taken as it stands and parsed once; the flat copy is only skipped over.
-fn parse_json(json: &[u8]) -> Result<Sequenced, serde_json::Error> {
+fn parse_json(json: &[u8]) -> Result<Sequenced, FrameError> {
     #[derive(Deserialize)]
     struct Envelope<'a> {
         seq: u64,

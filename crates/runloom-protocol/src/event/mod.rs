@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::outcome::{RunCancelled, RunError, RunResult};
 use crate::tools::Object;
 
-pub use frame::{frame_json, kind_of_frame, parse_frame, split_frames};
+pub use frame::{FrameError, frame_json, kind_of_frame, parse_frame, split_frames};
 
 /// One entry of a run's log. The variants' payloads are the `data` of the protocol's table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub struct TextDelta {
 pub struct AssistantMessage {
     /// The whole text of the turn.
     pub text: String,
-    /// 1-based.
+    /// Which turn, 0-based.
     pub turn: u32,
     /// Canonical, see [`crate::outcome::finish_reason`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub struct RequestedCall {
 /// Payload of `turn_restarted`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnRestarted {
-    /// Which turn, 1-based.
+    /// Which turn, 0-based: the `turn` of the message that will complete it.
     pub turn: u32,
     /// Why.
     pub reason: String,

@@ -8,6 +8,7 @@
 //! Not here: whatever needs to know the workspace, such as whether a model, an agent or a plugin exists.
 
 mod definitions;
+mod depth;
 mod documents;
 mod fields;
 mod guards;
@@ -28,6 +29,7 @@ pub use definitions::{
     PluginSource, agent_definition, external_agent, plugin_manifest, provider_definition,
     secret_value, tool_definition,
 };
+pub use depth::fits_in_depth;
 use fields::Fields;
 use issues::{Issues, Path};
 

@@ -132,7 +132,7 @@ fn malformed_json_is_told_with_its_place() {
             br#"{"reasoningLevel": 1e999}"#.to_vec(),
             "number out of range",
         ),
-        (deep(10_000), "nested deeper than 127 levels"),
+        (deep(10_000), "nested deeper than 100 levels"),
         (b"   ".to_vec(), "is empty"),
         (b"[]".to_vec(), "object"),
         (b"null".to_vec(), "object"),

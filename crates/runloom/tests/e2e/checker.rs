@@ -128,16 +128,14 @@ fn turns(log: &[Frame], found: &mut Vec<String>) {
             "assistant_delta" => text.push_str(data["text"].as_str().unwrap_or_default()),
             "turn_restarted" => {
                 text.clear();
-                if data["turn"] != turn + 1 {
+                if data["turn"] != turn {
                     found.push(format!(
-                        "event {seq} restarts turn {} in turn {}",
-                        data["turn"],
-                        turn + 1
+                        "event {seq} restarts turn {} in turn {turn}",
+                        data["turn"]
                     ));
                 }
             }
             "assistant_message" => {
-                turn += 1;
                 if data["turn"] != turn {
                     found.push(format!(
                         "event {seq} ends turn {} instead of {turn}",
@@ -151,6 +149,7 @@ fn turns(log: &[Frame], found: &mut Vec<String>) {
                         data["text"]
                     ));
                 }
+                turn += 1;
             }
             _ => {}
         }

@@ -31,12 +31,12 @@ fn events() -> Vec<(&'static str, Value)> {
         ("assistant_delta", json!({"text": "lost "})),
         (
             "turn_restarted",
-            json!({"turn": 1, "reason": "interrupted"}),
+            json!({"turn": 0, "reason": "interrupted"}),
         ),
         ("assistant_delta", json!({"text": "so"})),
         (
             "assistant_message",
-            json!({"text": "so", "turn": 1, "toolCalls": calls}),
+            json!({"text": "so", "turn": 0, "toolCalls": calls}),
         ),
         (
             "local_tool_call",
@@ -55,7 +55,7 @@ fn events() -> Vec<(&'static str, Value)> {
             json!({"toolUseId": "tu_2", "output": "b"}),
         ),
         ("assistant_delta", json!({"text": "done"})),
-        ("assistant_message", json!({"text": "done", "turn": 2})),
+        ("assistant_message", json!({"text": "done", "turn": 1})),
         (
             "result",
             json!({"text": "done", "tokens": tokens, "turns": 2}),
@@ -179,9 +179,9 @@ fn a_broken_turn_that_is_not_announced_is_found() {
     let silent = changed(|events| drop(events.remove(2)));
     found_in(&silent, "streamed \"lost so\"");
     let wrong = changed(|events| events[2].1["turn"] = json!(2));
-    found_in(&wrong, "restarts turn 2 in turn 1");
+    found_in(&wrong, "restarts turn 2 in turn 0");
     let twice = changed(|events| events.insert(4, events[4].clone()));
-    found_in(&twice, "ends turn 1 instead of 2");
+    found_in(&twice, "ends turn 0 instead of 1");
 }
 
 #[test]

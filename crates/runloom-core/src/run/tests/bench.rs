@@ -263,7 +263,7 @@ impl Bench {
         let requested = ids("tu").into_iter().zip(turn.calls.clone());
         self.record(Event::AssistantMessage(AssistantMessage {
             text: turn.text,
-            turn: plan.turn,
+            turn: plan.turn - 1,
             finish_reason: Some(turn.finish),
             tool_calls: requested
                 .map(|(id, (name, input))| RequestedCall { id, name, input })

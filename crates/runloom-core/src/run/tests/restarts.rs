@@ -26,7 +26,7 @@ fn deltas_of_a_broken_attempt_are_taken_back_before_the_next_one() {
     assert_eq!(bench.call_plan().turn, 2);
     assert_eq!(bench.kinds(before), ["turn_restarted"]);
     assert!(
-        matches!(&bench.events[before], Event::TurnRestarted(restarted) if restarted.turn == 2)
+        matches!(&bench.events[before], Event::TurnRestarted(restarted) if restarted.turn == 1)
     );
     bench.turn(says("whole"));
     assert!(matches!(bench.end(), Event::Result(result) if result.text == "whole"));
