@@ -63,6 +63,16 @@ pub struct SchemaError {
     pub message: String,
 }
 
+impl SchemaError {
+    /// True when it is a matter of what the schema says, and not of how much it is: others may understand it.
+    pub(crate) fn is_of_its_words(&self) -> bool {
+        matches!(
+            self.kind,
+            SchemaErrorKind::Invalid | SchemaErrorKind::Reference
+        )
+    }
+}
+
 /// The kinds of [`SchemaError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaErrorKind {

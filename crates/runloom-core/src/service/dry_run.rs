@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use runloom_protocol::error::Issue;
 use runloom_protocol::event::{Event, Started};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{AppliedBudget, DryRun};
@@ -47,6 +48,7 @@ impl Service {
         let mut budgets = self.applied(&planned).await?;
         let mut warnings = warnings(&state, window);
         warnings.extend(of_tools(&spec, &state));
+        warnings.extend(self.of_output(&spec));
         let (turn, run) = worst_case(&state, &budgets, &mut warnings);
         let plan = &state.plan;
         if plan.price.is_none() {
@@ -72,6 +74,16 @@ impl Service {
             budgets,
             warnings,
         })
+    }
+
+    /// An output schema that only the provider can check.
+    fn of_output(&self, spec: &AgentSpec) -> Option<String> {
+        let schema = Value::Object(spec.output_schema.as_ref()?.schema.clone());
+        let error = self.parts.planner.schemas.compile(&schema).err()?;
+        Some(format!(
+            "outputSchema.schema{} is not understood by this server, so that only the provider checks the answer: {}",
+            error.path, error.message
+        ))
     }
 
     /// The state of the run just before its first call.
@@ -184,6 +196,10 @@ fn of_tools(spec: &AgentSpec, state: &RunState) -> Vec<String> {
         .filter(|name| !has(name))
         .map(|name| format!("toolBudgets names `{name}`, and no tool of the run has this name"));
     let mut warnings: Vec<String> = unknown.collect();
+    warnings.extend(state.toolbox.unchecked().iter().map(|issue| {
+        let Issue { path, message } = issue;
+        format!("{path} is no schema that this server understands, so that any arguments are passed on: {message}")
+    }));
     for tool in &spec.tools {
         match tool {
             ToolRef::Local(tool) => {

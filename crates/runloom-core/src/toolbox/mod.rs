@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::ports::model::ToolDeclaration;
 use crate::ports::tools::ServerTool;
-use crate::schema::SchemaCache;
+use crate::schema::{SchemaCache, SchemaError, Validator};
 
 pub(crate) use declare::{any_object, has_object_root};
 pub use tool::{Effect, Tool, ToolKind};
@@ -31,6 +31,7 @@ pub struct Toolbox {
     tools: Vec<Tool>,
     by_name: HashMap<String, usize>,
     declarations: Arc<Vec<ToolDeclaration>>,
+    unchecked: Vec<Issue>,
 }
 
 impl Toolbox {
@@ -46,6 +47,7 @@ impl Toolbox {
             by_name: HashMap::new(),
             declarations: Vec::new(),
             issues: Vec::new(),
+            unchecked: Vec::new(),
         };
         for (index, tool) in refs.iter().enumerate() {
             builder.add(&format!("tools[{index}]"), tool);
@@ -57,6 +59,7 @@ impl Toolbox {
             tools: builder.tools,
             by_name: builder.by_name,
             declarations: Arc::new(builder.declarations),
+            unchecked: builder.unchecked,
         })
     }
 
@@ -96,7 +99,15 @@ impl Toolbox {
             tools,
             by_name,
             declarations: Arc::new(declarations),
+            unchecked: self.unchecked.clone(),
         }
+    }
+
+    /// Schemas of strangers that this server cannot use, with their place in the spec and why: the model is told them as they are, and
+    /// any arguments are passed on.
+    #[must_use]
+    pub fn unchecked(&self) -> &[Issue] {
+        &self.unchecked
     }
 
     /// The schemas that [`Self::build`] compiles.
@@ -167,6 +178,7 @@ struct Builder<'a> {
     by_name: HashMap<String, usize>,
     declarations: Vec<ToolDeclaration>,
     issues: Vec<Issue>,
+    unchecked: Vec<Issue>,
 }
 
 /// A tool before its schema is compiled.
@@ -208,7 +220,7 @@ impl Builder<'_> {
             return;
         }
         self.by_name.insert(name.clone(), self.tools.len());
-        match self.schemas.compile(&draft.declaration.parameters) {
+        match self.validator(&draft) {
             Ok(validator) => {
                 self.tools.push(Tool {
                     name,
@@ -224,6 +236,25 @@ impl Builder<'_> {
                 path: draft.schema_path,
                 message: error.to_string(),
             }),
+        }
+    }
+}
+
+impl Builder<'_> {
+    /// Who writes a tool of their own can mend its schema. Who passes on the listing of an MCP server cannot, and that server checks.
+    fn validator(&mut self, draft: &Draft) -> Result<Validator, SchemaError> {
+        let compiled = self.schemas.compile(&draft.declaration.parameters);
+        match compiled {
+            Err(error)
+                if error.is_of_its_words() && matches!(draft.kind, ToolKind::McpLocal { .. }) =>
+            {
+                self.unchecked.push(Issue {
+                    path: draft.schema_path.clone(),
+                    message: error.to_string(),
+                });
+                self.schemas.compile(&any_object())
+            }
+            compiled => compiled,
         }
     }
 }

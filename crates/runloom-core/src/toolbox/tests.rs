@@ -298,6 +298,7 @@ fn every_issue_has_its_place() {
             {"name": "e", "inputSchema": {"type": "object", "$ref": "file:///etc/passwd"}},
             {"name": "ok"},
         ]},
+        {"kind": "local", "name": "f", "parameters": {"type": "object", "$ref": "file:///etc/passwd"}},
         {"kind": "a2a_local", "name": "a", "agentCard": {}},
     ]));
     let paths: Vec<_> = found.iter().map(|(path, _)| path.as_str()).collect();
@@ -305,9 +306,9 @@ fn every_issue_has_its_place() {
         paths,
         [
             "tools[0].parameters",
-            "tools[5].tools[1].inputSchema",
             "tools[5].tools[2].name",
-            "tools[6].name",
+            "tools[6].parameters",
+            "tools[7].name",
         ]
     );
     assert!(
@@ -315,8 +316,27 @@ fn every_issue_has_its_place() {
         "{}",
         found[0].1
     );
-    assert!(found[1].1.contains("leaves the schema"), "{}", found[1].1);
+    assert!(found[2].1.contains("leaves the schema"), "{}", found[2].1);
     assert!(found[3].1.contains("\"a\""));
+}
+
+/// Who passes on an MCP server's listing cannot mend it.
+#[test]
+fn an_unusable_schema_in_a_clients_listing_is_told_verbatim_and_takes_any_arguments() {
+    let sloppy =
+        json!({"type": "object", "properties": {"a": {"type": "string", "required": true}}});
+    let toolbox = build(json!([mcp(json!({"name": "find", "inputSchema": sloppy}))]));
+    assert_eq!(toolbox.declarations()[0].parameters, sloppy);
+    assert_eq!(only(&toolbox).validator.check(&json!({"a": 1})), Ok(()));
+    assert!(only(&toolbox).validator.check(&json!([1])).is_err());
+    let [unchecked] = toolbox.unchecked() else {
+        panic!("{:?}", toolbox.unchecked());
+    };
+    assert_eq!(unchecked.path, "tools[0].tools[0].inputSchema");
+    // How much it is remains a reason.
+    let deep = (0..98).fold(json!({}), |inner, _| json!({"not": inner}));
+    let huge = json!({"type": "object", "properties": {"a": deep}});
+    issues(json!([mcp(json!({"name": "find", "inputSchema": huge}))]));
 }
 
 /// The server that listed it checks its arguments as well; a workspace's own definitions are refused before they get here.
