@@ -70,15 +70,18 @@ pub fn create_session(body: &Value) -> Result<CreateSession, Vec<Issue>> {
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn create_message(body: &Value) -> Result<CreateMessage, Vec<Issue>> {
-    checked(body, |fields, issues| CreateMessage {
-        messages: messages::read(fields, issues),
-        tools: tools::read(fields, issues),
-        reasoning_level: spec::reasoning_level(fields, issues),
-        output_schema: documents::output_schema(fields, issues),
-        loop_detection: guards::loop_detection(fields, issues),
-        tool_budgets: guards::tool_budgets(fields, issues),
-        budgets: guards::budgets(fields, issues),
-        metadata: documents::metadata(fields, issues),
+    checked(body, |fields, issues| {
+        spec::refuse_plan_only(fields, issues);
+        CreateMessage {
+            messages: messages::read(fields, issues),
+            tools: tools::read(fields, issues),
+            reasoning_level: spec::reasoning_level(fields, issues),
+            output_schema: documents::output_schema(fields, issues),
+            loop_detection: guards::loop_detection(fields, issues),
+            tool_budgets: guards::tool_budgets(fields, issues),
+            budgets: guards::budgets(fields, issues),
+            metadata: documents::metadata(fields, issues),
+        }
     })
 }
 

@@ -55,11 +55,22 @@ fn says_something(value: &Value) -> bool {
     value.as_str().is_some_and(|text| !text.trim().is_empty())
 }
 
+/// Who asks for a plan alone does not want anything done. Other fields that this server does not know yet take nothing away when they are
+/// ignored; this one would.
+pub(super) fn refuse_plan_only(fields: &Fields<'_, '_>, issues: &mut Issues) {
+    let plan = fields.get("plan");
+    if plan.is_some_and(|plan| plan["planOnly"] == true) {
+        let message = "this server makes no plans yet, and would carry out what is asked instead; leave `planOnly` out if it should";
+        fields.refuse("plan", message, issues);
+    }
+}
+
 pub(super) fn read(
     fields: &Fields<'_, '_>,
     system: SystemMessage,
     issues: &mut Issues,
 ) -> AgentSpec {
+    refuse_plan_only(fields, issues);
     let agent_id = agent_id(fields, issues);
     let needs_prompt = fields.get("agentId").is_none() && system == SystemMessage::Absent;
     AgentSpec {

@@ -58,7 +58,7 @@ fn a_run_of_the_baseline_sdk_is_accepted() {
 fn fields_of_the_newest_sdk_that_we_do_not_know_are_ignored() {
     let body = json!({
         "tools": [], "systemPrompt": "You help.", "fallbackModelId": "openai/gpt-5.5", "supervisor": {"interval": 5},
-        "plan": {"planOnly": true, "steps": ["a"]}, "budgets": {"maxToolTurns": 3, "maxMoons": 1},
+        "plan": {"steps": ["a"]}, "budgets": {"maxToolTurns": 3, "maxMoons": 1},
         "messages": [
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": "Read this"},
@@ -68,6 +68,21 @@ fn fields_of_the_newest_sdk_that_we_do_not_know_are_ignored() {
     assert_eq!(run.messages.len(), 2);
     let message = json!({"prompt": "Hi", "supervisor": false, "plan": "auto"});
     assert!(validate::create_message(&message).is_ok());
+}
+
+#[test]
+fn a_plan_alone_is_refused_rather_than_carried_out() {
+    let plan = json!({"planOnly": true});
+    let run = json!({"systemPrompt": "You help.", "prompt": "Delete it.", "plan": plan});
+    let session = json!({"systemPrompt": "You help.", "plan": plan});
+    let message = json!({"prompt": "Delete it.", "plan": plan});
+    for refused in [
+        validate::create_run(&run).unwrap_err(),
+        validate::create_session(&session).unwrap_err(),
+        validate::create_message(&message).unwrap_err(),
+    ] {
+        assert_eq!(refused[0].path, "plan", "{refused:?}");
+    }
 }
 
 #[test]
