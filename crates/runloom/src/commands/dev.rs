@@ -1,12 +1,12 @@
 //! `runloom dev`: everything in one process and one folder, ready to be tried.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::ConfigFile;
 use crate::config::{
-    self, ApiKeyConfig, Config, Environment, KeyUsage, Secret, Source, WorkspaceConfig,
+    self, ApiKeyConfig, Config, DEFAULT_FILE, Environment, KeyUsage, Secret, Source,
+    WorkspaceConfig,
 };
 use crate::data_dir::{DEFAULT, DataDir, DevCredentials};
 use crate::exit::{Exit, Failure};
@@ -20,7 +20,8 @@ Examples:
   runloom dev --listen 127.0.0.1:0 --json   prints {\"url\",\"workspace\",\"apiKey\",\"adminToken\"} when it is ready
   runloom dev --config runloom.toml         with the providers of a configuration
 
-The key, the admin token and the master key are made at the first start and kept in the data folder.")]
+The key, the admin token and the master key are made at the first start and kept in the data folder. DATABASE_URL, AMQP_URL and
+REDIS_URL are ignored; a PostgreSQL that RUNLOOM_STORE__URL or the configuration names is used.")]
 pub(crate) struct Dev {
     /// HOST:PORT to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT")]
@@ -31,18 +32,28 @@ pub(crate) struct Dev {
     /// Print one JSON object when it is ready instead of words
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    file: ConfigFile,
+    /// A configuration, for its providers, workspaces and limits; only one that is named is read, not ./runloom.toml by itself
+    #[arg(long, short, value_name = "FILE", env = "RUNLOOM_CONFIG")]
+    config: Option<PathBuf>,
 }
 
 pub(crate) async fn run(dev: Dev, environment: &Environment) -> Result<Exit, Failure> {
     // Only a file that was named: the runloom.toml of the folder is for `serve`.
-    let source = dev
-        .file
-        .config
-        .clone()
-        .map_or(Source::Nothing, Source::File);
-    let mut config = config::load(&source, environment)?;
+    let source = dev.config.map_or(Source::Nothing, Source::File);
+    let mut config = config::load(&source, &environment.ignoring_shared())?;
+    let ignored: Vec<&str> = environment.shared().collect();
+    if !ignored.is_empty() {
+        output::note(format!(
+            "note: `dev` ignores {}: it keeps everything in {} unless RUNLOOM_STORE__URL or --config says otherwise",
+            ignored.join(", "),
+            dev.data_dir.display()
+        ));
+    }
+    if source == Source::Nothing && Path::new(DEFAULT_FILE).exists() {
+        output::note(format!(
+            "note: `dev` does not read ./{DEFAULT_FILE}; name it if you want it: runloom dev --config {DEFAULT_FILE}"
+        ));
+    }
     let folder = DataDir::new(&dev.data_dir);
     folder.create()?;
     let mut credentials = folder.credentials_or_new()?;

@@ -92,9 +92,6 @@ pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit,
         "127.0.0.1:0".clone_into(&mut config.server.listen);
     }
     telemetry::init(&config.log);
-    for warning in &config.warnings {
-        tracing::warn!(place = %warning.place, key = %warning.path, "{}", warning.message);
-    }
     if config.server.master_key.is_none() {
         let beside = config
             .store
@@ -124,6 +121,9 @@ pub(crate) async fn until_stopped(
     ready: impl FnOnce(SocketAddr) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::stop();
+    for warning in &config.warnings {
+        tracing::warn!(place = %warning.place, key = %warning.path, "{}", warning.message);
+    }
     let drain = Duration::from_millis(config.runs.drain_ms);
     let listener = runloom_http::listen(&config.server.listen)
         .await

@@ -142,24 +142,21 @@ fn convert(value: &DeValue<'_>, lines: &Lines) -> Value {
 /// Lays `RUNLOOM_<SECTION>__<KEY>` over the file, and the well-known URLs under it. A number is the place in an array:
 /// `RUNLOOM_WORKSPACES__0__SLUG`.
 pub(super) fn overlay(root: &mut Node, environment: &Environment, context: &Context<'_>) {
-    for (variable, section, key) in [
-        ("DATABASE_URL", "store", "url"),
-        ("AMQP_URL", "fabric", "queue"),
-        ("REDIS_URL", "fabric", "bus"),
-    ] {
+    for (variable, path) in environment.shared_settings() {
         let origin = Origin::Variable(variable.into());
         match environment.secret(variable) {
-            Ok(Some(url)) => drop(put(
-                root,
-                &[section.to_owned(), key.to_owned()],
-                url.expose(),
-                &origin,
-            )),
+            Ok(Some(url)) => drop(put(root, &path.map(str::to_owned), url.expose(), &origin)),
             Ok(None) => {}
             Err(message) => context.problem(origin, "", message),
         }
     }
-    for (name, path, value) in environment.settings() {
+    let mut settings: Vec<_> = environment.settings().collect();
+    // Entries come by their number: 2 before 10.
+    settings.sort_by_cached_key(|(_, path, _)| {
+        let step = |step: &String| (step.parse::<usize>().ok(), step.clone());
+        path.iter().map(step).collect::<Vec<_>>()
+    });
+    for (name, path, value) in settings {
         let origin = Origin::Variable(name.into());
         if let Err(message) = put(root, &path, value, &origin) {
             context.problem(origin, &path.join("."), message);
@@ -173,8 +170,13 @@ fn put(node: &mut Node, path: &[String], text: &str, origin: &Origin) -> Result<
         node.origin = origin.clone();
         return Ok(());
     };
+    let is_place = |step: &String| step.parse::<usize>().is_ok();
     let empty = || Node {
-        value: Value::Table(Entries::new()),
+        value: if rest.first().is_some_and(is_place) {
+            Value::Array(Vec::new())
+        } else {
+            Value::Table(Entries::new())
+        },
         origin: origin.clone(),
     };
     match &mut node.value {
@@ -194,7 +196,7 @@ fn put(node: &mut Node, path: &[String], text: &str, origin: &Origin) -> Result<
             let count = nodes.len();
             let node = nodes
                 .get_mut(index)
-                .ok_or_else(|| format!("`{index}` is past the array, which has {count} entries"))?;
+                .ok_or_else(|| format!("`{index}` leaves a gap: the array has {count} entries, and they are numbered from 0"))?;
             put(node, rest, text, origin)
         }
         other => Err(format!("has nothing inside: it is {}", other.kind())),

@@ -4,9 +4,19 @@ use std::collections::BTreeMap;
 
 use super::types::Secret;
 
+/// Variables that other programs read as well, and the setting that each is.
+const SHARED: [(&str, [&str; 2]); 3] = [
+    ("DATABASE_URL", ["store", "url"]),
+    ("AMQP_URL", ["fabric", "queue"]),
+    ("REDIS_URL", ["fabric", "bus"]),
+];
+
 /// Variables by name.
 #[derive(Clone, Default)]
-pub struct Environment(BTreeMap<String, String>);
+pub struct Environment {
+    variables: BTreeMap<String, String>,
+    ignores_shared: bool,
+}
 
 impl Environment {
     /// The environment of this process. Variables that are not Unicode are left out.
@@ -15,13 +25,40 @@ impl Environment {
         let unicode = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        Self(std::env::vars_os().filter_map(unicode).collect())
+        std::env::vars_os().filter_map(unicode).collect()
+    }
+
+    /// The same, in which `DATABASE_URL`, `AMQP_URL` and `REDIS_URL` set nothing: whoever set them may have meant another program.
+    #[must_use]
+    pub fn ignoring_shared(&self) -> Self {
+        Self {
+            variables: self.variables.clone(),
+            ignores_shared: true,
+        }
+    }
+
+    /// Those of `DATABASE_URL`, `AMQP_URL` and `REDIS_URL` that are there, or their `_FILE`.
+    pub fn shared(&self) -> impl Iterator<Item = &'static str> {
+        let is_there = |name: &str| {
+            self.get(name)
+                .or(self.get(&format!("{name}_FILE")))
+                .is_some()
+        };
+        let names = SHARED.into_iter().map(|(name, _)| name);
+        names.filter(move |name| is_there(name))
+    }
+
+    /// Settings that variables of other programs make, unless those are ignored.
+    pub(super) fn shared_settings(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, [&'static str; 2])> {
+        SHARED.into_iter().filter(|_| !self.ignores_shared)
     }
 
     /// A variable that is set and not empty.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
+        self.variables
             .get(name)
             .map(String::as_str)
             .filter(|value| !value.is_empty())
@@ -51,7 +88,7 @@ impl Environment {
 
     /// Settings among the variables: `RUNLOOM_<SECTION>__<KEY>`, with the rest split at double underscores.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&str, Vec<String>, &str)> {
-        self.0.iter().filter_map(|(name, value)| {
+        self.variables.iter().filter_map(|(name, value)| {
             let rest = name.strip_prefix("RUNLOOM_")?;
             let path: Vec<String> = rest.split("__").map(str::to_lowercase).collect();
             (path.len() > 1).then_some((name.as_str(), path, value.as_str()))
@@ -61,18 +98,19 @@ impl Environment {
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     fn from_iter<T: IntoIterator<Item = (N, V)>>(variables: T) -> Self {
-        Self(
-            variables
-                .into_iter()
+        let variables = variables.into_iter();
+        Self {
+            variables: variables
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
-        )
+            ignores_shared: false,
+        }
     }
 }
 
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Values may be secrets.
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.variables.keys()).finish()
     }
 }

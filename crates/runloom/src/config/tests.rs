@@ -236,7 +236,7 @@ fn variables_win_over_the_file_and_their_mistakes_name_them() {
         (
             "RUNLOOM_WORKSPACES__7__NAME",
             "x",
-            "environment variable RUNLOOM_WORKSPACES__7__NAME: workspaces.7.name: `7` is past the array, which has 1 entries",
+            "environment variable RUNLOOM_WORKSPACES__7__NAME: workspaces.7.name: `7` leaves a gap: the array has 1 entries, and they are numbered from 0",
         ),
         (
             "DATABASE_URL",
@@ -259,6 +259,80 @@ fn variables_win_over_the_file_and_their_mistakes_name_them() {
             [expected]
         );
     }
+}
+
+#[test]
+fn variables_alone_make_arrays() {
+    let mut variables = vec![
+        ("RUNLOOM_WORKSPACES__0__API_KEYS__0__KEY_ENV", "K"),
+        ("K", "mantyx_0123456789abcdefghijkl"),
+        ("RUNLOOM_WORKSPACES__0__PROVIDERS__0__ID", "oa"),
+        ("RUNLOOM_WORKSPACES__0__PROVIDERS__0__KIND", "demo"),
+        ("RUNLOOM_WORKSPACES__0__PROVIDERS__0__MODELS__0__ID", "m"),
+        (
+            "RUNLOOM_WORKSPACES__0__PROVIDERS__0__MODELS__0__PRICING__INPUT",
+            "1.5",
+        ),
+        (
+            "RUNLOOM_WORKSPACES__0__PROVIDERS__0__MODELS__0__PRICING__OUTPUT",
+            "2",
+        ),
+        ("RUNLOOM_OUTBOUND__ALLOW_HOSTS__0", "a:1"),
+    ];
+    // More than ten: the tenth must not come before the second.
+    let names: Vec<String> = (0..12)
+        .map(|n| format!("RUNLOOM_WORKSPACES__{n}__SLUG"))
+        .collect();
+    let slugs: Vec<String> = (0..12).map(|n| format!("w{n}")).collect();
+    variables.extend(
+        names
+            .iter()
+            .map(String::as_str)
+            .zip(slugs.iter().map(String::as_str)),
+    );
+    let config = check("", &variables).unwrap();
+    let made: Vec<_> = config
+        .workspaces
+        .iter()
+        .map(|one| one.slug.clone())
+        .collect();
+    assert_eq!(made, slugs);
+    let model = &config.workspaces[0].providers[0].models[0];
+    assert_eq!(
+        (model.id.as_str(), model.pricing.unwrap().input),
+        ("m", 1.5)
+    );
+    assert_eq!(config.workspaces[0].api_keys.len(), 1);
+    assert_eq!(config.outbound.allow_hosts, ["a:1"]);
+
+    assert_eq!(
+        check("", &[("RUNLOOM_WORKSPACES__1__SLUG", "acme")])
+            .map(|_| ())
+            .unwrap_err(),
+        [
+            "environment variable RUNLOOM_WORKSPACES__1__SLUG: workspaces.1.slug: `1` leaves a gap: the array has 0 entries, and they are numbered from 0"
+        ]
+    );
+}
+
+#[test]
+fn variables_of_other_programs_can_be_ignored_as_settings_only() {
+    let environment: Environment = [
+        ("DATABASE_URL", "mysql://h/d"),
+        ("REDIS_URL", "redis://h"),
+        ("AMQP_URL_FILE", "does/not/exist"),
+    ]
+    .into_iter()
+    .collect();
+    let shared: Vec<_> = environment.shared().collect();
+    assert_eq!(shared, ["DATABASE_URL", "AMQP_URL", "REDIS_URL"]);
+    let text = "[[workspaces]]\nslug = \"a\"\n[[workspaces.secrets]]\nname = \"DB\"\nvalue_env = \"DATABASE_URL\"";
+    let config = parse(text, "f.toml", &environment.ignoring_shared()).unwrap();
+    assert!(config.fabric.is_embedded() && config.store.postgres.is_none());
+    assert_eq!(
+        config.workspaces[0].secrets[0].value.expose(),
+        "mysql://h/d"
+    );
 }
 
 #[test]

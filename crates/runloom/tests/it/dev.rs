@@ -155,3 +155,40 @@ fn a_conversation_remembers() {
     assert_eq!(stdout(&output), format!("one\n{said}\n"));
     assert!(stderr(&output).contains("runloom chat --session ses_"));
 }
+
+#[test]
+fn dev_is_embedded_whatever_services_the_shell_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("runloom.toml"), "nonsense").unwrap();
+    let log = folder.path().join("log");
+    let mut command = runloom(folder.path(), &["dev", "--listen", "127.0.0.1:0", "--json"]);
+    // Nobody answers at these; a server that heard of them would not start.
+    command
+        .env("DATABASE_URL", "postgres://u:sekret@127.0.0.1:1/x")
+        .env("REDIS_URL", "redis://127.0.0.1:1")
+        .env("AMQP_URL", "amqp://127.0.0.1:1");
+    let mut server = Server::start_logging(command, &log);
+    let ready = server.line();
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(ready.contains("\"apiKey\""), "{ready:?} {said}");
+    assert!(folder.path().join(".runloom/runloom.db").exists());
+    assert!(
+        said.contains("`dev` ignores DATABASE_URL, AMQP_URL, REDIS_URL"),
+        "{said}"
+    );
+    assert!(
+        said.contains("`dev` does not read ./runloom.toml"),
+        "{said}"
+    );
+    assert!(!said.contains("sekret"), "{said}");
+    assert!(ended(folder.path(), &["run", "say hi"]).status.success());
+}
+
+#[test]
+fn dev_takes_a_store_that_its_own_variable_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = runloom(folder.path(), &["dev", "--listen", "127.0.0.1:0", "--json"]);
+    command.env("RUNLOOM_STORE__URL", "mysql://127.0.0.1/x");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+}
