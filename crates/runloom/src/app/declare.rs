@@ -1,39 +1,43 @@
 //! What the configuration declares is kept in step at every start: created or updated, never silently deleted.
 
 use anyhow::{Context, Result};
-use runloom_core::ports::store::{DocumentKind, Expect, KeyUsage};
-use runloom_core::service::Service;
-use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
+use runloom_core::clock::Clock;
+use runloom_core::ports::store::{DocumentKind, KeyUsage};
+use runloom_core::service::registry::RegistryService;
+use runloom_core::service::tenancy::{CreateKey, PutWorkspace, TenancyService};
 use serde_json::{Value, json};
 
 use crate::config::{self, ApiKeyConfig, Config, WorkspaceConfig};
 
 /// Brings workspaces, their keys and their documents in step with the configuration.
-pub(super) async fn declare(service: &Service, config: &Config) -> Result<()> {
+pub(super) async fn declare(
+    tenancy: &TenancyService,
+    registry: &RegistryService,
+    config: &Config,
+) -> Result<()> {
     for workspace in &config.workspaces {
         let put = PutWorkspace {
             name: Some(workspace.name.clone()),
             without: None,
         };
-        service
-            .tenancy()
-            .put_workspace(&workspace.slug, put, service.clock().now())
+        tenancy
+            .put_workspace(&workspace.slug, put, Clock.now())
             .await
             .with_context(|| format!("cannot make the workspace {}", workspace.slug))?;
         for key in &workspace.api_keys {
-            ensure_key(service, workspace, key).await?;
+            ensure_key(tenancy, workspace, key).await?;
         }
-        documents(service, workspace).await?;
+        documents(registry, workspace).await?;
     }
     Ok(())
 }
 
 /// Secrets first: the others may name them.
-async fn documents(service: &Service, workspace: &WorkspaceConfig) -> Result<()> {
+async fn documents(registry: &RegistryService, workspace: &WorkspaceConfig) -> Result<()> {
     for secret in &workspace.secrets {
         let body = json!({ "value": secret.value.expose() });
         put(
-            service,
+            registry,
             workspace,
             DocumentKind::Secret,
             &secret.name,
@@ -49,7 +53,7 @@ async fn documents(service: &Service, workspace: &WorkspaceConfig) -> Result<()>
     ] {
         for document in declared {
             put(
-                service,
+                registry,
                 workspace,
                 kind,
                 &document.slug,
@@ -62,15 +66,14 @@ async fn documents(service: &Service, workspace: &WorkspaceConfig) -> Result<()>
 }
 
 async fn put(
-    service: &Service,
+    registry: &RegistryService,
     workspace: &WorkspaceConfig,
     kind: DocumentKind,
     slug: &str,
     body: &Value,
 ) -> Result<()> {
-    let registry = service.registry();
     let put = registry
-        .put(&workspace.slug, kind, slug, body, Expect::Anything)
+        .declare(&workspace.slug, kind, slug, body)
         .await
         .with_context(|| {
             let kind = kind.as_str().replace('_', " ");
@@ -105,15 +108,13 @@ pub(super) fn create_key(key: &ApiKeyConfig) -> CreateKey {
 }
 
 async fn ensure_key(
-    service: &Service,
+    tenancy: &TenancyService,
     workspace: &WorkspaceConfig,
     key: &ApiKeyConfig,
 ) -> Result<()> {
     let create = create_key(key);
-    let now = service.clock().now();
-    service
-        .tenancy()
-        .ensure_key(&workspace.slug, key.key.expose(), create, now)
+    tenancy
+        .ensure_key(&workspace.slug, key.key.expose(), create, Clock.now())
         .await
         .with_context(|| {
             format!(

@@ -91,7 +91,6 @@ impl App {
         let tasks = Tasks::default();
         let end_streams = CancellationToken::new();
         let service = wire(config, role, (master_key, store), &tasks, &end_streams).await?;
-        declare::declare(&service, config).await?;
         let doors = Listeners {
             settings: listeners::settings(config, &tasks),
             service: Arc::clone(&service),
@@ -222,6 +221,9 @@ async fn wire(
         purses: Arc::new(purses::purses(config, &tenancy).await?),
         max_tool_turns: config.runs.max_tool_turns,
     });
+    // Before the worker as well: runs that it takes up again meet what the configuration says now, and none is taken by a server
+    // that cannot start.
+    declare::declare(&tenancy, &registry, config).await?;
     let parts = WorkerParts {
         store: Arc::clone(&store),
         queue: Arc::clone(&queue),

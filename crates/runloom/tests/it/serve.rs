@@ -39,6 +39,66 @@ fn the_example_serves_as_it_is_even_without_the_providers_keys() {
 }
 
 #[test]
+fn an_agent_whose_model_has_no_key_yet_does_not_keep_the_server_from_starting() {
+    use crate::program::Server;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    std::fs::write(
+        folder.path().join("c.toml"),
+        "[platform]\ndemo = true\n[[workspaces]]\nslug = \"acme\"\n\
+         [[workspaces.api_keys]]\nkey_env = \"ACME_KEY\"\n\
+         [[workspaces.providers]]\nid = \"oa\"\nkind = \"openai\"\napi_key_env = \"NOT_SET\"\nmodels = [{ id = \"gpt-5.5\" }]\n\
+         [[workspaces.agents]]\nslug = \"support\"\nsystem_prompt = \"p\"\nmodel = \"oa/gpt-5.5\"\n",
+    )
+    .unwrap();
+    let key = "mantyx_0123456789abcdefghijkl";
+    let with_key = |arguments: &[&str]| {
+        let mut command = runloom(folder.path(), arguments);
+        command.env("ACME_KEY", key).env_remove("NOT_SET");
+        command
+    };
+    let checked = with_key(&["config", "check", "-c", "c.toml"]).output();
+    let checked = checked.unwrap();
+    assert!(checked.status.success(), "{}", stderr(&checked));
+    assert!(stderr(&checked).contains("NOT_SET"), "{}", stderr(&checked));
+
+    let arguments = ["serve", "-c", "c.toml", "--listen", "127.0.0.1:0"];
+    let mut server = Server::start_logging(with_key(&arguments), &log);
+    let line = server.line();
+    let said = std::fs::read_to_string(&log).unwrap();
+    let url = line
+        .strip_prefix("listening on ")
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(
+        said.contains("Runs of the agent are refused until it is offered"),
+        "{said}"
+    );
+    let run = |arguments: &[&str]| {
+        let mut command = runloom(folder.path(), arguments);
+        command
+            .env("MANTYX_BASE_URL", url)
+            .env("MANTYX_API_KEY", key)
+            .env("MANTYX_WORKSPACE_SLUG", "acme");
+        command.output().unwrap()
+    };
+    let refused = run(&["run", "say hi", "--agent", "support"]);
+    assert!(
+        stderr(&refused).contains("no model `oa/gpt-5.5`"),
+        "{}",
+        stderr(&refused)
+    );
+    let other = [
+        "run",
+        "say hi",
+        "--agent",
+        "support",
+        "--model",
+        "platform:demo",
+    ];
+    assert_eq!(stdout(&run(&other)), "hi\n", "the agent is kept");
+}
+
+#[test]
 fn an_invalid_configuration_is_told_whole_and_has_its_own_code() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(

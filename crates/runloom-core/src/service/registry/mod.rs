@@ -63,6 +63,13 @@ impl fmt::Debug for RegistryService {
     }
 }
 
+/// Who puts a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    Administrator,
+    Configuration,
+}
+
 /// A document that was put.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PutOutcome {
@@ -129,6 +136,35 @@ impl RegistryService {
         body: &Value,
         expect: Expect,
     ) -> Result<PutOutcome> {
+        let document = (kind, name, body);
+        self.put_from(Author::Administrator, workspace, document, expect)
+            .await
+    }
+
+    /// As [`Self::put`], of what the configuration declares: a model that is not offered now, because a provider's key is missing
+    /// for example, is a warning. One missing key must not keep a server from starting.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn declare(
+        &self,
+        workspace: &str,
+        kind: DocumentKind,
+        slug: &str,
+        body: &Value,
+    ) -> Result<PutOutcome> {
+        let document = (kind, slug, body);
+        self.put_from(Author::Configuration, workspace, document, Expect::Anything)
+            .await
+    }
+
+    async fn put_from(
+        &self,
+        author: Author,
+        workspace: &str,
+        (kind, name, body): (DocumentKind, &str, &Value),
+        expect: Expect,
+    ) -> Result<PutOutcome> {
         let workspace = self.workspace(workspace).await?;
         let known = self.store.document(workspace.no, kind, name).await?;
         // A document may be named by its id as well; only its slug is put.
@@ -136,7 +172,10 @@ impl RegistryService {
         let definition = check::definition(kind, slug, body)?;
         self.check_in_workspace(&workspace, kind, slug, &definition)
             .await?;
-        let warnings = self.warnings(&workspace, kind, &definition).await?;
+        let mut warnings = self.warnings(&workspace, kind, &definition).await?;
+        if kind == DocumentKind::Agent {
+            warnings.extend(self.check_model(author, &workspace, &definition)?);
+        }
         if let Some(known) = &known
             && expect.holds(Some((&known.id, known.version)))
             && self
@@ -262,19 +301,31 @@ impl RegistryService {
         if !issues.is_empty() {
             return Err(Error::Invalid(issues));
         }
-        match kind {
-            DocumentKind::Agent => self.check_model(workspace, definition),
-            DocumentKind::Provider => self.check_provider(workspace, slug, definition).await,
-            _ => Ok(()),
+        if kind == DocumentKind::Provider {
+            self.check_provider(workspace, slug, definition).await?;
         }
+        Ok(())
     }
 
-    fn check_model(&self, workspace: &WorkspaceRow, definition: &Value) -> Result<()> {
+    /// A warning when the model of an agent is not offered and that is allowed.
+    fn check_model(
+        &self,
+        author: Author,
+        workspace: &WorkspaceRow,
+        definition: &Value,
+    ) -> Result<Option<String>> {
         let Some(model) = definition.get("modelId").and_then(Value::as_str) else {
-            return Ok(());
+            return Ok(None);
         };
         let catalog = self.catalog.now();
-        catalog.resolve(&workspace.slug, Some(model)).map(drop)
+        match catalog.resolve(&workspace.slug, Some(model)) {
+            Err(Error::InvalidModel { message, .. }) if author == Author::Configuration => {
+                Ok(Some(format!(
+                    "modelId: {message} Runs of the agent are refused until it is offered."
+                )))
+            }
+            found => found.map(|_| None),
+        }
     }
 
     /// Another process has changed something.
