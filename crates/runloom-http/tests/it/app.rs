@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-pub(crate) const ADMIN: &str = "the-admin-token";
+pub(crate) const ADMIN: &str = "the-admin-token-of-tests";
 
 /// A running router with one workspace and one key.
 pub(crate) struct TestApp {

@@ -188,12 +188,13 @@ mod tests {
     #[test]
     fn what_the_operator_set_is_kept() {
         let text = "[platform]\ndemo = false\n[[workspaces]]\nslug = \"demo\"\nname = \"Mine\"\n";
-        let (config, credentials) = prepared(text, &[("RUNLOOM_ADMIN_TOKEN", "theirs")]);
+        let (config, credentials) =
+            prepared(text, &[("RUNLOOM_ADMIN_TOKEN", "theirs, and long enough")]);
         assert_eq!(
             (config.workspaces.len(), config.workspaces[0].name.as_str()),
             (1, "Mine")
         );
         assert_eq!(config.platform.demo, Some(false));
-        assert_eq!(credentials.admin_token, "theirs");
+        assert_eq!(credentials.admin_token, "theirs, and long enough");
     }
 }

@@ -22,6 +22,9 @@ const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 /// A bound that only the type sets.
 const NO_MAX: u64 = u32::MAX as u64;
 
+/// Characters of a master key or an admin token; a shorter one could be guessed.
+const MIN_SECRET: usize = 16;
+
 pub(super) fn read<'a>(root: &'a Node, context: &'a Context<'a>) -> Config {
     let root = Table::of_node(context, String::new(), root);
     let server = server(root.section("server"));
@@ -107,18 +110,23 @@ fn server(table: Table<'_>) -> ServerConfig {
             "public_url",
             format!("`{url}` must start with http:// or https://"),
         );
+    } else if public_url.is_some() {
+        table.warn("public_url", "checked, but not used by this version yet");
     }
     let (master_key_env, master_key) = table.secret("master_key_env", Some("RUNLOOM_MASTER_KEY"));
     let (admin_token_env, admin_token) =
         table.secret("admin_token_env", Some("RUNLOOM_ADMIN_TOKEN"));
-    if master_key
-        .as_ref()
-        .is_some_and(|key| key.expose().len() < 16)
-    {
-        table.invalid(
-            "master_key_env",
-            "the master key must have at least 16 characters",
-        );
+    for (key, secret, what) in [
+        ("master_key_env", &master_key, "master key"),
+        ("admin_token_env", &admin_token, "admin token"),
+    ] {
+        let length = secret.as_ref().map(|secret| secret.expose().len());
+        if length.is_some_and(|length| length < MIN_SECRET) {
+            table.invalid(
+                key,
+                format!("the {what} must have at least {MIN_SECRET} characters; `openssl rand -hex 32` makes a good one"),
+            );
+        }
     }
     let previous_master_key = master_key_env
         .as_ref()

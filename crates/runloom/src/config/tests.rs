@@ -119,7 +119,7 @@ fn the_design_example_is_read_whole() {
         .iter()
         .map(|warning| warning.path.as_str())
         .collect();
-    assert_eq!(warnings, ["workspaces[0].oauth_apps"]);
+    assert_eq!(warnings, ["server.public_url", "workspaces[0].oauth_apps"]);
     let shown = format!("{config:?}");
     assert!(
         !shown.contains("hush") && !shown.contains("sk-1") && !shown.contains("0123456789abc"),
@@ -358,7 +358,7 @@ fn database_url_is_honoured_and_the_own_variable_is_nearer() {
 fn secrets_come_from_variables_or_files_but_not_from_both() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
-    std::fs::write(&path, "from-file\n").unwrap();
+    std::fs::write(&path, "the token of the file\n").unwrap();
     let path = path.to_str().unwrap();
     let token = |variables: &[(&str, &str)]| {
         let config = check("[server]\nadmin_token_env = \"T\"", variables)?;
@@ -370,12 +370,13 @@ fn secrets_come_from_variables_or_files_but_not_from_both() {
         )
     };
     assert_eq!(token(&[]).unwrap(), None);
-    assert_eq!(token(&[("T", "plain")]).unwrap().as_deref(), Some("plain"));
+    let plain = "a plain long token";
+    assert_eq!(token(&[("T", plain)]).unwrap().as_deref(), Some(plain));
     assert_eq!(
         token(&[("T_FILE", path)]).unwrap().as_deref(),
-        Some("from-file")
+        Some("the token of the file")
     );
-    let both = token(&[("T", "plain"), ("T_FILE", path)]).unwrap_err();
+    let both = token(&[("T", plain), ("T_FILE", path)]).unwrap_err();
     assert_eq!(
         both,
         ["f.toml:2: server.admin_token_env: both T and T_FILE are set; set one of them"]
@@ -384,6 +385,21 @@ fn secrets_come_from_variables_or_files_but_not_from_both() {
         token(&[("T_FILE", "does/not/exist")]).unwrap_err()[0]
             .contains("cannot read does/not/exist")
     );
+}
+
+#[test]
+fn keys_of_the_server_that_could_be_guessed_are_refused() {
+    for (name, key, what) in [
+        ("RUNLOOM_MASTER_KEY", "master_key_env", "master key"),
+        ("RUNLOOM_ADMIN_TOKEN", "admin_token_env", "admin token"),
+    ] {
+        let told = check("", &[(name, "fifteen letters")]).map(|_| ());
+        let expected = format!(
+            "f.toml: server.{key}: the {what} must have at least 16 characters; `openssl rand -hex 32` makes a good one"
+        );
+        assert_eq!(told.unwrap_err(), [expected]);
+        assert!(check("", &[(name, "sixteen letters.")]).is_ok());
+    }
 }
 
 #[test]

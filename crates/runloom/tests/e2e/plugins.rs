@@ -102,14 +102,14 @@ fn serve(folder: &Path) -> Server {
     let mut command = runloom(&["serve", "--config", "runloom.toml"]);
     command
         .env("RUNLOOM_MASTER_KEY", "0123456789abcdef0123456789abcdef")
-        .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token")
+        .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token-of-tests")
         .env("ACME_KEY", KEY)
         .env("TOKEN_VALUE", "canary-4711");
     let mut server = Server::spawn(command, folder);
     let line = server.line();
     let address = line.strip_prefix("listening on http://");
     server.address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-    server.ready = json!({"adminToken": "the-admin-token"});
+    server.ready = json!({"adminToken": "the-admin-token-of-tests"});
     server
 }
 

@@ -61,7 +61,7 @@ impl House {
         let mut command = runloom(self.path(), &["serve", "--config", "runloom.toml"]);
         command
             .env("RUNLOOM_MASTER_KEY", master)
-            .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token")
+            .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token-of-tests")
             .env("ACME_KEY", KEY)
             .env("DECLARED_SECRET", format!("{CANARY}-declared"));
         command.envs(variables.iter().copied());
@@ -75,7 +75,7 @@ impl House {
         let mut command = runloom(self.path(), arguments);
         command
             .env("RUNLOOM_URL", &self.url)
-            .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token")
+            .env("RUNLOOM_ADMIN_TOKEN", "the-admin-token-of-tests")
             .env("MANTYX_BASE_URL", &self.url)
             .env("MANTYX_API_KEY", KEY)
             .env("MANTYX_WORKSPACE_SLUG", "acme");
