@@ -13,6 +13,7 @@ mod process;
 mod wire;
 
 use std::path::PathBuf;
+use std::sync::Once;
 use std::time::Duration;
 
 use runloom_core::ports::tools::{Invocation, Outcome};
@@ -97,6 +98,8 @@ pub(crate) struct Sandbox {
     program: SandboxProgram,
     outbound: Outbound,
     places: Places,
+    /// The operator is told once of sandboxes that break, and the model each time.
+    told: Once,
 }
 
 impl Sandbox {
@@ -106,6 +109,7 @@ impl Sandbox {
             program,
             outbound,
             places: Places::new(limits.max_sandboxes, limits.max_workspace_sandboxes),
+            told: Once::new(),
         }
     }
 
@@ -141,6 +145,11 @@ impl Sandbox {
         };
         let outbound = allow_fetch.then_some(&self.outbound);
         let done = process::run(&self.program, &job, outbound).await?;
+        if let Ended::Broken { message } = &done.ended {
+            self.told.call_once(|| {
+                tracing::warn!(%message, "the sandbox of a code tool broke; `runloom doctor` says whether code tools can run here (told once)");
+            });
+        }
         outcome(done, &script)
     }
 }

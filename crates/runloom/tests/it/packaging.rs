@@ -154,3 +154,53 @@ fn every_command_in_the_packages_exists() {
         assert!(helped.status.success(), "{line}: {}", stderr(&helped));
     }
 }
+
+#[test]
+fn services_of_systemd_may_close_the_sandboxes_of_code_tools() {
+    for unit in ["runloom", "runloom-api", "runloom-worker@"] {
+        let text = repository_file(&format!("packaging/systemd/{unit}.service"));
+        let filter = text
+            .lines()
+            .find_map(|line| line.strip_prefix("SystemCallFilter="));
+        // Not in the group @system-service of systemd 252; without it the kernel kills every sandbox.
+        assert!(
+            filter.unwrap().split(' ').any(|call| call == "seccomp"),
+            "{unit}: {filter:?}"
+        );
+    }
+}
+
+#[test]
+fn the_example_of_a_secret_holds_no_key_that_works() {
+    let text = repository_file("packaging/kubernetes/secret.example.yaml");
+    let folder = tempfile::tempdir().unwrap();
+    let mut check = runloom(folder.path(), &["config", "check"]);
+    for name in [
+        "RUNLOOM_MASTER_KEY",
+        "RUNLOOM_ADMIN_TOKEN",
+        "RUNLOOM_STORE__URL",
+    ] {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
+        let value = line.unwrap().split('"').nth(1).unwrap();
+        check.env(name, value);
+    }
+    let checked = check.output().unwrap();
+    assert_eq!(checked.status.code(), Some(3));
+    assert!(
+        stderr(&checked).contains("RUNLOOM_MASTER_KEY: server.master_key_env: is not set"),
+        "{}",
+        stderr(&checked)
+    );
+}
+
+#[test]
+fn a_configuration_of_the_packages_may_be_an_empty_file() {
+    assert!(
+        repository_file("compose.yaml")
+            .contains("${RUNLOOM_TOML:-/dev/null}:/etc/runloom/runloom.toml:ro")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut check = runloom(folder.path(), &["config", "check"]);
+    let checked = check.env("RUNLOOM_CONFIG", "/dev/null").output().unwrap();
+    assert!(checked.status.success(), "{}", stderr(&checked));
+}
