@@ -191,12 +191,44 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            #[cfg(unix)]
+            close_to_others(path);
+            Ok(())
+        }
         Err(source) => Err(OpenError::File {
             doing: "making the database",
             path: path.to_owned(),
             source,
         }),
+    }
+}
+
+/// Takes from everybody else what a copy that was put back, for example, let them read. What the group may is somebody's choice.
+#[cfg(unix)]
+fn close_to_others(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    for beside in ["", "-wal", "-shm"] {
+        let mut path = path.as_os_str().to_owned();
+        path.push(beside);
+        let Ok(found) = std::fs::metadata(&path) else {
+            continue;
+        };
+        let mut permissions = found.permissions();
+        if permissions.mode() & 0o007 == 0 {
+            continue;
+        }
+        permissions.set_mode(permissions.mode() & 0o770);
+        let closed = std::fs::set_permissions(&path, permissions);
+        let path = Path::new(&path).display();
+        match closed {
+            Ok(()) => {
+                tracing::warn!(%path, "every user of the machine could reach this file; now none can")
+            }
+            Err(error) => {
+                tracing::warn!(%path, %error, "every user of the machine can reach this file")
+            }
+        }
     }
 }
 

@@ -171,3 +171,21 @@ async fn a_new_database_and_the_files_beside_it_are_their_owners_alone() {
         assert_eq!(mode, 0o600, "{path}{beside}: {mode:o}");
     }
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_database_that_everybody_could_read_is_closed_to_others_and_left_to_its_group() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, url) = place();
+    drop(open(&url, OpenOptions::default()).await.unwrap());
+    let path = url.trim_start_matches("sqlite:");
+    for (before, after) in [(0o644, 0o640), (0o666, 0o660), (0o600, 0o600)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(before)).unwrap();
+        let _open = open(&url, OpenOptions::default()).await.unwrap();
+        for beside in ["", "-wal", "-shm"] {
+            let kept = std::fs::metadata(format!("{path}{beside}")).unwrap();
+            let mode = kept.permissions().mode() & 0o777;
+            assert_eq!(mode, after, "{path}{beside}: {mode:o}");
+        }
+    }
+}
