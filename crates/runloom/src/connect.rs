@@ -74,7 +74,8 @@ pub(crate) fn admin(url: Option<&str>, environment: &Environment) -> Result<Admi
     }
 }
 
-fn dev_server(environment: &Environment) -> Result<Option<DevCredentials>, Failure> {
+/// The `runloom dev` of this folder, which may have ended since.
+pub(crate) fn dev_server(environment: &Environment) -> Result<Option<DevCredentials>, Failure> {
     let folder = DataDir::new(environment.get("RUNLOOM_DATA_DIR").unwrap_or(DEFAULT));
     let known = folder.credentials()?;
     Ok(known.filter(|dev| !dev.url.is_empty()))

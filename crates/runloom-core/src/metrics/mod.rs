@@ -270,7 +270,7 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
     );
     text.counters(
         ("runloom_tokens_total", "kind"),
-        "Tokens of completed turns; cached are among the input, reasoning among the output.",
+        "Tokens of runs that ended here; cached are among the input, reasoning among the output.",
         [
             ("input", &metrics.tokens_in),
             ("cached", &metrics.tokens_cached),

@@ -84,7 +84,17 @@ async fn get_info() -> Json<Info> {
         name: "runloom",
         version: env!("CARGO_PKG_VERSION"),
         protocol: "0.11",
-        features: &["runs", "sessions", "models", "run-events", "idempotency"],
+        features: &[
+            "runs",
+            "sessions",
+            "models",
+            "run-events",
+            "idempotency",
+            "agents",
+            "plugins",
+            "usage",
+            "dry-run",
+        ],
     })
 }
 

@@ -73,6 +73,8 @@ fn a_run_beside_dev_needs_no_setting() {
 fn keys_are_made_and_revoked_over_the_admin_api() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, ready) = dev(folder.path());
+    let examined = stdout(&ended(folder.path(), &["doctor"]));
+    assert!(examined.contains("`dev` has an admin API"), "{examined}");
     let made = json(
         folder.path(),
         &["admin", "workspace", "create", "acme", "--json"],

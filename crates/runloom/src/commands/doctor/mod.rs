@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::app;
 use crate::cli::{ConfigFile, SANDBOX};
 use crate::config::{Config, Environment, Problem};
+use crate::connect::dev_server;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -65,7 +66,7 @@ fn finding(check: &'static str, verdict: Verdict, detail: impl Into<String>) -> 
 pub(crate) async fn run(doctor: &Doctor, environment: &Environment) -> Result<Exit, Failure> {
     let (findings, exit) = match app::configured::load(&doctor.file.source(), environment) {
         Ok(config) => {
-            let findings = examine(&config).await;
+            let findings = examine(&config, environment).await;
             let failed = findings
                 .iter()
                 .any(|finding| finding.verdict == Verdict::Failure);
@@ -97,7 +98,7 @@ pub(crate) async fn run(doctor: &Doctor, environment: &Environment) -> Result<Ex
     Ok(exit)
 }
 
-async fn examine(config: &Config) -> Vec<Finding> {
+async fn examine(config: &Config, environment: &Environment) -> Vec<Finding> {
     let mut findings = vec![finding("config", Verdict::Ok, "read and checked")];
     let warnings = config.warnings.iter();
     findings
@@ -110,7 +111,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
     findings.push(check_clock());
     findings.push(check_server(config).await);
     findings.push(check_sandbox(config).await);
-    findings.extend(check_secrets(config));
+    findings.extend(check_secrets(config, environment));
     findings
 }
 
@@ -344,7 +345,7 @@ async fn check_server(config: &Config) -> Finding {
     }
 }
 
-fn check_secrets(config: &Config) -> Vec<Finding> {
+fn check_secrets(config: &Config, environment: &Environment) -> Vec<Finding> {
     let variable = &config.server.master_key_env;
     let mut findings = vec![match &config.server.master_key {
         Some(_) => finding("master key", Verdict::Ok, format!("{variable} is set")),
@@ -357,6 +358,11 @@ fn check_secrets(config: &Config) -> Vec<Finding> {
     let variable = &config.server.admin_token_env;
     findings.push(match &config.server.admin_token {
         Some(_) => finding("admin", Verdict::Ok, format!("{variable} is set")),
+        None if matches!(dev_server(environment), Ok(Some(_))) => finding(
+            "admin",
+            Verdict::Ok,
+            format!("{variable} is not set: `dev` has an admin API with the token that it keeps here, `serve` would have none"),
+        ),
         None => finding(
             "admin",
             Verdict::Ok,
