@@ -243,3 +243,45 @@ fn without_a_server_the_client_says_what_to_do() {
         stderr(&output)
     );
 }
+
+#[test]
+fn a_server_that_cannot_make_what_its_file_declares_takes_no_run() {
+    use crate::program::Server;
+    use std::fmt::Write as _;
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = "[log]\nlevel = \"debug\"\n[platform]\ndemo = true\n".to_owned();
+    // Many, so that a worker beside them would have time to look for runs.
+    for n in 0..100 {
+        write!(config, "[[workspaces]]\nslug = \"w{n}\"\n").unwrap();
+    }
+    config += "[[workspaces.api_keys]]\nkey_env = \"KEY\"\n";
+    let key = "mantyx_0123456789abcdefghijkl";
+    let serve = |config: &str| {
+        std::fs::write(folder.path().join("c.toml"), config).unwrap();
+        let arguments = ["serve", "-c", "c.toml", "--listen", "127.0.0.1:0"];
+        let mut command = runloom(folder.path(), &arguments);
+        command.env("KEY", key);
+        command
+    };
+    let mut server = Server::start(serve(&config));
+    let line = server.line();
+    let mut run = runloom(folder.path(), &["run", "hang", "--json"]);
+    run.env(
+        "MANTYX_BASE_URL",
+        line.strip_prefix("listening on ").unwrap(),
+    )
+    .env("MANTYX_API_KEY", key)
+    .env("MANTYX_WORKSPACE_SLUG", "w99");
+    let mut run = Server::start(run);
+    assert!(run.line().contains("runId"));
+    // Both are killed: the run is left as it is.
+    drop((run, server));
+
+    let agent = "[[workspaces.agents]]\nslug = \"x\"\nsystem_prompt = \"p\"\n\
+                 tools = [{ kind = \"mcp\", name = \"m\", url = \"https://m.example\", headers = { A = \"{{secret:NONE}}\" } }]\n";
+    let ended = serve(&format!("{config}{agent}")).output().unwrap();
+    let said = stderr(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("no secret `NONE`"), "{said}");
+    assert!(!said.contains("claimed"), "{said}");
+}
