@@ -20,8 +20,9 @@ Examples:
   runloom dev --listen 127.0.0.1:0 --json   prints {\"url\",\"workspace\",\"apiKey\",\"adminToken\"} when it is ready
   runloom dev --config runloom.toml         with the providers of a configuration
 
-The key, the admin token and the master key are made at the first start and kept in the data folder. DATABASE_URL, AMQP_URL and
-REDIS_URL are ignored; a PostgreSQL that RUNLOOM_STORE__URL or the configuration names is used.")]
+The key, the admin token and the master key are made at the first start and kept in the data folder.
+DATABASE_URL, AMQP_URL and REDIS_URL are ignored; a PostgreSQL that RUNLOOM_STORE__URL or the
+configuration names is used.")]
 pub(crate) struct Dev {
     /// HOST:PORT to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT")]

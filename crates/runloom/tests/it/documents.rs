@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::program::{ended, stdout};
+use crate::program::{ended, runloom, stderr, stdout};
 
 pub(crate) fn repository_file(name: &str) -> String {
     std::fs::read_to_string(
@@ -55,6 +55,66 @@ fn every_key_of_the_example_is_in_the_document() {
             .iter()
             .any(|form| document.contains(form));
         assert!(known, "docs/configuration.md does not know `{key}`");
+    }
+}
+
+/// The TOML blocks of a document.
+fn examples(document: &str) -> Vec<String> {
+    let text = repository_file(document);
+    let blocks = text.split("```toml\n").skip(1);
+    let blocks = blocks.map(|block| block.split("```").next().unwrap().to_owned());
+    blocks.collect()
+}
+
+#[test]
+fn every_example_of_a_configuration_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_providers = examples("docs/configuration.md")
+        .into_iter()
+        .map(|block| format!("[[workspaces]]\nslug = \"acme\"\n{block}"));
+    let of_the_start = examples("README.md").into_iter();
+    let mut count = 0;
+    for text in of_providers.chain(of_the_start) {
+        std::fs::write(folder.path().join("runloom.toml"), &text).unwrap();
+        let mut check = runloom(folder.path(), &["config", "check"]);
+        for line in text.lines().filter(|line| line.contains("_env = \"")) {
+            let variable = line.split('"').nth(1).unwrap();
+            check.env(variable, "mantyx_0123456789abcdef0123456789");
+        }
+        let checked = check.output().unwrap();
+        let said = stderr(&checked);
+        assert!(
+            checked.status.success() && said.is_empty(),
+            "{text}\n{said}"
+        );
+        count += 1;
+    }
+    assert!(count >= 6, "{count}");
+}
+
+#[test]
+fn every_key_of_an_adapter_is_in_the_document() {
+    let document = repository_file("docs/configuration.md");
+    let mut keys = BTreeSet::new();
+    for adapter in [
+        "anthropic",
+        "bedrock",
+        "openai_responses",
+        "openai_chat",
+        "gemini",
+    ] {
+        let source = repository_file(&format!("crates/runloom-models/src/{adapter}/mod.rs"));
+        let lists = source.split("check_extra(&[").skip(1);
+        let lists = lists.map(|list| list.split(']').next().unwrap());
+        let names = lists.flat_map(|list| list.split('"').skip(1).step_by(2));
+        keys.extend(names.map(str::to_owned));
+    }
+    assert!(keys.len() >= 9, "{keys:?}");
+    for key in keys {
+        assert!(
+            document.contains(&format!("`{key}`")),
+            "docs/configuration.md does not know `{key}`"
+        );
     }
 }
 

@@ -405,3 +405,42 @@ fn a_wrong_master_key_is_told_at_the_start() {
         stderr(&output)
     );
 }
+
+#[test]
+fn processes_get_a_new_master_key_one_by_one_when_all_know_it_before_one_uses_it() {
+    let (old, new) = ("first master key", "second master key");
+    let mut house = house();
+    let mut kept = Vec::new();
+    // As processes of a cluster meet the database in turns: before, told of the new key, using it, and told again.
+    for (turn, (master, previous)) in [
+        (old, None),
+        (old, Some(new)),
+        (new, Some(old)),
+        (old, Some(new)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let server = house.serve(master, previous);
+        let id = format!("mine{turn}");
+        let text = format!(
+            r#"{{"id": "{id}", "kind": "demo", "apiKey": "{CANARY}", "models": [{{"id": "m"}}]}}"#
+        );
+        let file = house.file("provider.json", &text);
+        house.admin(&["provider", "put", "--workspace", "acme", "--file", &file]);
+        kept.push(format!("provider:{id}:m"));
+        // API keys hold as well, or this would be refused.
+        let models = house.run(&["models", "list"]);
+        for model in &kept {
+            assert!(models.contains(model), "{turn}: {model} in {models}");
+        }
+        server.stop();
+    }
+    let server = house.serve(new, Some(old));
+    let rotation = house.admin(&["secret", "rotate"]);
+    assert_eq!(rotation["unreadable"], 0, "{rotation}");
+    server.stop();
+    let _server = house.serve(new, None);
+    let models = house.run(&["models", "list"]);
+    assert!(kept.iter().all(|model| models.contains(model)), "{models}");
+}
