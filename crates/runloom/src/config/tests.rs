@@ -388,17 +388,23 @@ fn secrets_come_from_variables_or_files_but_not_from_both() {
 }
 
 #[test]
-fn keys_of_the_server_that_could_be_guessed_are_refused() {
-    for (name, key, what) in [
-        ("RUNLOOM_MASTER_KEY", "master_key_env", "master key"),
-        ("RUNLOOM_ADMIN_TOKEN", "admin_token_env", "admin token"),
-    ] {
-        let told = check("", &[(name, "fifteen letters")]).map(|_| ());
-        let expected = format!(
-            "f.toml: server.{key}: the {what} must have at least 16 characters; `openssl rand -hex 32` makes a good one"
+fn a_master_key_that_could_be_guessed_is_refused_and_such_an_admin_token_warned_of() {
+    let told = check("", &[("RUNLOOM_MASTER_KEY", "fifteen letters")]).map(|_| ());
+    let expected = "f.toml: server.master_key_env: the master key must have at least 16 characters; `openssl rand -hex 32` makes a good one";
+    assert_eq!(told.unwrap_err(), [expected]);
+    assert!(check("", &[("RUNLOOM_MASTER_KEY", "sixteen letters.")]).is_ok());
+    for (token, warned) in [("fifteen letters", true), ("sixteen letters.", false)] {
+        let config = check("", &[("RUNLOOM_ADMIN_TOKEN", token)]).unwrap();
+        let paths: Vec<_> = config
+            .warnings
+            .iter()
+            .map(|one| one.path.as_str())
+            .collect();
+        assert_eq!(
+            paths.contains(&"server.admin_token_env"),
+            warned,
+            "{paths:?}"
         );
-        assert_eq!(told.unwrap_err(), [expected]);
-        assert!(check("", &[(name, "sixteen letters.")]).is_ok());
     }
 }
 
