@@ -15,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 pub struct Settings {
     /// Largest request body.
     pub max_body_bytes: usize,
+    /// Connections at once on a listener.
+    pub max_connections: usize,
     /// How long a request's body may take to arrive; shorter than the time of the whole request.
     pub body_timeout: Duration,
     /// From the first byte of a request to the head of its answer. Streams go on after that.
@@ -31,6 +33,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             max_body_bytes: 8 * 1024 * 1024,
+            max_connections: 16_384,
             body_timeout: Duration::from_secs(45),
             request_timeout: Duration::from_secs(60),
             heartbeat: Duration::from_secs(15),

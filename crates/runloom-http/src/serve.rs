@@ -3,13 +3,14 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use runloom_core::bell::Seldom;
+use runloom_core::metrics::METRICS;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -18,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::socket::Socket;
 
-/// Connections at once; further clients wait in the kernel's backlog.
-const CONNECTIONS_MAX: usize = 16_384;
+/// How often it is said that there are too many connections.
+const SAID_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Connections that wait in the kernel until they are accepted, as far as it allows so many. A client that finds it full tries again
 /// a second later at the earliest.
@@ -63,18 +64,20 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until `token` is cancelled, then stops accepting and lets open requests end for at most `drain`. Streams end by
-/// the token that the router was made with; connections that are still open after `drain` are closed.
+/// Serves `max_connections` at once until `token` is cancelled, then stops accepting and lets open requests end for at most `drain`.
+/// Further clients wait in the kernel's backlog. Streams end by the token that the router was made with; connections that are still open after
+/// `drain` are closed.
 ///
 /// # Errors
 /// When the listener has no address any more, that is, never in practice.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
+    max_connections: usize,
     token: CancellationToken,
     drain: Duration,
 ) -> io::Result<()> {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut slots = Slots::new(max_connections);
     // Owned here and not by the process's tasks: their number is bounded, and none may outlive this call.
     let mut connections = JoinSet::new();
     let accepting = async {
@@ -82,7 +85,7 @@ pub async fn serve(
         loop {
             tokio::select! {
                 () = token.cancelled() => break,
-                (stream, slot) = accept(&listener, &slots) => {
+                (stream, slot) = accept(&listener, &mut slots) => {
                     connections.spawn(connection(stream, router.clone(), token.clone(), slot));
                     in_a_row += 1;
                 }
@@ -109,15 +112,69 @@ pub async fn serve(
     Ok(())
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-    // The semaphore is never closed, so there is always a permit in the end.
-    let slot = Arc::clone(slots).acquire_owned().await.ok();
+/// Places for connections.
+struct Slots {
+    free: Arc<Semaphore>,
+    max: usize,
+    /// When it was last said that all are taken.
+    said: Option<Instant>,
+}
+
+impl Slots {
+    fn new(max: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS))),
+            max,
+            said: None,
+        }
+    }
+
+    /// Waits for a place. The semaphore is never closed, so there is always a permit in the end.
+    async fn take(&mut self) -> Option<OwnedSemaphorePermit> {
+        if self.free.available_permits() == 0 {
+            self.say();
+        }
+        Arc::clone(&self.free).acquire_owned().await.ok()
+    }
+
+    fn say(&mut self) {
+        if self
+            .said
+            .is_none_or(|said| said.elapsed() >= SAID_AGAIN_AFTER)
+        {
+            self.said = Some(Instant::now());
+            tracing::warn!(
+                max_connections = self.max,
+                "as many connections are open as server.max_connections allows; further clients wait"
+            );
+        }
+    }
+}
+
+/// The place that an open connection takes.
+struct Slot(
+    #[expect(dead_code, reason = "held, and given back when it is dropped")]
+    Option<OwnedSemaphorePermit>,
+);
+
+impl Slot {
+    fn new(permit: Option<OwnedSemaphorePermit>) -> Self {
+        METRICS.connections.add(1);
+        Self(permit)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        METRICS.connections.add(-1);
+    }
+}
+
+async fn accept(listener: &TcpListener, slots: &mut Slots) -> (TcpStream, Slot) {
+    let permit = slots.take().await;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, slot),
+            Ok((stream, _)) => return (stream, Slot::new(permit)),
             // The client has thought better of it.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -128,12 +185,7 @@ async fn accept(
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    router: Router,
-    token: CancellationToken,
-    _slot: Option<OwnedSemaphorePermit>,
-) {
+async fn connection(stream: TcpStream, router: Router, token: CancellationToken, _slot: Slot) {
     // Events are small and must not wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps Nagle's algorithm");

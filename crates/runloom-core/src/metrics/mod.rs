@@ -82,6 +82,7 @@ pub struct Metrics {
     pub refused_by_workspace: Counter,
     answers: [Counter; CLASSES.len()],
     pub answer_time: Histogram,
+    pub connections: Gauge,
     pub catalogs_built: Counter,
 }
 
@@ -120,6 +121,7 @@ impl Metrics {
             refused_by_workspace: Counter::new(),
             answers: [const { Counter::new() }; CLASSES.len()],
             answer_time: Histogram::new(&SECONDS),
+            connections: Gauge::new(),
             catalogs_built: Counter::new(),
         }
     }
@@ -303,6 +305,8 @@ fn requests(text: &mut Text, metrics: &Metrics) {
         "From a request to the head of its answer.",
         [("", &metrics.answer_time)],
     );
+    let help = "Open connections of clients.";
+    text.gauge("runloom_http_connections", help, metrics.connections.get());
     text.counters(
         ("runloom_rate_limited_total", "bucket"),
         "Requests refused by a rate limit.",

@@ -7,12 +7,16 @@ use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use runloom_core::metrics::METRICS;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 /// Far beyond what a healthy server needs; only a hanging one meets it.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// More connections than a test has.
+const MANY: usize = 1_000;
 
 async fn connect(listener: &TcpListener, path: &str) -> TcpStream {
     let mut client = TcpStream::connect(listener.local_addr().unwrap())
@@ -51,7 +55,7 @@ async fn an_idle_connection_does_not_hold_the_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = connect(&listener, "/short").await;
     let token = CancellationToken::new();
-    let serving = runloom_http::serve(listener, router(), token.clone(), PATIENCE);
+    let serving = runloom_http::serve(listener, router(), MANY, token.clone(), PATIENCE);
     let talking = async {
         read_until(&mut client, "short").await;
         token.cancel();
@@ -69,7 +73,7 @@ async fn a_stream_that_never_ends_is_closed_after_the_drain() {
     let mut client = connect(&listener, "/endless").await;
     let token = CancellationToken::new();
     let drain = Duration::from_millis(20);
-    let serving = runloom_http::serve(listener, router(), token.clone(), drain);
+    let serving = runloom_http::serve(listener, router(), MANY, token.clone(), drain);
     let talking = async {
         read_until(&mut client, "first").await;
         token.cancel();
@@ -96,7 +100,7 @@ async fn hundreds_of_clients_can_come_before_the_first_is_accepted() {
         clients.push(client.expect("the backlog is full"));
     }
     let token = CancellationToken::new();
-    let serving = runloom_http::serve(listener, router(), token.clone(), PATIENCE);
+    let serving = runloom_http::serve(listener, router(), MANY, token.clone(), PATIENCE);
     let talking = async {
         for client in &mut clients {
             read_until(client, "short").await;
@@ -106,6 +110,33 @@ async fn hundreds_of_clients_can_come_before_the_first_is_accepted() {
     let both = async { tokio::join!(serving, talking).0 };
     let ended = tokio::time::timeout(PATIENCE, both).await;
     ended.expect("some were never answered").unwrap();
+}
+
+#[tokio::test]
+async fn a_client_without_a_place_waits_until_another_has_gone() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut first = connect(&listener, "/short").await;
+    let mut second = connect(&listener, "/short").await;
+    let token = CancellationToken::new();
+    let serving = runloom_http::serve(listener, router(), 1, token.clone(), PATIENCE);
+    let talking = async {
+        read_until(&mut first, "short").await;
+        assert!(METRICS.connections.get() >= 1);
+        // The first could have been answered a second time by now, so the second had its chance too.
+        first
+            .write_all(b"GET /short HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        read_until(&mut first, "short").await;
+        let waiting = second.try_read(&mut [0; 1]);
+        assert_eq!(waiting.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        drop(first);
+        read_until(&mut second, "short").await;
+        token.cancel();
+    };
+    let both = async { tokio::join!(serving, talking).0 };
+    let ended = tokio::time::timeout(PATIENCE, both).await;
+    ended.expect("the second was never answered").unwrap();
 }
 
 #[tokio::test]

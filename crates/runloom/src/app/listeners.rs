@@ -22,6 +22,7 @@ const CLOSE_CONNECTIONS: Duration = Duration::from_secs(5);
 pub(super) fn settings(config: &Config, tasks: &Tasks) -> runloom_http::Settings {
     runloom_http::Settings {
         max_body_bytes: config.limits.max_body_bytes,
+        max_connections: config.server.max_connections,
         admin_token: config
             .server
             .admin_token
@@ -76,8 +77,9 @@ impl Listeners {
 
     fn serve(&self, name: &'static str, listener: TcpListener, router: Router) {
         let token = self.end_connections.clone();
+        let most = self.settings.max_connections;
         self.connections.spawn(name, async move {
-            let served = runloom_http::serve(listener, router, token, CLOSE_CONNECTIONS);
+            let served = runloom_http::serve(listener, router, most, token, CLOSE_CONNECTIONS);
             if let Err(error) = served.await {
                 warn!(%error, "the listener failed");
             }

@@ -102,6 +102,9 @@ fn server(table: Table<'_>) -> ServerConfig {
             format!("`{listen}` is not HOST:PORT like 127.0.0.1:9464 or [::]:9464"),
         );
     }
+    let max_connections = table
+        .integer("max_connections", 1..=1_000_000)
+        .and_then(|connections| usize::try_from(connections).ok());
     let public_url = table
         .text("public_url")
         .map(|url| url.trim_end_matches('/').to_owned());
@@ -141,6 +144,7 @@ fn server(table: Table<'_>) -> ServerConfig {
     ServerConfig {
         listen,
         metrics_listen,
+        max_connections: max_connections.unwrap_or(16_384),
         public_url,
         master_key_env: master_key_env.unwrap_or_default(),
         master_key,

@@ -69,6 +69,8 @@ pub struct ServerConfig {
     pub listen: String,
     /// `HOST:PORT` of a second listener with metrics and probes, without a token.
     pub metrics_listen: Option<String>,
+    /// Connections at once on each listener; further clients wait.
+    pub max_connections: usize,
     /// How clients reach the server, without a slash at the end; `None` = the address it listens on.
     pub public_url: Option<String>,
     /// The variable that holds the master key.

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use serde_json::json;
 
 use crate::http::{Api, Reading, connect, raw};
-use crate::server::Server;
+use crate::server::{Server, settings};
 
 fn server(folder: &tempfile::TempDir) -> (Server, Api) {
     let server = Server::dev(folder.path(), &[]);
@@ -147,4 +147,24 @@ fn slow_and_half_sent_requests_hold_nobody_up_and_create_nothing() {
     lives(&api);
     late.write_all(&body.as_bytes()[body.len() / 2..]).unwrap();
     assert_eq!(Reading::begin(late).unwrap().status, 202);
+}
+
+#[test]
+fn clients_beyond_the_connections_wait_and_the_log_says_so_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = settings([("RUNLOOM_SERVER__MAX_CONNECTIONS", "1")]);
+    let mut server = Server::dev(folder.path(), &one);
+    let mut open = None;
+    for _ in 0..3 {
+        let mut next = connect(&server.address).unwrap();
+        next.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            .unwrap();
+        // Only now is there a place for the next.
+        drop(open);
+        open = Some(Reading::begin(next).unwrap());
+    }
+    drop(open);
+    assert!(server.stop().success());
+    let said = server.said();
+    assert_eq!(said.matches("server.max_connections").count(), 1, "{said}");
 }
