@@ -15,6 +15,7 @@ use tracing::{Instrument, field};
 
 use crate::app::App;
 use crate::error::Refusal;
+use crate::unread::Watch;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -35,8 +36,12 @@ pub(crate) async fn around(State(app): State<App>, request: Request, next: Next)
         status = field::Empty,
         duration_ms = field::Empty,
     );
+    let (request, watch) = Watch::over(request);
     let guarded = guarded(next.run(request), app.settings.request_timeout);
     let mut response = guarded.instrument(span.clone()).await;
+    if let Some(watch) = watch {
+        watch.finish(&mut response);
+    }
     set_headers(response.headers_mut(), id);
     METRICS.answered(response.status().as_u16(), began.elapsed());
     let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::{Chain, Error, PlanFeature};
@@ -72,10 +72,7 @@ impl IntoResponse for Refusal {
             Self::BodyTooLarge { limit } => {
                 let message = format!("The body is larger than {limit} bytes.");
                 let body = ErrorBody::new(ErrorCode::PayloadTooLarge, message);
-                let mut response = plain(StatusCode::PAYLOAD_TOO_LARGE, body);
-                // The rest of the body was not read, so nothing can follow it on this connection.
-                put(&mut response, CONNECTION, HeaderValue::from_static("close"));
-                response
+                plain(StatusCode::PAYLOAD_TOO_LARGE, body)
             }
             Self::BodyTimedOut { limit } => {
                 let message = format!(
@@ -83,10 +80,7 @@ impl IntoResponse for Refusal {
                     limit.as_secs_f64()
                 );
                 let body = ErrorBody::new(ErrorCode::RequestTimeout, message);
-                let mut response = plain(StatusCode::REQUEST_TIMEOUT, body);
-                // What comes of it later is not the next request.
-                put(&mut response, CONNECTION, HeaderValue::from_static("close"));
-                response
+                plain(StatusCode::REQUEST_TIMEOUT, body)
             }
             Self::MediaType { message } => plain(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,

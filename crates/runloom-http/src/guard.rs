@@ -1,9 +1,9 @@
 //! What stands before a handler: credentials, rate windows, the admin token. Runs before a body is read.
 
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::Error;
@@ -12,6 +12,7 @@ use runloom_core::service::rate::{Bucket, RateState};
 
 use crate::app::App;
 use crate::error::{Answer, Refusal, rate_headers};
+use crate::unread::Watch;
 
 /// Lets a credential of the workspace in the path through, counts the request, and shows the window on the answer.
 pub(crate) async fn workspace(
@@ -37,6 +38,7 @@ pub(crate) async fn admin(State(app): State<App>, request: Request, next: Next) 
     };
     let given = credential(request.headers());
     if given.is_some_and(|given| token.matches(given)) {
+        introduce(request.extensions());
         next.run(request).await
     } else {
         Refusal::AdminToken.into_response()
@@ -68,12 +70,20 @@ async fn admit(app: &App, bucket: Bucket, parts: &mut Parts) -> Answer<RateState
     let credential = credential(&parts.headers);
     let service = &app.service;
     let caller = service.auth().authenticate(credential, slug).await?;
+    introduce(&parts.extensions);
     let state = service
         .rates()
         .let_in(&caller, bucket, service.clock().now())
         .await?;
     parts.extensions.insert(caller);
     Ok(state)
+}
+
+/// From here on a refusal may cost some patience with the sender.
+fn introduce(extensions: &Extensions) {
+    if let Some(watch) = extensions.get::<Watch>() {
+        watch.knows_the_sender();
+    }
 }
 
 /// The credential, from either header. One that is not even text is given on, to be refused as unknown.

@@ -20,6 +20,7 @@ mod routes;
 mod serve;
 mod socket;
 mod sse;
+mod unread;
 
 pub use axum::Router;
 

@@ -1,12 +1,14 @@
 //! Connections: accepted up to a cap, given a deadline for their headers, and ended in order.
 
+use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use runloom_core::bell::Seldom;
@@ -18,6 +20,7 @@ use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 
 use crate::socket::Socket;
+use crate::unread::Patience;
 
 /// How often it is said that there are too many connections.
 const SAID_AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -190,10 +193,24 @@ async fn connection(stream: TcpStream, router: Router, token: CancellationToken,
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps Nagle's algorithm");
     }
+    let unread = Arc::new(OnceLock::new());
+    let socket = Socket::new(stream, Arc::clone(&unread));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request| {
+        let (answer, unread) = (router.call(request), Arc::clone(&unread));
+        async move {
+            let answer = answer.await?;
+            if let Some(patience) = answer.extensions().get::<Patience>() {
+                // Only once: such an answer is the connection's last.
+                let _ = unread.set(*patience);
+            }
+            Ok::<_, Infallible>(answer)
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(Socket::new(stream), TowerToHyperService::new(router));
+        .serve_connection(socket, service);
     let whole = async {
         tokio::pin!(connection);
         tokio::select! {

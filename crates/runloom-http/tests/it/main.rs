@@ -19,3 +19,4 @@ mod openapi;
 mod resources;
 mod secrets;
 mod shapes;
+mod unread;
