@@ -15,6 +15,7 @@ use runloom_protocol::validate::{self, fits_in_depth};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::surrogates;
 use crate::app::{App, Settings};
 use crate::error::{Answer, Refusal};
 
@@ -170,27 +171,33 @@ fn parse(bytes: &[u8]) -> Answer<Value> {
         return Err(Error::invalid("", "is empty; a JSON object is expected").into());
     }
     // The parser's own limit of 128 levels stays on: recursion over client data must have a floor.
-    let parsed = serde_json::from_slice(bytes).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        let text = error.to_string();
-        if text.starts_with("recursion limit exceeded") {
-            return too_deep();
+    let parsed = serde_json::from_slice(bytes).or_else(|error| {
+        if surrogates::are_why(&error) {
+            serde_json::from_slice(&surrogates::mended(bytes))
+        } else {
+            Err(error)
         }
-        // The position at the end of the text is said in our own words.
-        let what = text.split(" at line ").next().unwrap_or("malformed");
-        Error::invalid(
-            "",
-            format!("is not valid JSON: {what} (line {line}, column {column})"),
-        )
-    })?;
+    });
+    let parsed = parsed.map_err(|error| Error::invalid("", malformed(&error)))?;
     match fits_in_depth(&parsed) {
         true => Ok(parsed),
-        false => Err(too_deep().into()),
+        false => Err(Error::invalid("", too_deep()).into()),
     }
 }
 
-fn too_deep() -> Error {
-    Error::invalid("", format!("is nested deeper than {JSON_DEPTH_MAX} levels"))
+fn malformed(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    if text.starts_with("recursion limit exceeded") {
+        return too_deep();
+    }
+    // The position at the end of the text is said in our own words.
+    let what = text.split(" at line ").next().unwrap_or("malformed");
+    format!("is not valid JSON: {what} (line {line}, column {column})")
+}
+
+fn too_deep() -> String {
+    format!("is nested deeper than {JSON_DEPTH_MAX} levels")
 }
 
 /// The target is part of the promise: the same key and body for another run is another request.

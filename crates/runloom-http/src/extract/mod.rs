@@ -3,6 +3,7 @@
 mod body;
 mod path;
 mod query;
+mod surrogates;
 
 pub(crate) use body::{Checkable, Checked};
 pub(crate) use path::Target;

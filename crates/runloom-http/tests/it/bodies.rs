@@ -35,6 +35,17 @@ async fn malformed_json_is_refused_with_its_place() {
 }
 
 #[tokio::test]
+async fn half_a_character_is_replaced_and_the_rest_is_kept() {
+    let app = TestApp::new().await;
+    let body = r#"{"systemPrompt":"x","prompt":"cut \ud83d","metadata":{"a":"\\ud83d \ud83d\ude00 \ude00"}}"#;
+    let reply = app.post(RUNS, body).await;
+    assert_eq!(reply.status, StatusCode::ACCEPTED, "{reply:?}");
+    let run = &app.get(RUNS).await.body["runs"][0];
+    assert_eq!(run["inputPreview"], "cut \u{fffd}");
+    assert_eq!(run["metadata"]["a"], "\\ud83d \u{1f600} \u{fffd}");
+}
+
+#[tokio::test]
 async fn an_empty_body_is_called_empty() {
     let app = TestApp::new().await;
     let reply = app.post(RUNS, " ").await;

@@ -127,7 +127,7 @@ fn malformed_json_is_told_with_its_place() {
         (b"not json".to_vec(), "not valid JSON"),
         (b"{} {}".to_vec(), "trailing characters"),
         (b"{\"prompt\": \"\xff\xfe\"}".to_vec(), "line 1"),
-        (br#"{"prompt": "\ud800"}"#.to_vec(), "line 1"),
+        (br#"{"prompt": "\ud8zz"}"#.to_vec(), "line 1"),
         (
             br#"{"reasoningLevel": 1e999}"#.to_vec(),
             "number out of range",
