@@ -10,10 +10,14 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
+/// Largest request body unless an operator says otherwise.
+const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+
 /// What an operator can set.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Largest request body.
+    /// Largest request body. Where the contract allows more, more is taken, unless this is less than the default: an operator who lowered it
+    /// meant every body.
     pub max_body_bytes: usize,
     /// Connections at once on a listener.
     pub max_connections: usize,
@@ -32,13 +36,24 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            max_body_bytes: 8 * 1024 * 1024,
+            max_body_bytes: MAX_BODY_BYTES,
             max_connections: 16_384,
             body_timeout: Duration::from_secs(45),
             request_timeout: Duration::from_secs(60),
             heartbeat: Duration::from_secs(15),
             stopping: CancellationToken::new(),
             admin_token: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Largest body of a request that may have so many bytes by the contract.
+    pub(crate) fn body_limit(&self, by_contract: usize) -> usize {
+        if self.max_body_bytes < MAX_BODY_BYTES {
+            self.max_body_bytes
+        } else {
+            self.max_body_bytes.max(by_contract)
         }
     }
 }

@@ -98,6 +98,9 @@ pub const TOOL_ERROR_MAX_BYTES: usize = 8 * 1024;
 pub const TOOL_FILES_MAX: usize = 20;
 /// Bytes of all `files` together, decoded.
 pub const TOOL_FILES_MAX_BYTES: usize = 5 * 1024 * 1024;
+/// Bytes of the JSON that carries a client tool's result and its files (ours): what they may have, each byte of the text escaped (`\u001b`) and
+/// the files in base64, is 19 MB, and there is room for names.
+pub const TOOL_RESULT_BODY_MAX_BYTES: usize = 20 * 1024 * 1024;
 /// Characters of a file's name (ours); at least one.
 pub const FILE_NAME_MAX_CHARS: usize = 255;
 

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use runloom_core::error::Error;
 use runloom_core::ports::store::Idempotency;
 use runloom_protocol::error::Issue;
-use runloom_protocol::limits::JSON_DEPTH_MAX;
+use runloom_protocol::limits::{JSON_DEPTH_MAX, TOOL_RESULT_BODY_MAX_BYTES};
 use runloom_protocol::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
 use runloom_protocol::validate::{self, fits_in_depth};
 use serde_json::Value;
@@ -23,6 +23,9 @@ use crate::error::{Answer, Refusal};
 pub(crate) trait Checkable: Sized {
     /// Keeps the idempotency keys of different operations apart.
     const OPERATION: &'static str;
+
+    /// Bytes that such a request may have by the contract, whatever others may have.
+    const BODY_BYTES: usize = 0;
 
     /// The request, or every violation.
     fn check(body: &Value) -> Result<Self, Vec<Issue>>;
@@ -63,6 +66,7 @@ impl Checkable for CreateMessage {
 
 impl Checkable for SubmitToolResult {
     const OPERATION: &'static str = "submit_tool_result";
+    const BODY_BYTES: usize = TOOL_RESULT_BODY_MAX_BYTES;
 
     fn check(body: &Value) -> Result<Self, Vec<Issue>> {
         validate::tool_result(body)
@@ -87,7 +91,7 @@ impl<T: Checkable> FromRequest<App> for Checked<T> {
         let (parts, body) = request.into_parts();
         check_headers(&parts.headers, &body)?;
         let key = idempotency_key(&parts.headers)?;
-        let bytes = read(body, &app.settings).await?;
+        let bytes = read(body, T::BODY_BYTES, &app.settings).await?;
         let value = parse(&bytes)?;
         let request = T::check(&value).map_err(Error::Invalid)?;
         let idempotency = key.map(|key| Idempotency {
@@ -149,8 +153,8 @@ fn idempotency_key(headers: &HeaderMap) -> Answer<Option<&str>> {
     }
 }
 
-async fn read(body: Body, settings: &Settings) -> Answer<Bytes> {
-    let limit = settings.max_body_bytes;
+async fn read(body: Body, by_contract: usize, settings: &Settings) -> Answer<Bytes> {
+    let limit = settings.body_limit(by_contract);
     // An honest Content-Length is refused before the client has sent the rest.
     if body.size_hint().lower() > limit as u64 {
         return Err(Refusal::BodyTooLarge { limit });

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use futures_util::stream;
 use runloom_core::service::rate::RateLimits;
 use runloom_http::Settings;
+use runloom_protocol::limits::{TOOL_FILES_MAX_BYTES, TOOL_RESULT_MAX_BYTES};
+use serde_json::json;
 
 use crate::app::{Reply, TestApp};
 
@@ -43,6 +45,33 @@ async fn half_a_character_is_replaced_and_the_rest_is_kept() {
     let run = &app.get(RUNS).await.body["runs"][0];
     assert_eq!(run["inputPreview"], "cut \u{fffd}");
     assert_eq!(run["metadata"]["a"], "\\ud83d \u{1f600} \u{fffd}");
+}
+
+#[tokio::test]
+async fn a_tool_result_may_be_as_large_as_the_contract_allows() {
+    let results = "/agent-runs/run_x/tool-results";
+    let file = json!({"filename": "f", "mimeType": "text/plain", "data": "A".repeat(4 * TOOL_FILES_MAX_BYTES / 3 / 4 * 4)});
+    let result = "\u{1b}".repeat(TOOL_RESULT_MAX_BYTES);
+    let whole = json!({"toolUseId": "tu_x", "result": result, "files": [file]}).to_string();
+    let limited = async |max_body_bytes| {
+        let settings = Settings {
+            max_body_bytes,
+            ..Settings::default()
+        };
+        TestApp::with(RateLimits::default(), settings).await
+    };
+    let by_default = Settings::default().max_body_bytes;
+    for (limit, status) in [
+        (by_default, StatusCode::NOT_FOUND),
+        (2 * by_default, StatusCode::NOT_FOUND),
+        // Whoever lowered it meant every body.
+        (by_default - 1, StatusCode::PAYLOAD_TOO_LARGE),
+    ] {
+        let reply = limited(limit).await.post(results, whole.clone()).await;
+        assert_eq!(reply.status, status, "{limit}: {reply:?}");
+    }
+    let reply = limited(by_default).await.post(RUNS, whole).await;
+    assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE, "{reply:?}");
 }
 
 #[tokio::test]
