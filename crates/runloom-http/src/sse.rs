@@ -28,9 +28,9 @@ const OPENING: Bytes = Bytes::from_static(b"retry: 500\n\n");
 /// A comment; clients skip it.
 const HEARTBEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
 
-/// After which event a client wants to go on: `?lastSeq=` wins over `Last-Event-ID`; neither means from the start.
+/// After which event a client wants to go on: `?lastSeq=` wins over `Last-Event-ID`; neither, or an empty one, means from the start.
 pub(crate) fn cursor(query: &QueryPairs, headers: &HeaderMap) -> Answer<u64> {
-    if let Some(text) = query.get("lastSeq") {
+    if let Some(text) = query.get("lastSeq").filter(|text| !text.is_empty()) {
         return digits(text).ok_or_else(|| malformed("lastSeq").into());
     }
     match headers.get("last-event-id") {

@@ -4,7 +4,6 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use runloom_core::error::Error;
 use runloom_protocol::limits::{METADATA_MAX, REFERENCE_MAX_CHARS};
-use runloom_protocol::spec::Metadata;
 
 use crate::app::App;
 use crate::error::{Answer, Refusal};
@@ -89,13 +88,21 @@ impl QueryPairs {
     }
 
     /// `metadata=key:value`, any number of times; all must match.
-    pub(crate) fn metadata(&self) -> Answer<Metadata> {
-        let mut metadata = Metadata::new();
-        for (_, pair) in self.0.iter().filter(|(name, _)| name == "metadata") {
+    pub(crate) fn metadata(&self) -> Answer<Vec<(String, String)>> {
+        let mut metadata = Vec::new();
+        for (name, pair) in &self.0 {
+            // Other APIs spell it so. Ignored, it would find everything.
+            if name.starts_with("metadata.") || name.starts_with("metadata[") {
+                let message = "is not a filter; write `metadata=key:value`";
+                return Err(Error::invalid(short(name), message).into());
+            }
+            if name != "metadata" {
+                continue;
+            }
             let Some((key, value)) = pair.split_once(':').filter(|(key, _)| !key.is_empty()) else {
                 return Err(Error::invalid("metadata", "must look like `key:value`").into());
             };
-            metadata.insert(key.to_owned(), value.to_owned());
+            metadata.push((key.to_owned(), value.to_owned()));
         }
         if metadata.len() > METADATA_MAX {
             let message = format!("must be given at most {METADATA_MAX} times");
@@ -103,6 +110,11 @@ impl QueryPairs {
         }
         Ok(metadata)
     }
+}
+
+/// Enough of a name to recognise it.
+fn short(name: &str) -> String {
+    name.chars().take(100).collect()
 }
 
 /// A number written in digits only, no larger than the store can count.
@@ -166,9 +178,9 @@ mod tests {
         let metadata = pairs("metadata=a:1&metadata=url:http://x&limit=3")
             .metadata()
             .unwrap();
-        assert_eq!(metadata.len(), 2);
-        assert_eq!(metadata["url"], "http://x");
-        for bad in ["metadata=a", "metadata=:b"] {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(metadata, [pair("a", "1"), pair("url", "http://x")]);
+        for bad in ["metadata=a", "metadata=:b", "metadata.a=b", "metadata[a]=b"] {
             assert!(pairs(bad).metadata().is_err(), "{bad}");
         }
     }

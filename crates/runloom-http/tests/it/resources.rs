@@ -70,6 +70,8 @@ async fn runs_are_listed_by_filter() {
         .await;
     assert_eq!(rest.body["runs"][0]["id"], older);
     assert_eq!(rest.body["nextCursor"], Value::Null);
+    let contradiction = "/agent-runs?metadata=team:b&metadata=team:a";
+    assert_eq!(app.get(contradiction).await.body["runs"], json!([]));
     let none = app.get("/agent-runs?metadata=team:b").await;
     assert_eq!(none.body["runs"], json!([]));
     assert_eq!(none.body["total"], Value::Null);

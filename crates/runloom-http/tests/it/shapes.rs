@@ -130,12 +130,13 @@ async fn malformed_cursors_and_filters_are_named() {
     let app = TestApp::new().await;
     for (path, place) in [
         ("/agent-runs/run_x/stream?lastSeq=-1", "lastSeq"),
-        ("/agent-runs/run_x/stream?lastSeq=", "lastSeq"),
         ("/agent-runs/run_x/events?after=x", "after"),
         ("/agent-runs/run_x/events?limit=0", "limit"),
         ("/agent-runs?status=done", "status"),
         ("/agent-runs?limit=201", "limit"),
         ("/agent-runs?metadata=x", "metadata"),
+        ("/agent-runs?metadata.env=prod", "metadata.env"),
+        ("/agent-sessions?metadata[env]=prod", "metadata[env]"),
         ("/agent-runs?includeTotal=perhaps", "includeTotal"),
         ("/agent-sessions?status=queued", "status"),
         (
@@ -164,4 +165,11 @@ async fn the_query_wins_over_a_malformed_last_event_id() {
     assert_eq!(reply.body["issues"][0]["path"], "Last-Event-ID");
     let reply = app.send(stream("?lastSeq=3")).await;
     assert_ne!(reply.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn an_empty_cursor_is_none() {
+    let app = TestApp::new().await;
+    let reply = app.get("/agent-runs/run_x/stream?lastSeq=").await;
+    assert_eq!(reply.status, StatusCode::NOT_FOUND);
 }

@@ -121,7 +121,13 @@ impl Conditions {
         }
     }
 
-    fn labelled(&mut self, table: &str, kind: Kind, workspace: WorkspaceNo, labels: &Metadata) {
+    fn labelled(
+        &mut self,
+        table: &str,
+        kind: Kind,
+        workspace: WorkspaceNo,
+        labels: &[(String, String)],
+    ) {
         for (label, value) in labels {
             self.and(
                 &format!(

@@ -206,7 +206,7 @@ pub struct RunFilter {
     /// One agent.
     pub agent_id: Option<String>,
     /// Labels that must all match.
-    pub metadata: Metadata,
+    pub metadata: Vec<(String, String)>,
     /// One session.
     pub session: Option<SessionId>,
 }

@@ -128,7 +128,7 @@ pub struct SessionFilter {
     /// Active or ended.
     pub status: Option<SessionStatus>,
     /// Labels that must all match.
-    pub metadata: Metadata,
+    pub metadata: Vec<(String, String)>,
 }
 
 /// Answer to [`Sessions::end_session`].

@@ -63,7 +63,7 @@ pub(crate) async fn text_with_a_nul_comes_back_whole(fixture: Fixture) {
     new.metadata.insert("team".to_owned(), odd.to_owned());
     let filter = RunFilter {
         agent_id: new.agent_id.clone(),
-        metadata: new.metadata.clone(),
+        metadata: new.metadata.clone().into_iter().collect(),
         ..RunFilter::default()
     };
     let run = fixture.create(new).await;
@@ -79,7 +79,12 @@ pub(crate) async fn text_with_a_nul_comes_back_whole(fixture: Fixture) {
         .unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].input_preview, odd);
-    assert_eq!(found[0].metadata, filter.metadata);
+    assert!(
+        found[0]
+            .metadata
+            .iter()
+            .eq(filter.metadata.iter().map(|(label, value)| (label, value)))
+    );
     assert_eq!(found[0].final_text.as_deref(), Some(odd));
     assert_eq!(found[0].error.as_deref(), Some(odd));
 }
@@ -138,7 +143,7 @@ pub(crate) async fn purge_removes_old_runs_and_only_those(fixture: Fixture) {
         .metadata
         .insert("team".to_owned(), "blue".to_owned());
     let filter = RunFilter {
-        metadata: labelled.metadata.clone(),
+        metadata: labelled.metadata.clone().into_iter().collect(),
         ..RunFilter::default()
     };
     let Created::New {

@@ -2,11 +2,10 @@
 
 use runloom_core::ports::store::{Page, RunFilter, SessionFilter, WorkspaceNo};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
-use runloom_protocol::spec::Metadata;
 
 use crate::fixture::{Fixture, NOW, page, session_id};
 
-fn labels(pairs: &[(&str, &str)]) -> Metadata {
+fn labels<T: FromIterator<(String, String)>>(pairs: &[(&str, &str)]) -> T {
     let owned = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
     pairs.iter().map(owned).collect()
 }
@@ -99,11 +98,13 @@ pub(crate) async fn runs_are_filtered_by_all_labels_together(fixture: Fixture) {
     );
     assert_eq!(names(&fixture, acme, &both).await, ["b"]);
     assert_eq!(names(&fixture, acme, &by(&[("team", "'1\"")])).await, ["c"]);
-    assert!(
-        names(&fixture, acme, &by(&[("team", "red")]))
-            .await
-            .is_empty()
-    );
+    // No run has two values of one label.
+    for none in [
+        by(&[("team", "red")]),
+        by(&[("team", "red"), ("team", "blue")]),
+    ] {
+        assert!(names(&fixture, acme, &none).await.is_empty());
+    }
 }
 
 pub(crate) async fn runs_of_one_session_are_listed(fixture: Fixture) {
@@ -122,15 +123,15 @@ pub(crate) async fn runs_of_one_session_are_listed(fixture: Fixture) {
 }
 
 pub(crate) async fn lists_show_one_workspace_only(fixture: Fixture) {
-    let metadata = labels(&[("team", "blue")]);
+    let blue = [("team", "blue")];
     for (name, workspace) in [("a", fixture.acme), ("b", fixture.rival)] {
         let mut run = fixture.new_run(name);
         run.workspace = workspace;
-        run.metadata = metadata.clone();
+        run.metadata = labels(&blue);
         fixture.create(run).await;
     }
     let filter = RunFilter {
-        metadata,
+        metadata: labels(&blue),
         ..RunFilter::default()
     };
     assert_eq!(names(&fixture, fixture.acme, &filter).await, ["a"]);
@@ -184,7 +185,7 @@ pub(crate) async fn sessions_are_filtered_by_status_and_labels(fixture: Fixture)
     };
     let by_status = |status| SessionFilter {
         status: Some(status),
-        metadata: Metadata::new(),
+        metadata: Vec::new(),
     };
     assert_eq!(
         ids(by_status(SessionStatus::Active)).await,
