@@ -142,6 +142,39 @@ fn every_event_has_a_row_in_the_document_and_every_row_an_event() {
 }
 
 #[test]
+fn every_route_parameter_and_error_code_is_in_the_document_of_the_api() {
+    let document = repository_file("docs/api.md");
+    let api: serde_json::Value =
+        serde_json::from_str(&repository_file("crates/runloom-http/openapi.json")).unwrap();
+    let paths = api["paths"].as_object().unwrap().iter();
+    // The admin API has a document of its own.
+    for (path, methods) in paths.filter(|(path, _)| !path.starts_with("/api/admin/")) {
+        let path = path.trim_start_matches("/api/v1/workspaces/{slug}");
+        let methods = methods.as_object().unwrap().iter();
+        for (method, operation) in methods.filter(|(method, _)| *method != "parameters") {
+            let row = format!("`{} {path}", method.to_uppercase());
+            let known = ["`", "?"].map(|end| document.contains(&format!("{row}{end}")));
+            assert!(known.contains(&true), "docs/api.md has no {row}`");
+            let parameters = operation["parameters"].as_array();
+            for name in parameters
+                .into_iter()
+                .flatten()
+                .filter_map(|parameter| parameter["name"].as_str())
+            {
+                assert!(
+                    document.contains(name),
+                    "docs/api.md has no {name} of {row}`"
+                );
+            }
+        }
+    }
+    for code in runloom_protocol::error::ErrorCode::ALL {
+        let code = format!("`{code}`");
+        assert!(document.contains(&code), "docs/api.md has no {code}");
+    }
+}
+
+#[test]
 fn every_example_of_a_tool_is_valid() {
     let document = repository_file("docs/tools.md");
     let mut examples = 0;
