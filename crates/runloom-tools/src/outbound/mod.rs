@@ -4,7 +4,7 @@
 //! - No private, link-local or reserved address is reached, however it is spelt, resolved or redirected to, unless the
 //!   operator allowed it ([`OutboundPolicy`]).
 //! - Only http and https, no credentials in URLs, no proxy, no decompression, no cookie jar.
-//! - Redirects are followed by hand through the same checks; other origins see no header of the spec.
+//! - Redirects are followed by hand through the same checks; other origins see no header of the spec, and no body at all.
 //! - Every request ends in time, every body and every head has a size.
 //!
 //! Reading order: [`OutboundPolicy`], [`Outbound`], `address` (what is private), `hosts` (the allow list), `resolver`,

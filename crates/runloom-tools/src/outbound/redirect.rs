@@ -57,7 +57,18 @@ pub(super) fn follow(
         request.body = None;
         request.headers.remove(header::CONTENT_TYPE);
     }
-    if request.url.origin() != to.origin() {
+    let (named, other) = (request.url.origin(), to.origin());
+    if named != other {
+        // Whatever stands in it was written for the peer that the definition names, secrets among it.
+        if request.body.is_some() {
+            return Err(OutboundError::Redirects {
+                why: format!(
+                    "it leads from {} to {}, and a request with a body goes to no other origin than its own",
+                    named.ascii_serialization(),
+                    other.ascii_serialization()
+                ),
+            });
+        }
         let mut kept = HeaderMap::new();
         for name in HARMLESS {
             if let Some(value) = request.headers.get(*name) {

@@ -57,6 +57,47 @@ async fn another_origin_sees_no_header_of_the_spec_and_the_same_sees_all() {
 }
 
 #[tokio::test]
+async fn another_origin_gets_no_body_and_is_named_in_the_refusal() {
+    let other = Peer::start(|_| async { status(200) }).await;
+    let to = format!("{}/collect?key=secret", other.url);
+    let peer = Peer::start(move |heard| {
+        let to = to.clone();
+        async move {
+            match heard.path.as_str() {
+                "/301" => redirect(301, &to),
+                "/307" => redirect(307, &to),
+                "/308" => redirect(308, &to),
+                _ => redirect(307, "/308"),
+            }
+        }
+    })
+    .await;
+    let request = |method: Method, path: &str| {
+        let url = format!("{}{path}", peer.url).parse().unwrap();
+        OutboundRequest::new(method, url).headers(secrets())
+    };
+    let posts = ["/307", "/308", "/twice"]
+        .map(|path| request(Method::POST, path).body("{\"client_secret\":\"secret\"}"));
+    let odd = request(Method::GET, "/301").body("secret");
+    for request in posts.into_iter().chain([odd]) {
+        let told = fetch(open_policy(), request).await.unwrap_err().to_string();
+        for origin in [&peer.url, &other.url] {
+            assert!(told.contains(origin.as_str()), "{told}");
+        }
+        assert!(!told.contains("secret"), "{told}");
+    }
+    assert!(other.heard().is_empty());
+    // What becomes a GET leaves its body behind.
+    let lost = request(Method::POST, "/301").body("secret");
+    fetch(open_policy(), lost).await.unwrap();
+    let seen = &other.heard()[0];
+    assert_eq!(
+        (&seen.method, seen.header("x-api-key")),
+        (&Method::GET, None)
+    );
+}
+
+#[tokio::test]
 async fn a_post_stays_a_post_only_where_the_status_says_so() {
     let peer = Peer::start(|heard| async move {
         match heard.path.as_str() {

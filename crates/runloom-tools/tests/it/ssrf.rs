@@ -310,10 +310,14 @@ async fn redirects_go_through_the_guard_for_every_entry() {
         ]);
         let (context, tools) = bed.resolve(&refs).await;
         assert_eq!(tools[0].name, "m_unavailable");
-        for tool in &tools {
+        // The server is posted to, and a body goes to no other origin; the agent is asked for its card first.
+        for (tool, words) in tools
+            .iter()
+            .zip(["redirect not followed", "outbound policy"])
+        {
             let outcome = bed.call(&context, tool, json!({"message": "hi"})).await;
             assert!(
-                outcome.content.contains("outbound policy"),
+                outcome.content.contains(words),
                 "{target}: {}",
                 outcome.content
             );
