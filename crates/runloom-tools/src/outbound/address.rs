@@ -9,13 +9,17 @@ pub(super) enum Reach {
     Public,
     /// This machine or a private network: open only to operators who say so.
     Private,
-    /// Link-local addresses (cloud metadata lives there), multicast, documentation and reserved ranges. Never a tool's home,
-    /// so that a blanket permission for private networks does not open them.
+    /// Link-local addresses and others where cloud metadata lives, multicast, documentation and reserved ranges. Never a tool's
+    /// home, so that a blanket permission for private networks does not open them.
     Reserved,
 }
 
-/// IPv4 ranges that are not public: network, prefix length, reach.
+/// IPv4 ranges that are not public: network, prefix length, reach. The first that holds an address decides.
 const V4: &[(Ipv4Addr, u32, Reach)] = &[
+    // Where clouds hand out credentials outside the link-local range: Alibaba, in the carriers' private range, and Azure, in a
+    // public one.
+    (Ipv4Addr::new(100, 100, 100, 200), 32, Reach::Reserved),
+    (Ipv4Addr::new(168, 63, 129, 16), 32, Reach::Reserved),
     (Ipv4Addr::new(0, 0, 0, 0), 8, Reach::Reserved),
     (Ipv4Addr::new(10, 0, 0, 0), 8, Reach::Private),
     (Ipv4Addr::new(100, 64, 0, 0), 10, Reach::Private),
@@ -34,6 +38,23 @@ const V4: &[(Ipv4Addr, u32, Reach)] = &[
 
 /// IPv6 ranges that are not public. Forms that carry an IPv4 address are judged by [`embedded`] first.
 const V6: &[(Ipv6Addr, u32, Reach)] = &[
+    // Services of clouds for their machines, credentials among them, in the range of private networks: Scaleway, AWS (metadata
+    // and the credentials of pods are two of several), Google.
+    (
+        Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42),
+        128,
+        Reach::Reserved,
+    ),
+    (
+        Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0),
+        112,
+        Reach::Reserved,
+    ),
+    (
+        Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+        128,
+        Reach::Reserved,
+    ),
     (Ipv6Addr::LOCALHOST, 128, Reach::Private),
     (Ipv6Addr::UNSPECIFIED, 96, Reach::Reserved),
     (
@@ -144,9 +165,15 @@ mod tests {
             ("11.0.0.0", Reach::Public),
             ("100.63.255.255", Reach::Public),
             ("100.64.0.0", Reach::Private),
+            ("100.100.100.199", Reach::Private),
+            ("100.100.100.200", Reach::Reserved),
+            ("100.100.100.201", Reach::Private),
             ("100.127.255.255", Reach::Private),
             ("100.128.0.0", Reach::Public),
             ("127.255.255.254", Reach::Private),
+            ("168.63.129.15", Reach::Public),
+            ("168.63.129.16", Reach::Reserved),
+            ("168.63.129.17", Reach::Public),
             ("169.254.169.254", Reach::Reserved),
             ("172.15.255.255", Reach::Public),
             ("172.16.0.1", Reach::Private),
@@ -164,6 +191,8 @@ mod tests {
             ("::127.0.0.1", Reach::Reserved),
             ("::ffff:127.0.0.1", Reach::Private),
             ("::ffff:169.254.169.254", Reach::Reserved),
+            ("::ffff:168.63.129.16", Reach::Reserved),
+            ("::ffff:100.100.100.200", Reach::Reserved),
             ("::ffff:8.8.8.8", Reach::Public),
             ("::ffff:0:7f00:1", Reach::Reserved),
             ("1fff:ffff::1", Reach::Reserved),
@@ -177,6 +206,13 @@ mod tests {
             ("2002:7f00:1::", Reach::Reserved),
             ("2001:4860:4860::8888", Reach::Public),
             ("fc00::1", Reach::Private),
+            ("fd00:42::41", Reach::Private),
+            ("fd00:42::42", Reach::Reserved),
+            ("fd00:ec2::23", Reach::Reserved),
+            ("fd00:ec2::254", Reach::Reserved),
+            ("fd00:ec2::1:0", Reach::Private),
+            ("fd20:ce::253", Reach::Private),
+            ("fd20:ce::254", Reach::Reserved),
             ("fdff::1", Reach::Private),
             ("fe80::1", Reach::Reserved),
             ("ff02::1", Reach::Reserved),

@@ -30,6 +30,8 @@ const FORBIDDEN: &[&str] = &[
     "http://0.0.0.0/",
     "http://10.0.0.1/",
     "http://100.64.0.1/",
+    "http://100.100.100.200/latest/meta-data/",
+    "http://168.63.129.16/machine",
     "http://169.254.169.254/latest/meta-data/",
     "http://2852039166/",
     "http://0xa9fea9fe/",
@@ -130,7 +132,15 @@ async fn permission_for_private_networks_does_not_open_the_metadata_service() {
     let outbound = Outbound::new(policy).unwrap();
     assert!(outbound.check("http://127.0.0.1:8080/").is_ok());
     assert!(outbound.check("http://192.168.1.5/").is_ok());
-    for url in ["http://169.254.169.254/", "http://[fe80::1]/", "http://0/"] {
+    for url in [
+        "http://169.254.169.254/",
+        "http://168.63.129.16/",
+        "http://100.100.100.200/",
+        "http://[fd00:ec2::254]/",
+        "http://[fd20:ce::254]/",
+        "http://[fe80::1]/",
+        "http://0/",
+    ] {
         assert!(outbound.check(url).is_err(), "{url}");
     }
 }
