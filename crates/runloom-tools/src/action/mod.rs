@@ -16,8 +16,8 @@ use runloom_protocol::definition::{
     CodeCall, ExternalAgent, McpCall, PluginServer, ProcessCall, ProcessSpec, ToolAction,
     ToolDefinition, template,
 };
-use runloom_protocol::tools::A2aTool;
-use serde_json::{Value, json};
+use runloom_protocol::tools::{A2aTool, Object};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
@@ -87,7 +87,7 @@ impl Actions {
         if definition.parameters.is_empty() || matches!(definition.action, ToolAction::A2a(_)) {
             return None;
         }
-        let schema = Arc::new(Value::Object(definition.parameters.clone()));
+        let schema = Arc::new(of_an_object(&definition.parameters));
         let compiled = compile_off_thread(Arc::clone(&self.schemas), schema).await;
         let error = compiled.err()?;
         // A machine under load is no fault of the definition.
@@ -119,7 +119,7 @@ impl Actions {
         let mut tool = ServerTool {
             name: definition.name.clone(),
             description: definition.description.clone(),
-            parameters: Value::Object(definition.parameters.clone()),
+            parameters: of_an_object(&definition.parameters),
             output_schema: definition.output_schema.clone().map(Value::Object),
             effect: Effect::from(definition.effect()),
             from,
@@ -128,9 +128,6 @@ impl Actions {
         match &definition.action {
             ToolAction::Http(http) if definition.parameters.is_empty() => {
                 tool.parameters = http::inferred_parameters(http);
-            }
-            ToolAction::Code(_) if definition.parameters.is_empty() => {
-                tool.parameters = json!({"type": "object"});
             }
             ToolAction::Mcp(_) | ToolAction::Process(_) if definition.parameters.is_empty() => {
                 Box::pin(self.describe(workspace, definition, &mut tool)).await;
@@ -305,6 +302,15 @@ impl Actions {
             }
         }
     }
+}
+
+/// The schema of arguments as providers want it: they refuse a root that does not say that it is an object's. An empty one takes any
+/// object.
+fn of_an_object(schema: &Object) -> Value {
+    let mut typed = Object::new();
+    typed.insert("type".to_owned(), "object".into());
+    typed.extend(schema.clone());
+    Value::Object(typed)
 }
 
 /// What a server said of its tool, without the secrets that it may repeat.

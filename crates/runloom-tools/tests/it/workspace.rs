@@ -131,6 +131,29 @@ async fn arguments_are_inferred_when_the_definition_has_no_schema() {
 }
 
 #[tokio::test]
+async fn every_schema_that_is_shown_says_that_it_is_an_objects() {
+    let any = json!({"type": "object"});
+    let down = "http://127.0.0.1:1/";
+    for (tool, expected) in [
+        (json!({"type": "mcp", "url": down}), any.clone()),
+        (json!({"type": "code", "source": "return 1"}), any),
+        (
+            json!({"type": "http", "url": down, "parameters": {"properties": {"a": {"type": "string"}}, "required": ["a"]}}),
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}),
+        ),
+        (
+            json!({"type": "mcp", "url": down, "parameters": {"$ref": "#/$defs/a", "$defs": {"a": {"maxProperties": 1}}}}),
+            json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {"maxProperties": 1}}}),
+        ),
+    ] {
+        let (_, tools) = bed(&tool)
+            .resolve(&json!([{"kind": "mantyx", "id": "t"}]))
+            .await;
+        assert_eq!(tools[0].parameters, expected, "{tool}");
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_tool_is_refused_with_its_place() {
     let bed = bed(&json!({"type": "http", "url": "https://a.example/"}));
     let check = |refs: Value| {
