@@ -72,30 +72,29 @@ impl A2a {
                 .to_owned(),
             context_id: agent.context_id.clone(),
         };
-        let (speaker, mut reply) = self.open(agent, message, deadline, cancel).await?;
+        let mut work = self.open(agent, message, deadline, cancel).await?;
         let mut pause = FIRST_PAUSE;
         let mut blind = 0;
         loop {
-            let (id, task) = match reply {
-                Reply::Message(message) => return Ok(wire::message_content(&message).success()),
+            let id = match &work.reply {
+                Reply::Message(message) => return Ok(wire::message_content(message).success()),
                 Reply::Task {
                     state: State::Done,
                     task,
                     ..
-                } => return Ok(done(&task)),
+                } => return Ok(done(task)),
                 Reply::Task {
                     state: State::Stopped(word),
                     task,
                     ..
-                } => return Ok(stopped(&word, &task)),
+                } => return Ok(stopped(word, task)),
                 Reply::Task {
                     id,
-                    task,
                     state: State::Running,
-                } => (id, task),
+                    ..
+                } => id,
             };
             if Instant::now() + pause >= deadline {
-                self.abandon(&speaker, id);
                 return Err(format!(
                     "its task did not end within {:?}",
                     self.limits.call_timeout
@@ -106,21 +105,15 @@ impl A2a {
                 .await
                 .is_none()
             {
-                self.abandon(&speaker, id);
                 return Err(CANCELLED.to_owned());
             }
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
-            let looked = cancel
-                .run_until_cancelled(speaker.get(&id, LOOK_TIMEOUT))
-                .await;
-            reply = match looked {
-                None => {
-                    self.abandon(&speaker, id);
-                    return Err(CANCELLED.to_owned());
-                }
+            let looking = work.speaker.get(id, LOOK_TIMEOUT);
+            match cancel.run_until_cancelled(looking).await {
+                None => return Err(CANCELLED.to_owned()),
                 Some(Ok(reply)) => {
                     blind = 0;
-                    reply
+                    work.reply = reply;
                 }
                 Some(Err(miss)) => {
                     blind += 1;
@@ -130,13 +123,8 @@ impl A2a {
                             miss.words()
                         ));
                     }
-                    Reply::Task {
-                        id,
-                        state: State::Running,
-                        task,
-                    }
                 }
-            };
+            }
         }
     }
 
@@ -147,7 +135,7 @@ impl A2a {
         message: Outgoing,
         deadline: Instant,
         cancel: &CancellationToken,
-    ) -> Result<(Speaker, Reply), String> {
+    ) -> Result<Work, String> {
         let headers = spec_headers(&agent.headers).map_err(|error| error.to_string())?;
         let finding = card::endpoints(&self.outbound, &agent.agent_card_url, &headers);
         let endpoints = cancel.run_until_cancelled(finding).await.ok_or(CANCELLED)?;
@@ -159,10 +147,10 @@ impl A2a {
                 endpoint,
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            let sending = self.send(speaker.clone(), message.clone(), left);
+            let sending = self.send(speaker, message.clone(), left);
             let sent = cancel.run_until_cancelled(sending).await;
             match sent.ok_or(CANCELLED)? {
-                Ok(reply) => return Ok((speaker, reply)),
+                Ok(work) => return Ok(work),
                 Err(Miss::Failed(words)) => return Err(words),
                 // The first address is the one the agent meant, so that its words are the ones to repeat.
                 Err(Miss::Elsewhere(words)) => drop(first.get_or_insert(words)),
@@ -179,41 +167,61 @@ impl A2a {
         speaker: Speaker,
         message: Outgoing,
         within: Duration,
-    ) -> Result<Reply, Miss> {
+    ) -> Result<Work, Miss> {
         let (mut waiting, answer) = tokio::sync::oneshot::channel();
+        let tasks = self.tasks.clone();
         self.tasks.spawn("a2a message", async move {
-            let mut sending = std::pin::pin!(speaker.send(&message, within));
-            let sent = tokio::select! {
-                sent = &mut sending => sent,
-                () = waiting.closed() => match tokio::time::timeout(CANCEL_TIMEOUT, sending).await {
-                    Ok(sent) => sent,
-                    Err(_) => return,
-                },
+            let sent = {
+                let mut sending = std::pin::pin!(speaker.send(&message, within));
+                tokio::select! {
+                    sent = &mut sending => sent,
+                    () = waiting.closed() => match tokio::time::timeout(CANCEL_TIMEOUT, sending).await {
+                        Ok(sent) => sent,
+                        Err(_) => return,
+                    },
+                }
             };
-            if let Err(Ok(Reply::Task {
-                id,
-                state: State::Running,
-                ..
-            })) = waiting.send(sent)
-            {
-                stop(&speaker, &id).await;
-            }
+            let work = sent.map(|reply| Work {
+                speaker,
+                tasks,
+                reply,
+            });
+            // Whether nobody takes it or takes it and leaves: what is dropped is cancelled.
+            drop(waiting.send(work));
         });
         let lost = || Miss::Failed("the request was lost".to_owned());
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
-
-    /// Tells the agent to stop, without making anybody wait for it.
-    fn abandon(&self, speaker: &Speaker, id: String) {
-        let speaker = speaker.clone();
-        self.tasks
-            .spawn("a2a cancel", async move { stop(&speaker, &id).await });
-    }
 }
 
-async fn stop(speaker: &Speaker, id: &str) {
-    if let Err(miss) = speaker.cancel(id, CANCEL_TIMEOUT).await {
-        tracing::debug!(why = miss.words(), "an agent did not cancel its task");
+/// What an agent was given to do, as it stood last. When it is given up while the agent works, by a cancel or by whoever drops it
+/// because its time is over, the agent is told to stop: its work would be for nobody.
+struct Work {
+    speaker: Speaker,
+    tasks: Tasks,
+    reply: Reply,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let Reply::Task {
+            id,
+            state: State::Running,
+            ..
+        } = &self.reply
+        else {
+            return;
+        };
+        if self.tasks.kill.is_cancelled() {
+            return;
+        }
+        let (speaker, id) = (self.speaker.clone(), id.clone());
+        // Nobody waits for the agent to take it.
+        self.tasks.spawn("a2a cancel", async move {
+            if let Err(miss) = speaker.cancel(&id, CANCEL_TIMEOUT).await {
+                tracing::debug!(why = miss.words(), "an agent did not cancel its task");
+            }
+        });
     }
 }
 

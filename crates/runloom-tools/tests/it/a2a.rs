@@ -292,6 +292,51 @@ async fn a_slow_agent_ends_in_time_and_its_task_is_cancelled() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_dropped_cancels_the_task() {
+    let peer = agent(|heard| match heard.rpc_method() {
+        "message/send" | "tasks/get" => result(heard, &task("working", "")),
+        _ => result(heard, &task("canceled", "")),
+    })
+    .await;
+    let bed = Bed::new();
+    let (context, tools) = bed.resolve(&refs(&peer.url)).await;
+    tokio::select! {
+        outcome = bed.call(&context, &tools[0], json!({"message": MESSAGE})) => panic!("{outcome:?}"),
+        () = peer.until(|heard| heard.rpc_method() == "tasks/get") => {}
+    }
+    peer.until(|heard| heard.rpc_method() == "tasks/cancel" && heard.body["params"]["id"] == "t1")
+        .await;
+}
+
+#[tokio::test]
+async fn a_task_that_cannot_be_followed_is_cancelled_and_one_that_ended_is_not() {
+    let peer = agent(|heard| match heard.rpc_method() {
+        "message/send" => result(heard, &task("working", "")),
+        "tasks/get" => status(503),
+        _ => result(heard, &task("canceled", "")),
+    })
+    .await;
+    let bed = Bed::new();
+    let outcome = ask(&bed, &peer.url).await;
+    assert!(
+        outcome.is_error && outcome.content.contains("cannot be followed"),
+        "{outcome:?}"
+    );
+    peer.until(|heard| heard.rpc_method() == "tasks/cancel")
+        .await;
+    let done = agent(|heard| match heard.rpc_method() {
+        "message/send" => result(heard, &task("working", "")),
+        _ => result(heard, &task("completed", "sunny")),
+    })
+    .await;
+    let outcome = ask(&bed, &done.url).await;
+    assert_eq!(outcome.content, "sunny", "{outcome:?}");
+    bed.tasks.stop.cancel();
+    bed.tasks.ended().await;
+    assert_eq!(done.count("tasks/cancel"), 0);
+}
+
+#[tokio::test]
 async fn a_cancel_ends_the_call_at_once_and_cancels_the_task() {
     let peer = agent(|heard| match heard.rpc_method() {
         "message/send" | "tasks/get" => result(heard, &task("working", "")),

@@ -460,3 +460,29 @@ async fn an_external_agent_is_a_tool_with_one_argument() {
         .await;
     assert_eq!(outcome.content, "sunny, ***");
 }
+
+#[tokio::test]
+async fn an_external_agent_whose_time_is_over_is_told_to_stop() {
+    let peer = agent(|heard| {
+        let working = json!({"kind": "task", "id": "t1", "status": {"state": "working"}});
+        result(heard, &working)
+    })
+    .await;
+    let body = json!({"agentCardUrl": peer.url, "timeoutMs": 3000});
+    let defined = Defined {
+        tools: vec![(
+            "t".to_owned(),
+            validate::external_agent(&body, "t").unwrap(),
+        )],
+        ..Defined::default()
+    };
+    let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
+    let outcome = ask(&bed, json!({"message": "Oslo?"})).await;
+    assert!(
+        outcome.is_error && outcome.content.contains("did not end within 3s"),
+        "{}",
+        outcome.content
+    );
+    peer.until(|heard| heard.rpc_method() == "tasks/cancel" && heard.body["params"]["id"] == "t1")
+        .await;
+}
