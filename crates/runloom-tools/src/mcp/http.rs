@@ -2,6 +2,7 @@
 //! the endpoint, its redirects and its resumed streams see the same checks and the same caps.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use futures_util::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -46,6 +47,8 @@ pub(super) struct GuardedHttp {
     /// How long the head of an answer may take.
     head_timeout: Duration,
     fault: Arc<Mutex<Option<String>>>,
+    /// The server spoke of the session as if it were gone.
+    lost: Arc<AtomicBool>,
 }
 
 impl GuardedHttp {
@@ -55,7 +58,13 @@ impl GuardedHttp {
             headers: Arc::new(headers),
             head_timeout,
             fault: Arc::default(),
+            lost: Arc::default(),
         }
+    }
+
+    /// Whether a new connection is needed: the server may have forgotten the session, and was not asked for another.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
     }
 
     /// Why the last exchange failed, in words for a model: `rmcp` wraps causes so deep that they are kept here instead.
@@ -238,6 +247,11 @@ impl GuardedHttp {
         session: Option<String>,
     ) -> Result<StreamableHttpPostResponse, Error> {
         match serde_json::from_slice::<ServerJsonRpcMessage>(body) {
+            Ok(JsonRpcMessage::Error(mut error)) => {
+                error.id = own_id(message).or(error.id);
+                let answer = JsonRpcMessage::Error(error);
+                Ok(StreamableHttpPostResponse::Json(answer, session))
+            }
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             Err(_) if expects_no_answer(message) => Ok(StreamableHttpPostResponse::Accepted),
             Err(error) => {
@@ -279,7 +293,19 @@ impl GuardedHttp {
             let answer = ServerJsonRpcMessage::error(data, Some(request.id.clone()));
             return Ok(StreamableHttpPostResponse::Json(answer, None));
         }
-        if let Some(error) = error {
+        if has_session && status == StatusCode::BAD_REQUEST && names_the_session(&body) {
+            let is_ours = |id: &RequestId| own_id(message).as_ref() == Some(id);
+            let ours = error.as_ref().and_then(|error| error.id.as_ref());
+            if !ours.is_some_and(is_ours) {
+                // It did not look at the request, so that this may be made again in another session.
+                return Err(StreamableHttpError::SessionExpired);
+            }
+            // The words may be those of the tool: nothing is repeated, and the next call connects anew.
+            self.lost.store(true, Ordering::Release);
+        }
+        if let Some(mut error) = error {
+            // Whoever refuses before reading the request cannot name it; without a name nobody would be told.
+            error.id = own_id(message).or(error.id);
             let answer = JsonRpcMessage::Error(error);
             return Ok(StreamableHttpPostResponse::Json(answer, session));
         }
@@ -295,6 +321,20 @@ impl GuardedHttp {
 
 fn expects_no_answer(message: &ClientJsonRpcMessage) -> bool {
     !matches!(message, ClientJsonRpcMessage::Request(_))
+}
+
+/// The id of a request; other messages have none.
+fn own_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+/// Many servers answer with 400 instead of 404 to a session that they no longer know: "No valid session ID provided".
+fn names_the_session(body: &[u8]) -> bool {
+    let words = String::from_utf8_lossy(&body[..body.len().min(MAX_REFUSAL_BYTES)]);
+    words.to_lowercase().contains("session")
 }
 
 /// The events of a body, each of bounded size.

@@ -162,7 +162,8 @@ impl Link {
 
     /// Whether a request can still be sent.
     pub(super) fn is_alive(&self) -> bool {
-        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+        let lost = matches!(&self.way, Way::Http(http) if http.is_lost());
+        !lost && !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
     /// Waits until the server answers anything at all, a refusal too (true), or can no longer answer (false). The caller bounds the
@@ -308,6 +309,9 @@ fn over_http(http: &GuardedHttp, url: &str) -> StreamableHttpClientTransport<Gua
     backoff.base_duration = RESUME_DELAY;
     config.retry_config = Arc::new(backoff) as Arc<dyn SseRetryPolicy>;
     config.max_sse_event_size = super::events::MAX_EVENT_BYTES;
+    // Calls are bounded where they begin, by the runs that this process drives. Those that wait here would wait unsent while the time
+    // that the server has for them runs.
+    config.max_concurrent_requests = usize::MAX;
     StreamableHttpClientTransport::with_client(http.clone(), config)
 }
 

@@ -59,17 +59,7 @@ impl Mcp {
         server: &Endpoint,
     ) -> Result<Vec<rmcp::model::Tool>, Fault> {
         let slot = self.pool.slot(workspace, server)?;
-        let listed = tokio::time::timeout(self.limits.resolve_timeout, self.pool.tools(&slot));
-        match listed.await {
-            Ok(tools) => Ok(tools?.as_ref().clone()),
-            Err(_) => {
-                self.pool.doubt(&slot);
-                Err(Fault::broken(format!(
-                    "it did not list its tools within {:?}",
-                    self.limits.resolve_timeout
-                )))
-            }
-        }
+        Ok(self.pool.tools(&slot).await?.as_ref().clone())
     }
 
     /// One tool of a server, with the server's schema; the failure is in words for a model.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rmcp::model::Tool;
 use runloom_core::tasks::Tasks;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::endpoint::{Checked, Endpoint};
 use super::link::{Fault, Link};
@@ -174,8 +174,8 @@ impl Pool {
         });
     }
 
-    /// The server's tools, at most a short time old.
-    pub(super) async fn tools(&self, slot: &Slot) -> Result<Arc<Vec<Tool>>, Fault> {
+    /// The server's tools, at most a short time old; within the time that a server has to list them.
+    pub(super) async fn tools(&self, slot: &Arc<Slot>) -> Result<Arc<Vec<Tool>>, Fault> {
         if let Some((when, tools)) = lock(&slot.listing).as_ref()
             && when.elapsed() < self.limits.listing_ttl
         {
@@ -183,12 +183,24 @@ impl Pool {
         }
         // Whoever only looks whether the tools are at hand goes away here, before a connection is made.
         tokio::task::yield_now().await;
-        let link = self.link(slot).await?;
-        let listed = match link.list().await {
-            Ok(tools) => Arc::new(tools),
-            Err(fault) => {
+        let within = self.limits.resolve_timeout;
+        let late = || Fault::broken(format!("it did not list its tools within {within:?}"));
+        let deadline = Instant::now() + within;
+        let link = timeout_at(deadline, self.link(slot)).await;
+        let link = link.map_err(|_| late())??;
+        let listed = match timeout_at(deadline, link.list()).await {
+            Ok(Ok(tools)) => Arc::new(tools),
+            Ok(Err(fault)) => {
                 slot.forget(&link).await;
                 return Err(fault);
+            }
+            Err(_) if slot.is_process => {
+                self.doubt(slot);
+                return Err(late());
+            }
+            Err(_) => {
+                slot.forget(&link).await;
+                return Err(late());
             }
         };
         slot.worked();

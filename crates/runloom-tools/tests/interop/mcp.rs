@@ -87,6 +87,26 @@ async fn the_older_python_package_with_plain_json() {
     python_server_works("mcp-1", "json").await;
 }
 
+async fn python_server_works_after_a_restart(environment: &str) {
+    let peer = Peer::python(environment, "mcp_server.py", "sessions");
+    let server = Server::of(&peer).await;
+    let port = peer.url.rsplit(':').next().unwrap().to_owned();
+    drop(peer);
+    let _peer = Peer::python_at(&port, environment, "mcp_server.py", "sessions");
+    let sum = server.call("real_add", json!({"a": 2, "b": 3})).await;
+    assert!(!sum.is_error && sum.content.contains('5'), "{sum:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_python_package_after_a_restart() {
+    python_server_works_after_a_restart("mcp-newest").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_older_python_package_after_a_restart() {
+    python_server_works_after_a_restart("mcp-1").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_reference_server_of_the_typescript_package() {
     let peer = Peer::node("mcp-server-everything", "streamableHttp");

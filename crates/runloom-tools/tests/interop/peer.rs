@@ -59,11 +59,17 @@ impl Drop for Peer {
 impl Peer {
     /// A script of `interop/tools` in one of the Python environments.
     pub(crate) fn python(environment: &str, script: &str, argument: &str) -> Self {
+        Self::python_at("0", environment, script, argument)
+    }
+
+    /// [`Self::python`] on a port, as after a restart.
+    pub(crate) fn python_at(port: &str, environment: &str, script: &str, argument: &str) -> Self {
         let python = prepared().join(format!("venv-{environment}/bin/python"));
         let mut command = Command::new(python);
         command
             .arg(scripts().join(script))
             .arg(argument)
+            .env("PORT", port)
             .env("PYTHONUNBUFFERED", "1")
             .env("PYTHONDONTWRITEBYTECODE", "1");
         let mut peer = Self::start(&mut command, String::new());

@@ -1,0 +1,150 @@
+//! MCP servers that forget sessions, refuse without naming the request, or are called by many at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+
+use crate::mcp::{ordinary, server};
+use crate::peers::{Bed, Heard, Peer, result};
+
+fn refs(peer: &Peer) -> Value {
+    json!([{"kind": "mcp", "name": "docs", "url": format!("{}/mcp", peer.url)}])
+}
+
+fn refusal(code: u16, body: &Value) -> Response {
+    let status = StatusCode::from_u16(code).unwrap();
+    (status, axum::Json(body)).into_response()
+}
+
+/// A server that knows only the session that it gave out last, and says so as many do.
+async fn forgetful(refuse: impl Fn(&Heard) -> Value + Send + Sync + 'static) -> (Peer, Forget) {
+    let epoch = Arc::new(AtomicUsize::new(1));
+    let forget = Forget(Arc::clone(&epoch));
+    let peer = server(move |heard| {
+        let known = format!("s{}", epoch.load(Ordering::SeqCst));
+        if heard.method == Method::POST && heard.rpc_method() == "initialize" {
+            let mut response = ordinary(heard);
+            let headers = response.headers_mut();
+            headers.insert("mcp-session-id", known.parse().unwrap());
+            return Some(response);
+        }
+        let stale = heard.header("mcp-session-id").is_some_and(|id| id != known);
+        stale.then(|| refusal(400, &refuse(heard)))
+    })
+    .await;
+    (peer, forget)
+}
+
+struct Forget(Arc<AtomicUsize>);
+
+impl Forget {
+    fn now(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn no_valid_session(id: &Value) -> Value {
+    let message = "Bad Request: No valid session ID provided";
+    json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": message}, "id": id})
+}
+
+#[tokio::test]
+async fn a_refusal_that_does_not_name_the_request_is_told_at_once() {
+    let words = json!({"code": -32000, "message": "Too many requests"});
+    let bodies = [
+        json!({"jsonrpc": "2.0", "error": words, "id": null}),
+        json!({"jsonrpc": "2.0", "error": words}),
+        json!({"jsonrpc": "2.0", "error": words, "id": "server-error"}),
+        json!({"jsonrpc": "2.0", "error": words, "id": 4711}),
+    ];
+    for status in [200, 400, 429, 500] {
+        for body in bodies.clone() {
+            let peer = server(move |heard| {
+                (heard.rpc_method() == "tools/call").then(|| refusal(status, &body))
+            })
+            .await;
+            let bed = Bed::new();
+            let (context, tools) = bed.resolve(&refs(&peer)).await;
+            let outcome = bed.call(&context, &tools[0], json!({})).await;
+            assert!(outcome.is_error, "{outcome:?}");
+            assert!(outcome.content.contains("Too many"), "{status} {outcome:?}");
+            assert_eq!(peer.count("tools/call"), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_refused_as_unknown_is_opened_again() {
+    for id in [json!(null), json!("server-error")] {
+        let (peer, forget) = forgetful(move |_| no_valid_session(&id)).await;
+        let bed = Bed::new();
+        let (context, tools) = bed.resolve(&refs(&peer)).await;
+        forget.now();
+        let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
+        assert_eq!(outcome.content, "hi", "{outcome:?}");
+        assert_eq!(peer.count("initialize"), 2);
+        assert_eq!(peer.count("tools/call"), 2, "refused, then made");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_call_itself_that_speaks_of_sessions_is_not_repeated_but_the_next_connects_anew()
+ {
+    let (peer, forget) = forgetful(|heard| no_valid_session(&heard.body["id"])).await;
+    let bed = Bed::new();
+    let (context, tools) = bed.resolve(&refs(&peer)).await;
+    forget.now();
+    let refused = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
+    assert!(refused.content.contains("No valid session"), "{refused:?}");
+    assert_eq!(peer.count("tools/call"), 1);
+    let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
+    assert_eq!(outcome.content, "hi", "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_listing_that_never_comes_ends_the_connection() {
+    let peer = Peer::start(|heard| async move {
+        if heard.rpc_method() == "tools/list" {
+            std::future::pending::<()>().await;
+        }
+        ordinary(&heard)
+    })
+    .await;
+    let bed = Bed::impatient();
+    for turn in 1..=2 {
+        let (_, tools) = bed.resolve(&refs(&peer)).await;
+        assert_eq!(tools[0].name, "docs_unavailable");
+        assert_eq!(peer.count("initialize"), turn);
+    }
+}
+
+#[tokio::test]
+async fn all_calls_of_a_moment_reach_the_server() {
+    const CALLS: usize = 40;
+    let all = Arc::new(Barrier::new(CALLS));
+    let peer = Peer::start(move |heard| {
+        let all = Arc::clone(&all);
+        async move {
+            if heard.rpc_method() == "tools/call" {
+                // Nobody is answered before everybody is here.
+                all.wait().await;
+                let text = json!({"content": [{"type": "text", "text": "together"}]});
+                return result(&heard, &text);
+            }
+            ordinary(&heard)
+        }
+    })
+    .await;
+    let bed = Bed::new();
+    let (context, tools) = bed.resolve(&refs(&peer)).await;
+    let calls = (0..CALLS).map(|_| bed.call(&context, &tools[0], json!({})));
+    for outcome in join_all(calls).await {
+        assert_eq!(outcome.content, "together", "{outcome:?}");
+    }
+}
