@@ -41,8 +41,10 @@ pub struct ToolLimits {
     pub listing_ttl: Duration,
     /// How long an unused MCP connection is kept.
     pub connection_idle: Duration,
-    /// MCP connections at once.
+    /// MCP connections at once; who needs one more waits for it within the `resolve_timeout`.
     pub max_connections: usize,
+    /// MCP connections of one workspace at once.
+    pub max_workspace_connections: usize,
     /// How long an unused MCP process is kept.
     pub process_idle: Duration,
     /// MCP processes at once.
@@ -65,7 +67,8 @@ impl Default for ToolLimits {
             call_timeout: Duration::from_secs(600),
             listing_ttl: Duration::from_secs(30),
             connection_idle: Duration::from_secs(60),
-            max_connections: 256,
+            max_connections: 1024,
+            max_workspace_connections: 256,
             process_idle: Duration::from_secs(600),
             max_processes: 64,
             process_concurrency: 16,

@@ -3,7 +3,8 @@
 //! Not here: tools that clients execute, and the question whether a call may be repeated (both are the core's).
 //!
 //! Reading order: [`Host`] (the table of kinds), `kind` (what a kind must do), [`outbound`] (the one guarded way out), then one
-//! folder per kind: `mcp`, `a2a`, `workspace`, `plugin`; `action` (what a definition does) with `http` and `code`; `content` bounds what a model reads, `names` makes names valid.
+//! folder per kind: `mcp`, `a2a`, `workspace`, `plugin`; `action` (what a definition does) with `http` and `code`; `content` bounds what a model reads, `names` makes names valid, `places` keeps workspaces
+//! from taking what others need.
 //!
 //! Invariants: every connection goes through [`outbound::Outbound`]; every call ends; a peer's failure is text for the model.
 
@@ -18,6 +19,7 @@ mod kind;
 mod mcp;
 mod names;
 pub mod outbound;
+mod places;
 mod plugin;
 mod workspace;
 

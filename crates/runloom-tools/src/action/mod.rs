@@ -210,7 +210,8 @@ impl Actions {
             }
             ToolAction::Mcp(_) | ToolAction::Process(_) => {
                 let (server, tool) = server(definition, secrets)?;
-                Box::pin(self.mcp.call_tool(workspace, &server, &tool, call, cancel)).await
+                let bounds = (Some(within), cancel);
+                Box::pin(self.mcp.call_tool(workspace, &server, &tool, call, bounds)).await
             }
             ToolAction::Shipped(tool) => {
                 Box::pin(self.shipped.call(*tool, workspace, &call.input)).await

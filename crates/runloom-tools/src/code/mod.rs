@@ -8,7 +8,6 @@
 
 mod child;
 mod fetch;
-mod places;
 mod process;
 mod wire;
 
@@ -24,8 +23,8 @@ use crate::action::Secrets;
 use crate::content::{self, Content};
 use crate::host::ToolLimits;
 use crate::outbound::Outbound;
+use crate::places::Places;
 
-use places::Places;
 use wire::{Done, Ended, Job};
 
 pub use child::sandbox;

@@ -252,7 +252,7 @@ impl Link {
         let mut params = CallToolRequestParams::new(call.tool.to_owned());
         params.arguments = Some(call.arguments);
         let request = CallToolRequest::new(params);
-        let options = PeerRequestOptions::with_timeout(limits.idle_timeout)
+        let options = PeerRequestOptions::with_timeout(call.idle)
             .reset_timeout_on_progress()
             .with_max_total_timeout(limits.call_timeout)
             .with_meta(meta);
@@ -320,6 +320,8 @@ pub(super) struct Call<'a> {
     pub(super) tool: &'a str,
     pub(super) arguments: Map<String, Value>,
     pub(super) tool_use_id: &'a str,
+    /// How long it may go on without a sign of life.
+    pub(super) idle: Duration,
 }
 
 fn cancelled() -> Fault {

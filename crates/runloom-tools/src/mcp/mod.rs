@@ -14,7 +14,7 @@ mod process;
 mod result;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use runloom_core::error::{Error, Result};
@@ -31,7 +31,7 @@ use crate::outbound::{Outbound, spec_headers};
 
 pub(crate) use endpoint::Endpoint;
 use link::{Call, Fault};
-use pool::{Pool, Slot};
+use pool::{Held, Pool};
 pub(crate) use process::Launch;
 
 /// MCP servers that the server connects to.
@@ -88,19 +88,21 @@ impl Mcp {
         Ok(result::expose(prefix, filter, from, &tools))
     }
 
-    /// Calls one tool of a server by the server's own name for it; the failure is in words for a model.
+    /// Calls one tool of a server by the server's own name for it; `within` is the time that its definition gives it. The failure is
+    /// in words for a model.
     pub(crate) async fn call_tool(
         &self,
         workspace: &Arc<str>,
         server: &Endpoint,
         tool: &str,
         call: Invocation,
-        cancel: &CancellationToken,
+        (within, cancel): (Option<Duration>, &CancellationToken),
     ) -> Result<Outcome, String> {
         let asked = Call {
             tool,
             arguments: arguments(call.input),
             tool_use_id: &call.tool_use_id,
+            idle: within.unwrap_or(self.limits.idle_timeout),
         };
         let answer = self.execute(workspace, server, asked, cancel).await;
         answer.map_err(|fault| fault.to_string())
@@ -119,10 +121,7 @@ impl Mcp {
         };
         let opening = tokio::time::timeout(self.limits.resolve_timeout, self.pool.link(&slot));
         let link = tokio::select! {
-            link = opening => link.map_err(|_| Fault::passing(format!(
-                "it cannot be connected to within {:?}",
-                self.limits.resolve_timeout
-            )))??,
+            link = opening => link.map_err(|_| slot.late("it cannot be connected to", self.limits.resolve_timeout))??,
             () = cancel.cancelled() => {
                 return Err(Fault::passing("the call was cancelled before it began"));
             }
@@ -150,7 +149,7 @@ impl Mcp {
 /// A call that may be given up, also by whoever drops it because its time is over.
 struct Waiting<'a> {
     pool: &'a Pool,
-    slot: &'a Arc<Slot>,
+    slot: &'a Held,
     cancel: &'a CancellationToken,
     since: Instant,
     answered: bool,
@@ -221,7 +220,13 @@ impl Kind for Mcp {
             return content::failure("This tool was resolved by another version of the server.");
         };
         match self
-            .call_tool(&context.workspace, &server.into(), name, call, &cancel)
+            .call_tool(
+                &context.workspace,
+                &server.into(),
+                name,
+                call,
+                (None, &cancel),
+            )
             .await
         {
             Ok(outcome) => outcome,

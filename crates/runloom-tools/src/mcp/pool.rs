@@ -1,8 +1,9 @@
 //! Connections and listings, shared by the runs of a workspace that use the same server with the same headers.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::Tool;
@@ -14,6 +15,7 @@ use super::endpoint::{Checked, Endpoint};
 use super::link::{Fault, Link};
 use crate::host::ToolLimits;
 use crate::outbound::Outbound;
+use crate::places::{Place, Places, Scarce};
 
 /// How often idle connections are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
@@ -31,6 +33,7 @@ struct Key {
 
 /// What is known about one server.
 pub(super) struct Slot {
+    key: Key,
     endpoint: Checked,
     is_process: bool,
     /// Calls at once: a server on the network bounds them itself, a process of ours cannot be relied upon to.
@@ -45,21 +48,42 @@ pub(super) struct Slot {
     used: Mutex<Instant>,
     /// Somebody is asking whether the process still lives.
     doubted: AtomicBool,
+    /// Its share of the connections, from the first connection on.
+    place: OnceLock<Place>,
+    /// Who works with it now; changed only while the slots are locked.
+    users: AtomicUsize,
+}
+
+/// A slot that somebody works with; it is not closed meanwhile.
+pub(super) struct Held {
+    slot: Arc<Slot>,
+    slots: Arc<Slots>,
+}
+
+/// Every slot, and how many there may be.
+struct Slots {
+    known: Mutex<HashMap<Key, Arc<Slot>>>,
+    connections: Places,
+    processes: Places,
 }
 
 /// All servers.
-#[derive(Clone)]
 pub(super) struct Pool {
     outbound: Outbound,
     limits: ToolLimits,
     tasks: Tasks,
-    slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
+    slots: Arc<Slots>,
 }
 
 impl Pool {
     /// An empty pool; a task closes what is idle until the process stops.
     pub(super) fn new(outbound: Outbound, tasks: &Tasks, limits: ToolLimits) -> Self {
-        let slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>> = Arc::default();
+        let slots = Arc::new(Slots {
+            known: Mutex::default(),
+            connections: Places::new(limits.max_connections, limits.max_workspace_connections),
+            // How many a workspace can have is up to the operator, who configures them.
+            processes: Places::new(limits.max_processes, limits.max_processes),
+        });
         let (swept, stop, idle) = (Arc::clone(&slots), tasks.stop.clone(), Idle::of(&limits));
         tasks.spawn("mcp idle connections", async move {
             while stop
@@ -67,9 +91,9 @@ impl Pool {
                 .await
                 .is_some()
             {
-                sweep(&mut lock(&swept), idle);
+                sweep(&mut lock(&swept.known), idle);
             }
-            lock(&swept).clear();
+            lock(&swept.known).clear();
         });
         Self {
             outbound,
@@ -79,31 +103,19 @@ impl Pool {
         }
     }
 
-    /// The slot of a server; made when it is new. A slot that somebody holds is not closed.
-    pub(super) fn slot(
-        &self,
-        workspace: &Arc<str>,
-        endpoint: &Endpoint,
-    ) -> Result<Arc<Slot>, Fault> {
+    /// The slot of a server; made when it is new.
+    pub(super) fn slot(&self, workspace: &Arc<str>, endpoint: &Endpoint) -> Result<Held, Fault> {
         let (checked, place) = endpoint.checked(&self.outbound)?;
         let key = Key {
             workspace: Arc::clone(workspace),
             place,
         };
-        let mut slots = lock(&self.slots);
-        if let Some(slot) = slots.get(&key) {
-            *lock(&slot.used) = Instant::now();
-            return Ok(Arc::clone(slot));
+        let mut known = lock(&self.slots.known);
+        if let Some(slot) = known.get(&key) {
+            slot.touch();
+            return Ok(Held::of(slot, &self.slots));
         }
         let is_process = endpoint.is_process();
-        if !self.has_room(&slots, is_process) {
-            sweep(&mut slots, Idle::none());
-        }
-        if !self.has_room(&slots, is_process) {
-            return Err(Fault::passing(
-                "this server is connected to too many MCP servers at the moment",
-            ));
-        }
         let concurrency = match is_process {
             true => self.limits.process_concurrency,
             false => u32::MAX,
@@ -112,6 +124,7 @@ impl Pool {
             .unwrap_or(usize::MAX)
             .min(Semaphore::MAX_PERMITS);
         let slot = Arc::new(Slot {
+            key: key.clone(),
             endpoint: checked,
             is_process,
             turns: Arc::new(Semaphore::new(turns)),
@@ -121,21 +134,15 @@ impl Pool {
             listing: Mutex::default(),
             used: Mutex::new(Instant::now()),
             doubted: AtomicBool::new(false),
+            place: OnceLock::new(),
+            users: AtomicUsize::new(0),
         });
+        let held = Held::of(&slot, &self.slots);
         // Once the server stops nobody sweeps any more: the slot then ends with whoever asked for it.
         if !self.tasks.stop.is_cancelled() {
-            slots.insert(key, Arc::clone(&slot));
+            known.insert(key, slot);
         }
-        Ok(slot)
-    }
-
-    fn has_room(&self, slots: &HashMap<Key, Arc<Slot>>, is_process: bool) -> bool {
-        let of_a_kind = slots.values().filter(|slot| slot.is_process == is_process);
-        let most = match is_process {
-            true => self.limits.max_processes,
-            false => self.limits.max_connections,
-        };
-        of_a_kind.count() < most
+        Ok(held)
     }
 
     /// A live connection: the one there is, or a new one when there is none or it died.
@@ -147,6 +154,10 @@ impl Pool {
         // The dead one goes first, so that a failure to connect does not leave it in place.
         held.take();
         slot.may_start()?;
+        if slot.place.get().is_none() {
+            // Nobody else sets it: the connection is locked.
+            let _ = slot.place.set(self.slots.place(slot).await);
+        }
         let opened = Link::open(&self.outbound, &slot.endpoint, &self.limits, &self.tasks).await;
         let link = Arc::new(opened.inspect_err(|_| slot.note_failure())?);
         *held = Some(Arc::clone(&link));
@@ -160,12 +171,12 @@ impl Pool {
 
     /// Asks a process that left a request unanswered whether it lives, and ends one that hangs: the next call starts another. A
     /// server on the network is somebody else's to restart.
-    pub(super) fn doubt(&self, slot: &Arc<Slot>) {
+    pub(super) fn doubt(&self, slot: &Held) {
         let stops = self.tasks.stop.is_cancelled();
         if !slot.is_process || stops || slot.doubted.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (slot, stop) = (Arc::clone(slot), self.tasks.stop.clone());
+        let (slot, stop) = (slot.again(), self.tasks.stop.clone());
         let (patience, at_most) = (self.limits.process_answer, self.limits.call_timeout);
         self.tasks.spawn("mcp process probe", async move {
             let _doubt = Doubt(&slot);
@@ -175,7 +186,7 @@ impl Pool {
     }
 
     /// The server's tools, at most a short time old; within the time that a server has to list them.
-    pub(super) async fn tools(&self, slot: &Arc<Slot>) -> Result<Arc<Vec<Tool>>, Fault> {
+    pub(super) async fn tools(&self, slot: &Held) -> Result<Arc<Vec<Tool>>, Fault> {
         if let Some((when, tools)) = lock(&slot.listing).as_ref()
             && when.elapsed() < self.limits.listing_ttl
         {
@@ -184,7 +195,7 @@ impl Pool {
         // Whoever only looks whether the tools are at hand goes away here, before a connection is made.
         tokio::task::yield_now().await;
         let within = self.limits.resolve_timeout;
-        let late = || Fault::broken(format!("it did not list its tools within {within:?}"));
+        let late = || slot.late("it did not list its tools", within);
         let deadline = Instant::now() + within;
         let link = timeout_at(deadline, self.link(slot)).await;
         let link = link.map_err(|_| late())??;
@@ -209,7 +220,91 @@ impl Pool {
     }
 }
 
+impl Slots {
+    fn places(&self, is_process: bool) -> &Places {
+        match is_process {
+            true => &self.processes,
+            false => &self.connections,
+        }
+    }
+
+    /// Waits for a place. One of those that nobody works with is closed for it when there is none: of the workspace's own when its share is
+    /// used up. The caller bounds the time.
+    async fn place(&self, slot: &Slot) -> Place {
+        let workspace = &slot.key.workspace;
+        let places = self.places(slot.is_process);
+        let ask = |scarce| drop(self.longest_unused(slot, scarce));
+        places.take_asking(workspace, ask).await
+    }
+
+    fn longest_unused(&self, asking: &Slot, scarce: Scarce) -> Option<Arc<Slot>> {
+        let mut known = lock(&self.known);
+        let unused = known.values().filter(|slot| {
+            let counts = scarce == Scarce::All || slot.key.workspace == asking.key.workspace;
+            counts && slot.is_process == asking.is_process && !slot.is_in_use()
+        });
+        let key = unused.min_by_key(|slot| *lock(&slot.used))?.key.clone();
+        known.remove(&key)
+    }
+}
+
+impl Held {
+    /// The slots must be locked.
+    fn of(slot: &Arc<Slot>, slots: &Arc<Slots>) -> Self {
+        slot.users.fetch_add(1, Ordering::AcqRel);
+        Self {
+            slot: Arc::clone(slot),
+            slots: Arc::clone(slots),
+        }
+    }
+
+    /// For somebody else who works with it.
+    fn again(&self) -> Self {
+        let _locked = lock(&self.slots.known);
+        Self::of(&self.slot, &self.slots)
+    }
+}
+
+impl Deref for Held {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        &self.slot
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let slot = &self.slot;
+        let mut known = lock(&self.slots.known);
+        let is_last = slot.users.fetch_sub(1, Ordering::AcqRel) == 1;
+        // It is kept for later only where that keeps nobody waiting.
+        let places = self.slots.places(slot.is_process);
+        let is_kept = slot.place.get().is_some() && !places.is_full(&slot.key.workspace);
+        let is_known = |known: &Arc<Slot>| Arc::ptr_eq(known, slot);
+        let closed = if is_last && !is_kept && known.get(&slot.key).is_some_and(is_known) {
+            known.remove(&slot.key)
+        } else {
+            None
+        };
+        drop(known);
+        drop(closed);
+    }
+}
+
 impl Slot {
+    fn is_in_use(&self) -> bool {
+        self.users.load(Ordering::Acquire) > 0
+    }
+
+    /// Why something could not be done in time.
+    pub(super) fn late(&self, what: &str, within: Duration) -> Fault {
+        match self.place.get() {
+            Some(_) => Fault::broken(format!("{what} within {within:?}")),
+            None => Fault::passing("too many other MCP servers are in use at the moment"),
+        }
+    }
+
     /// Lets go of a connection that failed; the next call makes another.
     pub(super) async fn forget(&self, link: &Arc<Link>) {
         let mut held = self.link.lock().await;
@@ -311,13 +406,6 @@ impl Idle {
             process: limits.process_idle,
         }
     }
-
-    fn none() -> Self {
-        Self {
-            connection: Duration::ZERO,
-            process: Duration::ZERO,
-        }
-    }
 }
 
 /// Removes slots that nobody holds and nobody used for a while.
@@ -328,7 +416,7 @@ fn sweep(slots: &mut HashMap<Key, Arc<Slot>>, idle: Idle) {
         } else {
             idle.connection
         };
-        Arc::strong_count(slot) > 1 || lock(&slot.used).elapsed() < idle
+        slot.is_in_use() || lock(&slot.used).elapsed() < idle
     });
 }
 

@@ -11,6 +11,7 @@
 mod a2a;
 mod cancels;
 mod mcp;
+mod mcp_limits;
 mod mcp_sessions;
 mod outbound;
 mod peers;

@@ -16,9 +16,15 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/stdio_server
 
 /// A plugin `@p` with one server `s`, which is the script with these habits.
 fn plugin(habits: &[&str], env: Value) -> PluginManifest {
+    plugin_within(30, habits, env)
+}
+
+/// [`plugin`] whose calls may take so many seconds.
+fn plugin_within(seconds: u64, habits: &[&str], env: Value) -> PluginManifest {
     let mut args = vec![SCRIPT];
     args.extend(habits);
-    let body = json!({"servers": [{"name": "s", "command": "python3", "args": args, "env": env}]});
+    let server = json!({"name": "s", "command": "python3", "args": args, "env": env, "timeoutMs": seconds * 1000});
+    let body = json!({"servers": [server]});
     plugin_manifest(&body, "p", PluginSource::Operator).unwrap()
 }
 
@@ -146,17 +152,16 @@ async fn a_process_that_died_is_started_again() {
 async fn a_process_that_hangs_is_ended_and_started_again() {
     // Long enough for an answer on a busy machine: a process that is slower is ended like one that hangs.
     let limits = ToolLimits {
-        idle_timeout: Duration::from_secs(4),
         process_answer: Duration::from_millis(500),
         ..patient()
     };
-    let bed = bed(plugin(&[], json!({})), limits);
+    let bed = bed(plugin_within(4, &[], json!({})), limits);
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let first = bed.call(&context, tool("s_pid"), json!({})).await;
     let hung = bed.call(&context, tool("s_hang"), json!({})).await;
     assert!(
-        hung.is_error && hung.content.contains("sign of life"),
+        hung.is_error && hung.content.contains("did not end within"),
         "{hung:?}"
     );
     // The process is asked in the background whether it lives: a call that is quicker than this is not answered either, and the
@@ -173,12 +178,11 @@ async fn a_process_that_hangs_is_ended_and_started_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_hangs_is_ended_however_often_it_is_called() {
     let limits = ToolLimits {
-        idle_timeout: Duration::from_secs(4),
         process_answer: Duration::from_millis(500),
         process_concurrency: 4,
         ..patient()
     };
-    let bed = bed(plugin(&[], json!({})), limits);
+    let bed = bed(plugin_within(4, &[], json!({})), limits);
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let first = bed.call(&context, tool("s_pid"), json!({})).await;
@@ -202,12 +206,11 @@ async fn a_process_that_hangs_is_ended_however_often_it_is_called() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_whose_tool_is_slow_is_kept() {
     let limits = ToolLimits {
-        // Long enough for an answer on a busy machine.
-        idle_timeout: Duration::from_secs(2),
         process_answer: Duration::from_secs(2),
         ..patient()
     };
-    let bed = bed(plugin(&[], json!({})), limits);
+    // Long enough for an answer on a busy machine.
+    let bed = bed(plugin_within(2, &[], json!({})), limits);
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let first = bed.call(&context, tool("s_pid"), json!({})).await;
@@ -222,11 +225,10 @@ async fn a_process_whose_tool_is_slow_is_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_does_one_thing_after_the_other_is_kept_while_it_works() {
     let limits = ToolLimits {
-        idle_timeout: Duration::from_secs(2),
         process_answer: Duration::from_secs(2),
         ..patient()
     };
-    let bed = bed(plugin(&["serial"], json!({})), limits);
+    let bed = bed(plugin_within(2, &["serial"], json!({})), limits);
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let first = bed.call(&context, tool("s_pid"), json!({})).await;

@@ -1,25 +1,34 @@
-//! How many sandboxes run at once: in all, and for one workspace, so that none waits for another's.
+//! How many things of a kind there are at once: in all, and for one workspace, so that none waits for another's.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places for sandboxes.
-pub(super) struct Places {
+/// Places for sandboxes, or for connections.
+pub(crate) struct Places {
     all: Arc<Semaphore>,
     each: usize,
     workspaces: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 /// A place until it is dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     _all: Option<OwnedSemaphorePermit>,
     _own: Option<OwnedSemaphorePermit>,
 }
 
+/// What there is no more of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scarce {
+    /// Places of the workspace.
+    Own,
+    /// Places at all.
+    All,
+}
+
 impl Places {
-    pub(super) fn new(all: usize, each: usize) -> Self {
+    pub(crate) fn new(all: usize, each: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(all.max(1))),
             each: each.max(1),
@@ -28,13 +37,23 @@ impl Places {
     }
 
     /// Waits for a place, first come first served. Whoever waits bounds the wait.
-    pub(super) async fn take(&self, workspace: &str) -> Place {
-        let own = self.of(workspace).acquire_owned().await.ok();
-        let all = Arc::clone(&self.all).acquire_owned().await.ok();
+    pub(crate) async fn take(&self, workspace: &str) -> Place {
+        self.take_asking(workspace, |_| ()).await
+    }
+
+    /// [`Self::take`] that asks for one to be given back when there is none, once it stands in line for it.
+    pub(crate) async fn take_asking(&self, workspace: &str, ask: impl Fn(Scarce)) -> Place {
+        let own = acquire(self.of(workspace), || ask(Scarce::Own)).await;
+        let all = acquire(Arc::clone(&self.all), || ask(Scarce::All)).await;
         Place {
             _all: all,
             _own: own,
         }
+    }
+
+    /// Whether the workspace would have to wait.
+    pub(crate) fn is_full(&self, workspace: &str) -> bool {
+        self.all.available_permits() == 0 || self.of(workspace).available_permits() == 0
     }
 
     fn of(&self, workspace: &str) -> Arc<Semaphore> {
@@ -47,6 +66,19 @@ impl Places {
         let new = || Arc::new(Semaphore::new(self.each));
         Arc::clone(workspaces.entry(workspace.to_owned()).or_insert_with(new))
     }
+}
+
+async fn acquire(places: Arc<Semaphore>, ask: impl Fn()) -> Option<OwnedSemaphorePermit> {
+    let mut taking = std::pin::pin!(places.acquire_owned());
+    let taken = tokio::select! {
+        biased;
+        taken = &mut taking => taken,
+        () = std::future::ready(()) => {
+            ask();
+            taking.await
+        }
+    };
+    taken.ok()
 }
 
 #[cfg(test)]
