@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
 use crate::action::Actions;
+use crate::budget::Budget;
 use crate::code::{Sandbox, SandboxProgram};
 use crate::content;
 use crate::http::Http;
@@ -168,9 +169,10 @@ impl ToolHost for Host {
     }
 
     async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool> {
+        let budget = &Budget::whole();
         let asked = refs.iter().enumerate().map(|(index, tool)| async move {
             match self.kind_of(tool) {
-                Some(kind) => kind.resolve(context, index, tool).await,
+                Some(kind) => kind.resolve(context, (index, tool), budget).await,
                 None => Vec::new(),
             }
         });

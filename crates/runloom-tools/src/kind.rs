@@ -6,6 +6,8 @@ use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
 use runloom_protocol::tools::ToolRef;
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::Budget;
+
 /// One kind of server-resolved tools. The contract is that of [`runloom_core::ports::tools::ToolHost`], for one ref.
 #[async_trait]
 pub(crate) trait Kind: Send + Sync {
@@ -19,8 +21,14 @@ pub(crate) trait Kind: Send + Sync {
     /// as far as it is known before a peer is asked.
     async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>>;
 
-    /// What the ref exposes. Ends within its own deadline; names need not be valid or unique yet.
-    async fn resolve(&self, context: &ToolContext, from: usize, tool: &ToolRef) -> Vec<ServerTool>;
+    /// What the ref exposes; what a peer lists is taken from the run's budget. Ends within its own deadline; names need not be valid or
+    /// unique yet.
+    async fn resolve(
+        &self,
+        context: &ToolContext,
+        place: (usize, &ToolRef),
+        budget: &Budget,
+    ) -> Vec<ServerTool>;
 
     /// Executes one call. `tool.from` names the ref.
     async fn call(

@@ -4,12 +4,13 @@
 //!
 //! Reading order: [`Host`] (the table of kinds), `kind` (what a kind must do), [`outbound`] (the one guarded way out), then one
 //! folder per kind: `mcp`, `a2a`, `workspace`, `plugin`; `action` (what a definition does) with `http` and `code`; `content` bounds what a model reads, `names` makes names valid, `places` keeps workspaces
-//! from taking what others need.
+//! from taking what others need, `budget` the refs of a run from being too much together.
 //!
 //! Invariants: every connection goes through [`outbound::Outbound`]; every call ends; a peer's failure is text for the model.
 
 mod a2a;
 mod action;
+mod budget;
 mod code;
 mod content;
 mod escape;

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::Budget;
 use crate::content::{self, Content};
 use crate::host::ToolLimits;
 use crate::kind::Kind;
@@ -290,8 +291,8 @@ impl Kind for A2a {
     async fn resolve(
         &self,
         _context: &ToolContext,
-        from: usize,
-        tool: &ToolRef,
+        (from, tool): (usize, &ToolRef),
+        _budget: &Budget,
     ) -> Vec<ServerTool> {
         let ToolRef::A2a(agent) = tool else {
             return Vec::new();

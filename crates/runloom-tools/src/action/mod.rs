@@ -21,6 +21,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
+use crate::budget::Budget;
 use crate::code::{self, Sandbox, Script};
 use crate::content;
 use crate::http::{self, Http};
@@ -101,12 +102,13 @@ impl Actions {
         workspace: &Arc<str>,
         definition: &ToolDefinition,
         place: (usize, Value),
+        budget: &Budget,
     ) -> Option<ServerTool> {
         if let Some(why) = self.unusable_schema(definition).await {
             tracing::warn!(tool = definition.name, why, "a tool is left out of a run");
             return None;
         }
-        Some(self.expose(workspace, definition, place).await)
+        Some(self.expose(workspace, definition, place, budget).await)
     }
 
     /// The definition as the model sees it. `target` must lead back to it.
@@ -115,6 +117,7 @@ impl Actions {
         workspace: &Arc<str>,
         definition: &ToolDefinition,
         (from, target): (usize, Value),
+        budget: &Budget,
     ) -> ServerTool {
         let mut tool = ServerTool {
             name: definition.name.clone(),
@@ -130,7 +133,7 @@ impl Actions {
                 tool.parameters = http::inferred_parameters(http);
             }
             ToolAction::Mcp(_) | ToolAction::Process(_) if definition.parameters.is_empty() => {
-                Box::pin(self.describe(workspace, definition, &mut tool)).await;
+                Box::pin(self.describe(workspace, definition, &mut tool, budget)).await;
             }
             ToolAction::A2a(_) => {
                 tool.parameters = crate::a2a::parameters();
@@ -257,13 +260,13 @@ impl Actions {
         &self,
         workspace: &Arc<str>,
         server: &PluginServer,
-        from: usize,
+        place: (usize, &Budget),
     ) -> Result<Vec<ServerTool>, String> {
         let definition = server.tool("");
         let secrets = self.secrets(workspace, &definition.action).await?;
         let (endpoint, _) = self::server(&definition, &secrets)?;
         let wanted = (server.name.as_str(), server.tools.as_deref());
-        let found = self.mcp.expose(workspace, &endpoint, wanted, from).await;
+        let found = self.mcp.expose(workspace, &endpoint, wanted, place).await;
         let tools = found.map_err(|why| secrets.redact(why))?;
         let shown = tools.into_iter().map(|tool| without(&secrets, tool));
         Ok(shown.collect())
@@ -275,11 +278,12 @@ impl Actions {
         workspace: &Arc<str>,
         definition: &ToolDefinition,
         tool: &mut ServerTool,
+        budget: &Budget,
     ) {
         let described = async {
             let secrets = self.secrets(workspace, &definition.action).await?;
             let (server, name) = server(definition, &secrets)?;
-            let found = self.mcp.describe(workspace, &server, &name).await;
+            let found = self.mcp.describe(workspace, &server, &name, budget).await;
             let found = found.map_err(|why| secrets.redact(why));
             found.map(|found| without(&secrets, found))
         };

@@ -6,14 +6,30 @@ use crate::outbound::OutboundError;
 pub(super) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Counts the bytes of the event under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct EventCap {
+    most: usize,
     event: usize,
     /// The last line end was followed by nothing yet, so that another one ends the event.
     at_line_start: bool,
 }
 
+impl Default for EventCap {
+    fn default() -> Self {
+        Self::of(MAX_EVENT_BYTES)
+    }
+}
+
 impl EventCap {
+    /// A cap of so many bytes, [`MAX_EVENT_BYTES`] at most.
+    pub(super) fn of(most: usize) -> Self {
+        Self {
+            most: most.min(MAX_EVENT_BYTES),
+            event: 0,
+            at_line_start: false,
+        }
+    }
+
     /// Takes note of a chunk.
     pub(super) fn admit(&mut self, chunk: &[u8]) -> Result<(), OutboundError> {
         for byte in chunk {
@@ -25,10 +41,10 @@ impl EventCap {
             }
             self.event += 1;
         }
-        if self.event > MAX_EVENT_BYTES {
+        if self.event > self.most {
             return Err(OutboundError::TooLarge {
                 what: "an event of the stream",
-                limit: MAX_EVENT_BYTES,
+                limit: self.most,
             });
         }
         Ok(())

@@ -19,6 +19,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use super::events::EventCap;
+use super::listing;
 use crate::content::cut;
 use crate::outbound::{Outbound, OutboundError, OutboundRequest, OutboundResponse};
 
@@ -119,9 +120,8 @@ impl GuardedHttp {
         Ok(OutboundRequest::new(method, url).within(self.head_timeout))
     }
 
-    async fn body(&self, response: OutboundResponse) -> Result<Vec<u8>, Error> {
-        let read =
-            tokio::time::timeout(JSON_BODY_TIMEOUT, response.at_most(MAX_JSON_BYTES).bytes());
+    async fn body(&self, response: OutboundResponse, most: usize) -> Result<Vec<u8>, Error> {
+        let read = tokio::time::timeout(JSON_BODY_TIMEOUT, response.at_most(most).bytes());
         let timeout = |_| OutboundError::Timeout {
             step: "end of the response",
             after: JSON_BODY_TIMEOUT,
@@ -149,6 +149,7 @@ impl StreamableHttpClient for GuardedHttp {
     ) -> Result<StreamableHttpPostResponse, Error> {
         let mut headers = self.head(session_id.as_deref(), custom_headers)?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let most = most_bytes(&message);
         let request = self
             .request(Method::POST, &uri)?
             .headers(headers)
@@ -171,11 +172,11 @@ impl StreamableHttpClient for GuardedHttp {
         }
         match response.media_type().as_deref() {
             Some("text/event-stream") => Ok(StreamableHttpPostResponse::Sse(
-                events(response, &self.fault),
+                events(response, EventCap::of(most), &self.fault),
                 session,
             )),
             Some("application/json") => {
-                let body = self.body(response).await?;
+                let body = self.body(response, most).await?;
                 self.answered(&body, &message, session)
             }
             other if expects_no_answer(&message) => {
@@ -235,7 +236,7 @@ impl StreamableHttpClient for GuardedHttp {
         if !response.status().is_success() || !streams {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(events(response, &self.fault))
+        Ok(events(response, EventCap::default(), &self.fault))
     }
 }
 
@@ -275,7 +276,7 @@ impl GuardedHttp {
     ) -> Result<StreamableHttpPostResponse, Error> {
         let status = response.status();
         let barred = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        let body = self.body(response).await?;
+        let body = self.body(response, most_bytes(message)).await?;
         let error = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(JsonRpcMessage::Error(error)) if !barred => Some(error),
             _ => None,
@@ -323,6 +324,18 @@ fn expects_no_answer(message: &ClientJsonRpcMessage) -> bool {
     !matches!(message, ClientJsonRpcMessage::Request(_))
 }
 
+/// The longest answer to a message.
+fn most_bytes(message: &ClientJsonRpcMessage) -> usize {
+    match message {
+        ClientJsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::ListToolsRequest(_)) =>
+        {
+            listing::MAX_BYTES
+        }
+        _ => MAX_JSON_BYTES,
+    }
+}
+
 /// The id of a request; other messages have none.
 fn own_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
@@ -340,9 +353,9 @@ fn names_the_session(body: &[u8]) -> bool {
 /// The events of a body, each of bounded size.
 fn events(
     response: OutboundResponse,
+    mut cap: EventCap,
     fault: &Arc<Mutex<Option<String>>>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    let mut cap = EventCap::default();
     let fault = Arc::clone(fault);
     let bytes = response.into_stream().map(move |chunk| {
         let checked = chunk.and_then(|chunk| cap.admit(&chunk).map(|()| chunk));

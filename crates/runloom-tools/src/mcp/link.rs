@@ -7,7 +7,7 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
     ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
     PaginatedRequestParams, PingRequest, ProtocolVersion, RequestId, RequestMetaObject,
-    ServerResult, Tool,
+    ServerResult,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient,
@@ -22,13 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Checked;
 use super::http::GuardedHttp;
+use super::listing::{Listing, MAX_PAGES};
 use super::process::Process;
 use crate::host::ToolLimits;
 use crate::outbound::Outbound;
-
-/// Pages and tools of one listing.
-const MAX_PAGES: usize = 32;
-pub(super) const MAX_TOOLS: usize = 512;
 
 /// How often a broken stream is resumed, and how long at most between two tries.
 const MAX_RESUMES: usize = 3;
@@ -201,8 +198,8 @@ impl Link {
     }
 
     /// Every tool, page by page, up to the caps. The caller bounds the time.
-    pub(super) async fn list(&self) -> Result<Vec<Tool>, Fault> {
-        let mut tools: Vec<Tool> = Vec::new();
+    pub(super) async fn list(&self) -> Result<Listing, Fault> {
+        let mut listing = Listing::default();
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
             let params = cursor
@@ -229,14 +226,14 @@ impl Link {
                 ServerResult::ListToolsResult(page) => page,
                 _ => return Err(unexpected("tools/list")),
             };
-            tools.extend(page.tools);
+            listing.add(page.tools);
             cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
-            if cursor.is_none() || tools.len() >= MAX_TOOLS {
+            if cursor.is_none() || listing.is_full() {
                 break;
             }
         }
-        tools.truncate(MAX_TOOLS);
-        Ok(tools)
+        listing.is_cut |= cursor.is_some();
+        Ok(listing)
     }
 
     /// Calls a tool. Progress keeps it alive up to the total; a cancel is passed on and ends it at once.

@@ -3,12 +3,13 @@
 //! Plugins of the operator may also bring servers that are processes of this machine.
 //!
 //! Reading order: [`Mcp`] (the kind), `endpoint` (where a server is), `pool` (connections and listings), `link` (one connection),
-//! `http` (its backend on the guarded client) and `process` (its pipes), `events` (a cap), `result` (from MCP's words to ours).
+//! `listing` (what is kept of a list), `http` (its backend on the guarded client) and `process` (its pipes), `events` (a cap), `result` (from MCP's words to ours).
 
 mod endpoint;
 mod events;
 mod http;
 mod link;
+mod listing;
 mod pool;
 mod process;
 mod result;
@@ -24,6 +25,7 @@ use runloom_protocol::tools::ToolRef;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::Budget;
 use crate::content;
 use crate::host::ToolLimits;
 use crate::kind::Kind;
@@ -31,6 +33,7 @@ use crate::outbound::{Outbound, spec_headers};
 
 pub(crate) use endpoint::Endpoint;
 use link::{Call, Fault};
+use listing::Listing;
 use pool::{Held, Pool};
 pub(crate) use process::Launch;
 
@@ -57,9 +60,10 @@ impl Mcp {
         &self,
         workspace: &Arc<str>,
         server: &Endpoint,
-    ) -> Result<Vec<rmcp::model::Tool>, Fault> {
+        called: &str,
+    ) -> Result<Arc<Listing>, Fault> {
         let slot = self.pool.slot(workspace, server)?;
-        Ok(self.pool.tools(&slot).await?.as_ref().clone())
+        self.pool.tools(&slot, called).await
     }
 
     /// One tool of a server, with the server's schema; the failure is in words for a model.
@@ -68,9 +72,10 @@ impl Mcp {
         workspace: &Arc<str>,
         server: &Endpoint,
         tool: &str,
+        budget: &Budget,
     ) -> Result<ServerTool, String> {
         let filter = [tool.to_owned()];
-        let found = self.expose(workspace, server, ("", Some(&filter)), 0);
+        let found = self.expose(workspace, server, ("", Some(&filter)), (0, budget));
         let found = found.await?.pop();
         found.ok_or_else(|| format!("it has no tool \"{tool}\""))
     }
@@ -81,11 +86,15 @@ impl Mcp {
         workspace: &Arc<str>,
         server: &Endpoint,
         (prefix, filter): (&str, Option<&[String]>),
-        from: usize,
+        (from, budget): (usize, &Budget),
     ) -> Result<Vec<ServerTool>, String> {
-        let tools = self.list(workspace, server).await;
-        let tools = tools.map_err(|fault| fault.message)?;
-        Ok(result::expose(prefix, filter, from, &tools))
+        let called = match (prefix, filter) {
+            ("", Some([tool])) => tool,
+            _ => prefix,
+        };
+        let listing = self.list(workspace, server, called).await;
+        let listing = listing.map_err(|fault| fault.message)?;
+        result::expose((prefix, filter), (from, budget), &listing.tools)
     }
 
     /// Calls one tool of a server by the server's own name for it; `within` is the time that its definition gives it. The failure is
@@ -187,15 +196,23 @@ impl Kind for Mcp {
         Ok(None)
     }
 
-    async fn resolve(&self, context: &ToolContext, from: usize, tool: &ToolRef) -> Vec<ServerTool> {
+    async fn resolve(
+        &self,
+        context: &ToolContext,
+        (from, tool): (usize, &ToolRef),
+        budget: &Budget,
+    ) -> Vec<ServerTool> {
         let ToolRef::Mcp(server) = tool else {
             return Vec::new();
         };
-        match self.list(&context.workspace, &server.into()).await {
-            Ok(tools) => result::expose(&server.name, server.tool_filter.as_deref(), from, &tools),
-            Err(fault) => {
-                tracing::info!(server = server.name, why = %fault, "an MCP server is unavailable");
-                vec![result::stub(server, from, &fault.message)]
+        let wanted = (server.name.as_str(), server.tool_filter.as_deref());
+        let endpoint = Endpoint::from(server);
+        let found = self.expose(&context.workspace, &endpoint, wanted, (from, budget));
+        match found.await {
+            Ok(tools) => tools,
+            Err(why) => {
+                tracing::info!(server = server.name, why, "an MCP server is unavailable");
+                vec![result::stub(server, from, &why)]
             }
         }
     }

@@ -6,19 +6,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::Tool;
 use runloom_core::tasks::Tasks;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::endpoint::{Checked, Endpoint};
 use super::link::{Fault, Link};
+use super::listing::Listing;
 use crate::host::ToolLimits;
 use crate::outbound::Outbound;
 use crate::places::{Place, Places, Scarce};
 
 /// How often idle connections are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Bytes of listings that are kept to be used again, of all servers together; beyond them a server is asked each time.
+const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 
 /// How long a process that failed twice in a row is left alone: this, doubled with every further failure, up to the most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -44,7 +47,7 @@ pub(super) struct Slot {
     failed: Mutex<Option<(Instant, u32)>>,
     /// Held while connecting, so that many runs make one connection.
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
-    listing: Mutex<Option<(Instant, Arc<Vec<Tool>>)>>,
+    listing: Mutex<Option<(Instant, Arc<Listing>)>>,
     used: Mutex<Instant>,
     /// Somebody is asking whether the process still lives.
     doubted: AtomicBool,
@@ -186,7 +189,7 @@ impl Pool {
     }
 
     /// The server's tools, at most a short time old; within the time that a server has to list them.
-    pub(super) async fn tools(&self, slot: &Held) -> Result<Arc<Vec<Tool>>, Fault> {
+    pub(super) async fn tools(&self, slot: &Held, called: &str) -> Result<Arc<Listing>, Fault> {
         if let Some((when, tools)) = lock(&slot.listing).as_ref()
             && when.elapsed() < self.limits.listing_ttl
         {
@@ -200,7 +203,7 @@ impl Pool {
         let link = timeout_at(deadline, self.link(slot)).await;
         let link = link.map_err(|_| late())??;
         let listed = match timeout_at(deadline, link.list()).await {
-            Ok(Ok(tools)) => Arc::new(tools),
+            Ok(Ok(listing)) => Arc::new(listing),
             Ok(Err(fault)) => {
                 slot.forget(&link).await;
                 return Err(fault);
@@ -215,7 +218,18 @@ impl Pool {
             }
         };
         slot.worked();
-        *lock(&slot.listing) = Some((Instant::now(), Arc::clone(&listed)));
+        if listed.is_cut {
+            let (tools, bytes) = (listed.tools.len(), listed.bytes);
+            tracing::warn!(
+                server = called,
+                tools,
+                bytes,
+                "an MCP server lists more than is used; the rest is left out"
+            );
+        }
+        if self.slots.kept_bytes() + listed.bytes <= MAX_KEPT_BYTES {
+            *lock(&slot.listing) = Some((Instant::now(), Arc::clone(&listed)));
+        }
         Ok(listed)
     }
 }
@@ -235,6 +249,12 @@ impl Slots {
         let places = self.places(slot.is_process);
         let ask = |scarce| drop(self.longest_unused(slot, scarce));
         places.take_asking(workspace, ask).await
+    }
+
+    fn kept_bytes(&self) -> usize {
+        let known = lock(&self.known);
+        let bytes = |slot: &Arc<Slot>| lock(&slot.listing).as_ref().map_or(0, |kept| kept.1.bytes);
+        known.values().map(bytes).sum()
     }
 
     fn longest_unused(&self, asking: &Slot, scarce: Scarce) -> Option<Arc<Slot>> {
@@ -395,6 +415,7 @@ impl Drop for Doubt<'_> {
 /// How long slots are kept that nobody uses.
 #[derive(Clone, Copy)]
 struct Idle {
+    listing: Duration,
     connection: Duration,
     process: Duration,
 }
@@ -402,15 +423,17 @@ struct Idle {
 impl Idle {
     fn of(limits: &ToolLimits) -> Self {
         Self {
+            listing: limits.listing_ttl,
             connection: limits.connection_idle,
             process: limits.process_idle,
         }
     }
 }
 
-/// Removes slots that nobody holds and nobody used for a while.
+/// Removes listings that are too old, and slots that nobody holds and nobody used for a while.
 fn sweep(slots: &mut HashMap<Key, Arc<Slot>>, idle: Idle) {
     slots.retain(|_, slot| {
+        lock(&slot.listing).take_if(|(when, _)| when.elapsed() >= idle.listing);
         let idle = if slot.is_process {
             idle.process
         } else {

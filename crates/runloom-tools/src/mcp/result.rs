@@ -7,6 +7,8 @@ use runloom_protocol::tools::McpTool;
 use serde_json::{Value, json};
 
 use super::link::{Fault, unexpected};
+use super::listing::size;
+use crate::budget::Budget;
 use crate::content::{Content, cut};
 
 /// The most bytes of one tool's description.
@@ -16,38 +18,45 @@ const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 const MAX_SCHEMA_BYTES: usize = 128 * 1024;
 
 /// What the run's model is offered, in the server's order. The prefix stands before every name, unless it is empty.
+///
+/// # Errors
+/// In words for a model, when it is more than the run's budget.
 pub(super) fn expose(
-    prefix: &str,
-    filter: Option<&[String]>,
-    from: usize,
+    (prefix, filter): (&str, Option<&[String]>),
+    (from, budget): (usize, &Budget),
     tools: &[Tool],
-) -> Vec<ServerTool> {
+) -> Result<Vec<ServerTool>, String> {
     let wanted = |tool: &&Tool| filter.is_none_or(|names| names.iter().any(|n| *n == tool.name));
     let named = |tool: &Tool| match prefix {
         "" => tool.name.to_string(),
         prefix => format!("{prefix}_{}", tool.name),
     };
-    let mut exposed = Vec::new();
+    let (mut kept, mut bytes) = (Vec::new(), 0);
     for tool in tools.iter().filter(wanted) {
-        let parameters = Value::Object(tool.input_schema.as_ref().clone());
-        let output = tool.output_schema.as_ref();
-        let output = output.map(|schema| Value::Object(schema.as_ref().clone()));
-        let bytes = size(&parameters) + output.as_ref().map_or(0, size);
-        if bytes > MAX_SCHEMA_BYTES {
-            tracing::warn!(server = prefix, tool = %tool.name, bytes, "an MCP tool is left out: its schema is too large");
+        let schemas = size(&tool.input_schema) + tool.output_schema.as_ref().map_or(0, size);
+        if schemas > MAX_SCHEMA_BYTES {
+            tracing::warn!(server = prefix, tool = %tool.name, bytes = schemas, "an MCP tool is left out: its schema is too large");
             continue;
         }
-        exposed.push(ServerTool {
+        bytes += tool.name.len() + description(tool).len() + schemas;
+        kept.push(tool);
+    }
+    // Before anything of it is copied.
+    budget.take(kept.len(), bytes)?;
+    let exposed = kept.into_iter().map(|tool| {
+        let output = tool.output_schema.as_ref();
+        let output = output.map(|schema| Value::Object(schema.as_ref().clone()));
+        ServerTool {
             name: named(tool),
-            description: description(tool),
-            parameters: object_root(parameters),
+            description: description(tool).to_owned(),
+            parameters: object_root(Value::Object(tool.input_schema.as_ref().clone())),
             output_schema: output.filter(is_object_schema),
             effect: effect(tool),
             from,
             target: json!({"kind": "mcp", "tool": tool.name}),
-        });
-    }
-    exposed
+        }
+    });
+    Ok(exposed.collect())
 }
 
 /// What stands in for a server that cannot be reached.
@@ -138,14 +147,14 @@ fn numbered(what: &str, index: usize, mime_type: &str) -> String {
     format!("{what}-{}.{sub}", index + 1)
 }
 
-fn description(tool: &Tool) -> String {
+fn description(tool: &Tool) -> &str {
     let title = || {
         let hint = tool.annotations.as_ref().and_then(|a| a.title.as_deref());
         tool.title.as_deref().or(hint)
     };
     let given = tool.description.as_deref().or_else(title);
     let text = given.filter(|text| !text.trim().is_empty());
-    cut(text.unwrap_or(&tool.name), MAX_DESCRIPTION_BYTES).to_owned()
+    cut(text.unwrap_or(&tool.name), MAX_DESCRIPTION_BYTES)
 }
 
 fn effect(tool: &Tool) -> Effect {
@@ -170,8 +179,4 @@ fn object_root(schema: Value) -> Value {
 
 fn is_object_schema(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
-}
-
-fn size(value: &Value) -> usize {
-    value.to_string().len()
 }

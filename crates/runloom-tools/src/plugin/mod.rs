@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::action::Actions;
+use crate::budget::Budget;
 use crate::content;
 use crate::kind::Kind;
 
@@ -62,10 +63,12 @@ impl Plugins {
     async fn expose_server(
         &self,
         context: &ToolContext,
-        from: usize,
+        (from, budget): (usize, &Budget),
         (name, server): (&str, &PluginServer),
     ) -> Vec<ServerTool> {
-        let exposed = self.actions.expose_server(&context.workspace, server, from);
+        let exposed = self
+            .actions
+            .expose_server(&context.workspace, server, (from, budget));
         match exposed.await {
             Ok(mut tools) => {
                 for tool in &mut tools {
@@ -132,7 +135,12 @@ impl Kind for Plugins {
         }
     }
 
-    async fn resolve(&self, context: &ToolContext, from: usize, tool: &ToolRef) -> Vec<ServerTool> {
+    async fn resolve(
+        &self,
+        context: &ToolContext,
+        (from, tool): (usize, &ToolRef),
+        budget: &Budget,
+    ) -> Vec<ServerTool> {
         let ToolRef::MantyxPlugin(tool) = tool else {
             return Vec::new();
         };
@@ -140,12 +148,12 @@ impl Kind for Plugins {
         match self.find(workspace, &tool.name).await {
             Ok(Some(Found::Tool(definition))) => {
                 let place = (from, json!({"kind": KIND, "name": tool.name}));
-                let offering = self.actions.offer(workspace, &definition, place);
+                let offering = self.actions.offer(workspace, &definition, place, budget);
                 offering.await.into_iter().collect()
             }
             Ok(Some(Found::Server(server))) => {
                 let named = (tool.name.as_str(), &server);
-                self.expose_server(context, from, named).await
+                self.expose_server(context, (from, budget), named).await
             }
             Ok(None) => {
                 tracing::info!(

@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::action::Actions;
+use crate::budget::Budget;
 use crate::content;
 use crate::kind::Kind;
 
@@ -81,7 +82,12 @@ impl Kind for WorkspaceTools {
         }
     }
 
-    async fn resolve(&self, context: &ToolContext, from: usize, tool: &ToolRef) -> Vec<ServerTool> {
+    async fn resolve(
+        &self,
+        context: &ToolContext,
+        (from, tool): (usize, &ToolRef),
+        budget: &Budget,
+    ) -> Vec<ServerTool> {
         let ToolRef::Mantyx(tool) = tool else {
             return Vec::new();
         };
@@ -89,7 +95,9 @@ impl Kind for WorkspaceTools {
         match self.find(&context.workspace, &tool.id).await {
             Ok(Some(definition)) => {
                 let place = (from, target);
-                let exposing = self.actions.offer(&context.workspace, &definition, place);
+                let exposing = self
+                    .actions
+                    .offer(&context.workspace, &definition, place, budget);
                 exposing.await.into_iter().collect()
             }
             Ok(None) => {
