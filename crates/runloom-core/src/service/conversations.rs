@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::spec::PromptMessage;
@@ -20,6 +21,9 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// What a session takes in memory beside what was said.
 const SESSION_BYTES: usize = 256;
+
+/// How long nobody has to be asked whether a session is still there: less than any retention of sessions.
+const SURE_FOR: Duration = Duration::from_secs(3600);
 
 /// The beginning of a conversation.
 #[derive(Debug, Clone, Default)]
@@ -41,8 +45,8 @@ enum Rest {
     Unknown,
     /// What this run says at its end, and perhaps others.
     Awaited(RunId),
-    /// Nothing, as far as this process wrote it.
-    Nothing,
+    /// Nothing since then, as far as this process wrote it.
+    Nothing(Instant),
 }
 
 impl Remembered {
@@ -67,10 +71,13 @@ impl Remembered {
         self
     }
 
-    /// How the session was made, when all of what was said in it is remembered.
-    pub(super) fn settled(&self) -> Option<Arc<str>> {
+    /// How the session was made, when all of what was said in it is remembered and it cannot have been deleted meanwhile.
+    pub(super) fn settled(&self, now: Instant) -> Option<Arc<str>> {
         let (_, spec) = self.of.as_ref()?;
-        (self.rest == Rest::Nothing).then(|| Arc::clone(spec))
+        match self.rest {
+            Rest::Nothing(since) if now.duration_since(since) < SURE_FOR => Some(Arc::clone(spec)),
+            _ => None,
+        }
     }
 
     fn is_of(&self, workspace: WorkspaceNo) -> bool {
@@ -159,7 +166,7 @@ impl Conversations {
         if generations.awaits(&session, run) {
             let before = generations.remove(&session).unwrap_or_default();
             let mut settled = before.followed_by(said);
-            settled.rest = Rest::Nothing;
+            settled.rest = Rest::Nothing(Instant::now());
             generations.insert(session, Kept::of(settled), self.max_bytes / 2);
         }
     }

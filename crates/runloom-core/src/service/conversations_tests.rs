@@ -44,13 +44,16 @@ fn what_follows_is_added_and_nothing_is_read_twice() {
 #[test]
 fn after_the_awaited_run_nobody_has_to_be_asked() {
     let memory = waiting_for_the_first_run();
-    assert_eq!(memory.take(&session("a"), OURS).settled(), None);
+    assert_eq!(
+        memory.take(&session("a"), OURS).settled(Instant::now()),
+        None
+    );
     let memory = waiting_for_the_first_run();
     memory.ended(session("a"), &run("1"), &vec![said("1"), said("2")]);
     let settled = memory.take(&session("a"), OURS);
-    assert_eq!(settled.settled().as_deref(), Some("spec"));
+    assert_eq!(settled.settled(Instant::now()).as_deref(), Some("spec"));
     assert_eq!((settled.count, settled.messages.len()), (2, 2));
-    assert_eq!(settled.awaiting(run("2")).settled(), None);
+    assert_eq!(settled.awaiting(run("2")).settled(Instant::now()), None);
 }
 
 #[test]
@@ -58,15 +61,25 @@ fn a_run_that_said_nothing_settles_too() {
     let memory = waiting_for_the_first_run();
     memory.ended(session("a"), &run("1"), &Vec::new());
     let settled = memory.take(&session("a"), OURS);
-    assert!(settled.settled().is_some());
+    assert!(settled.settled(Instant::now()).is_some());
     assert_eq!(settled.count, 0);
+}
+
+#[test]
+fn what_is_known_of_a_session_that_may_have_been_deleted_is_asked_for_again() {
+    let memory = waiting_for_the_first_run();
+    memory.ended(session("a"), &run("1"), &vec![said("1")]);
+    let remembered = memory.take(&session("a"), OURS);
+    let day = Duration::from_secs(24 * 3600);
+    assert_eq!(remembered.settled(Instant::now() + day), None);
+    assert_eq!(remembered.count, 1, "what was said stays true");
 }
 
 #[test]
 fn another_workspace_neither_sees_nor_disturbs_what_is_remembered() {
     let memory = waiting_for_the_first_run();
     let rival = memory.take(&session("a"), WorkspaceNo(2));
-    assert_eq!((rival.count, rival.settled()), (0, None));
+    assert_eq!((rival.count, rival.settled(Instant::now())), (0, None));
     memory.ended(session("a"), &run("1"), &vec![said("1")]);
     assert_eq!(memory.take(&session("a"), OURS).count, 1);
 }
@@ -77,7 +90,7 @@ fn the_end_of_a_run_that_nobody_awaits_changes_nothing() {
     memory.ended(session("a"), &run("0"), &vec![said("late")]);
     memory.ended(session("b"), &run("1"), &vec![said("forgotten")]);
     let kept = memory.take(&session("a"), OURS);
-    assert_eq!((kept.count, kept.settled()), (0, None));
+    assert_eq!((kept.count, kept.settled(Instant::now())), (0, None));
     assert_eq!(memory.take(&session("b"), OURS).count, 0);
 }
 

@@ -1,6 +1,7 @@
 //! Sessions: create, read, message, end.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::limits;
@@ -153,7 +154,7 @@ impl Service {
         // Where other processes write, only the store knows. When this is wrong after all, creating the run notices.
         if begins
             && !self.parts.store.is_shared()
-            && let Some(spec) = remembered.settled()
+            && let Some(spec) = remembered.settled(Instant::now())
         {
             return Ok(Found {
                 spec,

@@ -4,6 +4,7 @@ mod doorbells;
 mod endings;
 mod leaving;
 mod places;
+mod retention;
 mod suspects;
 mod sweeper;
 
@@ -48,8 +49,10 @@ pub(crate) type LastWord = Vec<PromptMessage>;
 pub struct WorkerSettings {
     /// Runs that are driven at once; parked ones do not count.
     pub max_concurrent: usize,
-    /// Finished runs are deleted after so long; `None` keeps them.
+    /// Finished runs and ended sessions are deleted after so long; `None` keeps them.
     pub retention: Option<Duration>,
+    /// Sessions that nobody uses are deleted after so long; `None` keeps them.
+    pub session_retention: Option<Duration>,
     /// Settings of the drivers.
     pub driver: DriverSettings,
 }
@@ -109,12 +112,12 @@ pub struct Place {
 }
 
 impl Worker {
-    /// Starts the worker's loops: claiming, and sweeping for what was forgotten.
+    /// Starts the worker's loops: claiming, sweeping for what was forgotten, and deleting what is old.
     #[must_use]
     pub fn start(parts: WorkerParts, settings: WorkerSettings) -> Arc<Self> {
         let worker = Arc::new(Self::new(parts, settings));
         let (claiming, sweeping) = (Arc::clone(&worker), Arc::clone(&worker));
-        let living = Arc::clone(&worker);
+        let (living, deleting) = (Arc::clone(&worker), Arc::clone(&worker));
         worker
             .parts
             .tasks
@@ -127,6 +130,10 @@ impl Worker {
             .parts
             .tasks
             .spawn("sweep runs", async move { sweeping.sweep_runs().await });
+        worker
+            .parts
+            .tasks
+            .spawn("delete old", async move { deleting.delete_old().await });
         worker
     }
 

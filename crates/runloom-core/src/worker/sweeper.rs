@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::Worker;
 use super::suspects::TRUSTED;
@@ -24,22 +24,12 @@ const SWEEP_ON: Duration = Duration::from_millis(50);
 /// Fewest and most runs that one sweep offers; between them, twice as many as there are places. Workspaces take turns in what a
 /// sweep finds, so the runs that it leaves for the next one are those whose turn has not come.
 const PAGE: (usize, usize) = (64, 2_000);
-/// How often old runs are looked for, and how many are deleted at once.
-const PURGE_EVERY: Duration = Duration::from_secs(60);
-const PURGE_PAGE: usize = 500;
-/// How long an idempotency key is remembered.
-const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl Worker {
     pub(super) async fn sweep_runs(self: Arc<Self>) {
         let stop = self.parts.tasks.stop.clone();
-        let mut purge_at = self.clock.now();
         while !stop.is_cancelled() {
             self.sweep_once().await;
-            if self.clock.now() >= purge_at {
-                purge_at = later(self.clock.now(), PURGE_EVERY);
-                self.purge().await;
-            }
             let pause = self.until_next_timer().await;
             if *self.places.watch().borrow() == 0 {
                 // What is announced now cannot begin anyway.
@@ -148,30 +138,8 @@ impl Worker {
         // A millisecond more, so that the timer is due when the sweep looks.
         (self.clock.until(next) + Duration::from_millis(1)).max(SWEEP_ON)
     }
-
-    async fn purge(&self) {
-        let now = self.clock.now();
-        let before = self
-            .settings
-            .retention
-            .map_or(Millis(0), |kept| earlier(now, kept));
-        match self
-            .parts
-            .store
-            .purge(before, earlier(now, KEYS_KEPT), PURGE_PAGE)
-            .await
-        {
-            Ok(0) => {}
-            Ok(runs) => info!(runs, "deleted runs past their retention"),
-            Err(error) => warn!(%error, "cannot delete old runs"),
-        }
-    }
 }
 
 fn later(at: Millis, by: Duration) -> Millis {
     Millis(at.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
-}
-
-fn earlier(at: Millis, by: Duration) -> Millis {
-    Millis(at.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
 }

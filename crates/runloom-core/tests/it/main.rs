@@ -13,6 +13,7 @@ mod handover;
 mod money;
 mod panics;
 mod remembering;
+mod retention;
 mod retrying;
 mod running;
 mod scripted;

@@ -83,6 +83,7 @@ pub(crate) fn settings() -> WorkerSettings {
     WorkerSettings {
         max_concurrent: 8,
         retention: None,
+        session_retention: None,
         driver: DriverSettings::default(),
     }
 }
@@ -148,10 +149,14 @@ impl World {
 
     /// Another server on the same store, with its own queue, hub, worker and model.
     pub(crate) fn peer(&self) -> Self {
+        self.peer_with(self.settings.clone())
+    }
+
+    pub(crate) fn peer_with(&self, settings: WorkerSettings) -> Self {
         let ports = (Arc::clone(&self.store), Arc::clone(&self.tools));
         let (dir, caller) = (Arc::clone(&self.dir), self.caller.clone());
         let money = self.money.clone();
-        Self::on(dir, ports, caller, self.settings.clone(), money)
+        Self::on(dir, ports, caller, settings, money)
     }
 
     fn on(

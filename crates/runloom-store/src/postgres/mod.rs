@@ -1,7 +1,7 @@
 //! PostgreSQL: any number of processes on one database.
 //!
 //! `writer` (with `commit`, `group`, `statements` and `doubt`) writes the log's batches, one transaction for whatever waits; `pool` serves
-//! everything else. `log`, `runs`, `sessions`, `tenancy`, `registry`, `ledger` and `memories` implement one trait of the port each (`claim`, `create`, `mail`
+//! everything else. `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger` and `memories` implement one trait of the port each (`claim`, `create`, `mail`
 //! and `filter` are their larger parts); `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and
 //! `schema` stand at the door.
 //!
@@ -26,6 +26,7 @@ mod memories;
 mod notify;
 mod pool;
 mod registry;
+mod retention;
 mod runs;
 mod schema;
 mod seals;

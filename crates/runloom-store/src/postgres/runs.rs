@@ -19,10 +19,7 @@ use super::error::Failure;
 use super::filter::Conditions;
 use super::notify::Notice;
 use super::pool::Session;
-use super::{PostgresStore, create, int, mail, uint};
-
-/// Runs that one transaction deletes at most, with all that hangs on them.
-const PURGED_AT_ONCE: usize = 50;
+use super::{PostgresStore, create, mail, uint};
 
 #[async_trait]
 impl Runs for PostgresStore {
@@ -170,29 +167,6 @@ impl Runs for PostgresStore {
         }
         Ok(cancelled)
     }
-
-    async fn purge(&self, before: Millis, keys_before: Millis, limit: usize) -> StoreResult<usize> {
-        self.pool
-            .transact("purge", |session| async move {
-                forget_keys(&session, keys_before, limit).await
-            })
-            .await?;
-        let mut gone = 0;
-        while gone < limit {
-            let most = (limit - gone).min(PURGED_AT_ONCE);
-            let deleted = self
-                .pool
-                .transact("purge", |session| async move {
-                    purge(&session, before, most).await
-                })
-                .await?;
-            gone += deleted;
-            if deleted < most {
-                break;
-            }
-        }
-        Ok(gone)
-    }
 }
 
 impl PostgresStore {
@@ -301,50 +275,4 @@ async fn deliver(
     };
     let sent = mail::send(session, &run, &body, *now).await?;
     Ok(ToolDelivery::Accepted(sent))
-}
-
-async fn forget_keys(session: &Session, before: Millis, limit: usize) -> Result<(), Failure> {
-    session
-        .execute(
-            "DELETE FROM idempotency WHERE (workspace, key) IN (SELECT workspace, key FROM idempotency
-                 WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
-            &[&before.0, &int(limit as u64)],
-        )
-        .await?;
-    // Workers of long ago hold nothing any more.
-    session
-        .execute(
-            "DELETE FROM workers WHERE heartbeat_at < statement_timestamp() - INTERVAL '1 day'
-                 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.worker = workers.id)",
-            &[],
-        )
-        .await?;
-    Ok(())
-}
-
-async fn purge(session: &Session, before: Millis, most: usize) -> Result<usize, Failure> {
-    // Several processes purge at once: each takes what the others have not.
-    let rows = session
-        .query(
-            "SELECT no FROM runs WHERE completed_at IS NOT NULL AND completed_at < $1
-             ORDER BY completed_at LIMIT $2 FOR UPDATE SKIP LOCKED",
-            &[&before.0, &int(most as u64)],
-        )
-        .await?;
-    let runs: Vec<i64> = rows
-        .iter()
-        .map(|row| row.try_get(0))
-        .collect::<Result<_, _>>()?;
-    if runs.is_empty() {
-        return Ok(0);
-    }
-    for sql in [
-        "DELETE FROM labels WHERE owner = ANY($1) AND kind = 'run'",
-        "DELETE FROM log WHERE run = ANY($1)",
-        "DELETE FROM run_specs WHERE run = ANY($1)",
-        "DELETE FROM runs WHERE no = ANY($1)",
-    ] {
-        session.execute(sql, &[&runs]).await?;
-    }
-    Ok(runs.len())
 }

@@ -44,6 +44,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0005_memories.sql"),
         breaking: false,
     },
+    Migration {
+        name: "0006_retention",
+        sql: include_str!("migrations/0006_retention.sql"),
+        breaking: false,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

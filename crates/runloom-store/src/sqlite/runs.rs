@@ -13,8 +13,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use super::columns::{Json, Word, json, time};
 use super::create::Earlier;
 use super::desk::Tx;
-use super::filter::{self, Conditions};
-use super::{SqliteStore, create, int, mail, uint};
+use super::filter::Conditions;
+use super::{SqliteStore, create, mail, uint};
 
 #[async_trait]
 impl Runs for SqliteStore {
@@ -117,12 +117,6 @@ impl Runs for SqliteStore {
         let (id, reason) = (id.clone(), reason.to_owned());
         self.writer
             .run("cancel", move |tx| cancel(tx, workspace, &id, &reason, now))
-            .await
-    }
-
-    async fn purge(&self, before: Millis, keys_before: Millis, limit: usize) -> StoreResult<usize> {
-        self.writer
-            .run("purge", move |tx| purge(tx, before, keys_before, limit))
             .await
     }
 }
@@ -231,36 +225,4 @@ fn cancel(
         reason: reason.to_owned(),
     };
     Ok(Cancelled::Accepted(mail::send(tx, &run, &body, now)?))
-}
-
-fn purge(
-    tx: &Tx<'_>,
-    before: Millis,
-    keys_before: Millis,
-    limit: usize,
-) -> rusqlite::Result<usize> {
-    let limit = int(limit as u64);
-    tx.execute(
-        "DELETE FROM idempotency WHERE no IN
-             (SELECT no FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)",
-        params![keys_before.0, limit],
-    )?;
-    let old: Vec<(i64, WorkspaceNo, Metadata)> = tx
-        .connection
-        .prepare_cached(
-            "SELECT no, workspace, metadata FROM runs
-             WHERE completed_at IS NOT NULL AND completed_at < ?1 ORDER BY completed_at LIMIT ?2",
-        )?
-        .query_map([before.0, limit], |row| {
-            let metadata = row.get::<_, Json<Metadata>>(2)?.0;
-            Ok((row.get(0)?, WorkspaceNo(row.get(1)?), metadata))
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    for (run, workspace, metadata) in &old {
-        filter::unlabel(tx, filter::Kind::Run, *workspace, *run, metadata)?;
-        tx.execute("DELETE FROM log WHERE run = ?1", params![run])?;
-        tx.execute("DELETE FROM run_specs WHERE run = ?1", params![run])?;
-        tx.execute("DELETE FROM runs WHERE no = ?1", params![run])?;
-    }
-    Ok(old.len())
 }

@@ -17,6 +17,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         include_str!("migrations/0004_memories.sql"),
     ),
     ("0005_redo", include_str!("migrations/0005_redo.sql")),
+    (
+        "0006_retention",
+        include_str!("migrations/0006_retention.sql"),
+    ),
 ];
 
 /// The version this program reads and writes.
@@ -68,5 +72,48 @@ fn failed(source: rusqlite::Error) -> OpenError {
     OpenError::Database {
         doing: "migrating the database",
         source: Box::new(source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::{MIGRATIONS, migrate};
+
+    #[test]
+    fn sessions_from_before_they_could_be_deleted_are_kept_as_they_were() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for (version, (_, sql)) in (1_u32..).zip(MIGRATIONS).take(5) {
+            connection.execute_batch(sql).unwrap();
+            connection
+                .pragma_update(None, "user_version", version)
+                .unwrap();
+        }
+        connection
+            .execute_batch(
+                "INSERT INTO workspaces VALUES (1, 'acme', 'Acme', '[]', 1, 1);
+                 INSERT INTO sessions VALUES (3, 'ses_a', 1, 'active', 2, 'a', '{}', 1, 2, NULL);
+                 INSERT INTO sessions VALUES (7, 'ses_b', 1, 'ended', 0, NULL, '{}', 3, 4, 5);",
+            )
+            .unwrap();
+        let rows = |connection: &Connection| -> Vec<String> {
+            let sql = "SELECT concat_ws(',', no, id, workspace, status, messages, name, metadata, created_at, last_used_at, ended_at)
+                       FROM sessions ORDER BY no";
+            let mut statement = connection.prepare(sql).unwrap();
+            let rows = statement.query_map([], |row| row.get(0)).unwrap();
+            rows.collect::<Result<_, _>>().unwrap()
+        };
+        let before = rows(&connection);
+        assert_eq!(migrate(&mut connection).unwrap(), 5);
+        assert_eq!(rows(&connection), before);
+        connection
+            .execute_batch(
+                "DELETE FROM sessions WHERE no = 7;
+                 INSERT INTO sessions (id, workspace, status, metadata, created_at, last_used_at)
+                     VALUES ('ses_c', 1, 'active', '{}', 6, 6);",
+            )
+            .unwrap();
+        assert_eq!(connection.last_insert_rowid(), 8);
     }
 }

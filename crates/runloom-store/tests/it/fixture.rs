@@ -35,10 +35,21 @@ pub(crate) struct Fixture {
 pub(crate) trait Place: Send + Sync {
     /// Every worker has been silent for too long now. Needed where the database has a clock of its own for that.
     async fn silence_workers(&self) {}
+
+    /// How many rows a table has, seen beside the store.
+    async fn rows(&self, table: &str) -> i64 {
+        panic!("nobody counts {table} here");
+    }
 }
 
 #[async_trait]
-impl Place for TempDir {}
+impl Place for TempDir {
+    async fn rows(&self, table: &str) -> i64 {
+        let file = rusqlite::Connection::open(self.path().join("runs.db")).unwrap();
+        let sql = format!("SELECT count(*) FROM {table}");
+        file.query_row(&sql, [], |row| row.get(0)).unwrap()
+    }
+}
 
 impl Fixture {
     /// A store at this place; the place goes with it.
@@ -67,6 +78,12 @@ impl Fixture {
         self.place.silence_workers().await;
         let opened = runloom_store::open(&self.url, OpenOptions::default()).await;
         self.store = Some(opened.unwrap());
+    }
+
+    /// How many rows a table has, once all is written.
+    pub(crate) async fn rows(&mut self, table: &str) -> i64 {
+        self.reopen().await;
+        self.place.rows(table).await
     }
 
     /// An hour after everything, with no sign of life of any worker since.

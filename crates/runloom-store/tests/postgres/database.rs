@@ -88,6 +88,16 @@ impl Place for Database {
         let aged = "UPDATE workers SET heartbeat_at = heartbeat_at - INTERVAL '1 hour'";
         self.client().await.batch_execute(aged).await.unwrap();
     }
+
+    async fn rows(&self, table: &str) -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        self.client()
+            .await
+            .query_one(&sql, &[])
+            .await
+            .unwrap()
+            .get(0)
+    }
 }
 
 impl Drop for Database {

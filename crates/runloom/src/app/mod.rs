@@ -323,6 +323,7 @@ fn worker_settings(config: &Config) -> WorkerSettings {
     WorkerSettings {
         max_concurrent: config.runs.max_concurrent,
         retention: config.runs.retention_days.map(days),
+        session_retention: config.session_retention_days.map(days),
         driver: DriverSettings {
             local_tool_timeout: Duration::from_millis(config.runs.local_tool_timeout_ms),
             park_after: Duration::from_millis(config.runs.park_after_ms),

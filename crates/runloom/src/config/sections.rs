@@ -1,4 +1,4 @@
-//! The single sections: server, store, fabric, runs, limits, outbound, code, log, platform.
+//! The single sections: server, store, fabric, runs, sessions, limits, outbound, code, log, platform.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -36,6 +36,7 @@ pub(super) fn read<'a>(root: &'a Node, context: &'a Context<'a>) -> Config {
         store,
         fabric,
         runs: runs(root.section("runs")),
+        session_retention_days: sessions(root.section("sessions")),
         limits: limits(root.section("limits")),
         outbound: outbound(root.section("outbound")),
         code: code(root.section("code")),
@@ -240,10 +241,7 @@ fn runs(table: Table<'_>) -> RunsConfig {
         provider_idle_ms: ms("provider_idle_ms", 60_000),
         max_concurrent: small(table.integer("max_concurrent", 1..=100_000), 256) as usize,
         drain_ms: table.integer("drain_ms", 0..=MAX_MS).unwrap_or(20_000),
-        retention_days: table
-            .integer("retention_days", 0..=36_500)
-            .and_then(|days| u32::try_from(days).ok())
-            .filter(|days| *days > 0),
+        retention_days: retention_days(&table),
     };
     for key in ["provider_first_byte_ms", "provider_idle_ms"] {
         if table
@@ -259,6 +257,19 @@ fn runs(table: Table<'_>) -> RunsConfig {
     }
     table.finish();
     config
+}
+
+fn sessions(table: Table<'_>) -> Option<u32> {
+    let days = retention_days(&table);
+    table.finish();
+    days
+}
+
+fn retention_days(table: &Table<'_>) -> Option<u32> {
+    table
+        .integer("retention_days", 0..=36_500)
+        .and_then(|days| u32::try_from(days).ok())
+        .filter(|days| *days > 0)
 }
 
 fn limits(table: Table<'_>) -> LimitsConfig {

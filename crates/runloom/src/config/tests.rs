@@ -75,6 +75,7 @@ fn nothing_is_needed() {
     assert_eq!(config.runs.max_tool_turns, 32);
     assert_eq!(config.limits.max_body_bytes, 8_388_608);
     assert_eq!(config.runs.retention_days, None);
+    assert_eq!(config.session_retention_days, None);
     assert_eq!(config.platform.demo, None);
     assert!(config.workspaces.is_empty() && config.warnings.is_empty());
 }

@@ -20,6 +20,8 @@ pub struct Config {
     pub fabric: FabricConfig,
     /// `[runs]`.
     pub runs: RunsConfig,
+    /// `sessions.retention_days`: after so many days without use sessions are deleted; `None` = never.
+    pub session_retention_days: Option<u32>,
     /// `[limits]`.
     pub limits: LimitsConfig,
     /// `[outbound]`.
@@ -172,7 +174,7 @@ pub struct RunsConfig {
     pub max_concurrent: usize,
     /// How long a stopping server waits for its runs to reach a step boundary.
     pub drain_ms: u64,
-    /// Days after which ended runs are deleted; `None` = never.
+    /// Days after which ended runs and ended sessions are deleted; `None` = never.
     pub retention_days: Option<u32>,
 }
 

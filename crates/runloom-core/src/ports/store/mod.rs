@@ -12,6 +12,7 @@ mod ledger;
 mod log;
 mod memory;
 mod registry;
+mod retention;
 mod runs;
 mod sessions;
 mod tenancy;
@@ -29,6 +30,7 @@ pub use registry::{
     Deleted, Document, DocumentKind, Expect, Put, PutDocument, Registry, Resealed, Sealed,
     SealedKey, VERSIONS_KEPT,
 };
+pub use retention::{Cutoffs, Purged, Retention};
 pub use runs::{
     Cancelled, Census, Created, Delivery, Idempotency, NewRun, Page, RunFilter, RunRow, Runs,
     StartNow, ToolDelivery,
@@ -37,9 +39,12 @@ pub use sessions::{Ended, NewSession, ResumedSession, SessionFilter, SessionRow,
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 
 /// Everything a server keeps.
-pub trait Store: RunLog + Runs + Sessions + Tenancy + Registry + Ledger + Memories {}
+pub trait Store:
+    RunLog + Runs + Sessions + Retention + Tenancy + Registry + Ledger + Memories
+{
+}
 
-impl<T: RunLog + Runs + Sessions + Tenancy + Registry + Ledger + Memories> Store for T {}
+impl<T: RunLog + Runs + Sessions + Retention + Tenancy + Registry + Ledger + Memories> Store for T {}
 
 /// Row number of a run: narrow, rising, internal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -53,10 +53,6 @@ pub trait Runs: Send + Sync {
 
     /// How many runs live, by who has them.
     async fn census(&self) -> StoreResult<Census>;
-
-    /// Deletes finished runs that ended before `before`, and idempotency keys older than `keys_before`, at most `limit` of
-    /// each; returns how many runs went.
-    async fn purge(&self, before: Millis, keys_before: Millis, limit: usize) -> StoreResult<usize>;
 }
 
 /// Live runs, by who has them.

@@ -1,13 +1,9 @@
-//! Creating runs, and getting rid of them.
+//! Creating runs.
 
-use runloom_core::ports::store::{Created, Millis, RunFilter};
+use runloom_core::ports::store::{Created, RunFilter};
 use runloom_protocol::resource::RunStatus;
 
 use crate::fixture::{Fixture, NOW, chunk, ending, finishing, key, page, run_id, start};
-
-fn later(ms: i64) -> Millis {
-    Millis(NOW.0 + ms)
-}
 
 pub(crate) async fn a_new_run_is_queued_and_claimable(fixture: Fixture) {
     let mut new = fixture.new_run("a");
@@ -133,69 +129,4 @@ pub(crate) async fn an_id_that_exists_is_refused_and_changes_nothing(fixture: Fi
     let mut other = fixture.new_run("b");
     other.idempotency = Some(key("create:k", 2));
     fixture.create(other).await;
-}
-
-pub(crate) async fn purge_removes_old_runs_and_only_those(fixture: Fixture) {
-    let store = fixture.store();
-    let mut labelled = fixture.new_run("old");
-    labelled.start = Some(start());
-    labelled
-        .metadata
-        .insert("team".to_owned(), "blue".to_owned());
-    let filter = RunFilter {
-        metadata: labelled.metadata.clone().into_iter().collect(),
-        ..RunFilter::default()
-    };
-    let Created::New {
-        lease: Some(old), ..
-    } = store.create_run(labelled).await.unwrap()
-    else {
-        panic!("not started");
-    };
-    fixture.finish(old, 2, RunStatus::Succeeded).await;
-    let other = fixture.started("other").await;
-    fixture.finish(other, 2, RunStatus::Failed).await;
-    fixture.started("live").await;
-    assert_eq!(store.purge(NOW, NOW, 10).await.unwrap(), 0, "not before");
-    assert_eq!(store.purge(later(1), NOW, 1).await.unwrap(), 1);
-    assert!(
-        store
-            .run(fixture.acme, &run_id("old"))
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert!(fixture.seqs(old.run).await.is_empty());
-    let labelled = store.list_runs(fixture.acme, &filter, page(10)).await;
-    assert!(labelled.unwrap().is_empty());
-    assert_eq!(fixture.seqs(other.run).await.len(), 2);
-    assert_eq!(store.purge(later(1), NOW, 10).await.unwrap(), 1);
-    assert_eq!(store.purge(later(1), NOW, 10).await.unwrap(), 0);
-    assert_eq!(fixture.row("live").await.status, RunStatus::Running);
-}
-
-pub(crate) async fn purge_forgets_old_idempotency_keys(fixture: Fixture) {
-    let store = fixture.store();
-    let mut first = fixture.new_run("a");
-    first.idempotency = Some(key("create:k", 1));
-    fixture.create(first).await;
-    let again = |name: &str| {
-        let mut run = fixture.new_run(name);
-        run.idempotency = Some(key("create:k", 1));
-        run
-    };
-    store.purge(NOW, NOW, 10).await.unwrap();
-    let kept = store.create_run(again("b")).await.unwrap();
-    assert_eq!(kept, Created::Replayed(run_id("a")));
-    store.purge(NOW, later(1), 10).await.unwrap();
-    fixture.create(again("c")).await;
-}
-
-pub(crate) async fn run_numbers_do_not_come_back_after_a_purge(mut fixture: Fixture) {
-    let lease = fixture.started("a").await;
-    fixture.finish(lease, 2, RunStatus::Succeeded).await;
-    fixture.store().purge(later(1), NOW, 10).await.unwrap();
-    fixture.reopen().await;
-    let next = fixture.queued("b").await;
-    assert!(next > lease.run, "{next:?} after {:?}", lease.run);
 }

@@ -8,6 +8,7 @@ pub(crate) mod lists;
 pub(crate) mod mail;
 pub(crate) mod memories;
 pub(crate) mod registry;
+pub(crate) mod retention;
 pub(crate) mod sessions;
 pub(crate) mod tenancy;
 
@@ -70,9 +71,18 @@ macro_rules! suite {
                 an_idempotency_key_with_another_body_is_refused,
                 idempotency_keys_of_workspaces_do_not_meet,
                 an_id_that_exists_is_refused_and_changes_nothing,
+            }
+            retention {
                 purge_removes_old_runs_and_only_those,
                 purge_forgets_old_idempotency_keys,
                 run_numbers_do_not_come_back_after_a_purge,
+                an_old_ended_session_goes_with_all_that_was_said,
+                what_is_purged_leaves_no_row_behind,
+                a_session_that_nobody_uses_goes_when_it_is_asked_for,
+                a_session_with_a_live_run_stays,
+                runs_outlive_their_session_and_join_no_other,
+                a_long_conversation_goes_in_pieces_and_is_continued_by_nobody,
+                sessions_go_page_by_page,
             }
             mail {
                 an_answer_to_a_parked_run_makes_it_claimable,
