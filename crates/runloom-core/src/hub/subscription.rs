@@ -10,19 +10,28 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use memchr::memmem;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{Hub, LiveRun, Recent};
 use crate::bell::Seldom;
 use crate::metrics::METRICS;
-use crate::ports::store::{Chunk, Store};
+use crate::ports::store::{Chunk, RunLog, StoreError, StoreErrorKind};
 
 /// How much is read from the store at once.
 const PAGE_BYTES: usize = 256 * 1024;
 
-/// SSE frames, whole, as they are stored. Ends after the terminal event, or early when the server stops or its store fails; a
-/// client then resumes elsewhere.
+/// First and longest pause between attempts to read from a store that is unavailable.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LONGEST: Duration = Duration::from_secs(2);
+
+/// How long a stream stays open without being able to read on. Runs survive an outage of the store, so those who watch them do
+/// as well: a client that is sent away comes back at once, is refused, and gives up.
+const OUTAGE_BORNE: Duration = Duration::from_secs(15 * 60);
+
+/// SSE frames, whole, as they are stored. Ends after the terminal event, or early when the server stops, its store is broken or
+/// stays unavailable for too long; a client then resumes elsewhere.
 pub type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// Streams a run's events after `after`.
@@ -30,7 +39,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 pub fn subscribe(
     hub: &Arc<Hub>,
     live: Arc<LiveRun>,
-    store: Arc<dyn Store>,
+    store: Arc<dyn RunLog>,
     after: u64,
     stop: CancellationToken,
 ) -> EventStream {
@@ -46,6 +55,7 @@ pub fn subscribe(
         over: false,
         kept_up: false,
         look: false,
+        outage: None,
         poll: hub.poll,
         stop: Seldom::new(stop.cancelled_owned()),
         _count: Count(Arc::clone(hub)),
@@ -62,7 +72,7 @@ pub fn subscribe(
 struct Subscription {
     live: Arc<LiveRun>,
     head: watch::Receiver<u64>,
-    store: Arc<dyn Store>,
+    store: Arc<dyn RunLog>,
     cursor: u64,
     backlog: VecDeque<Chunk>,
     over: bool,
@@ -70,9 +80,16 @@ struct Subscription {
     kept_up: bool,
     /// Look into the store although nothing was announced.
     look: bool,
+    /// The store cannot be read.
+    outage: Option<Outage>,
     poll: Option<Duration>,
     stop: Seldom<WaitForCancellationFutureOwned>,
     _count: Count,
+}
+
+struct Outage {
+    since: Instant,
+    pause: Duration,
 }
 
 struct Count(Arc<Hub>);
@@ -129,6 +146,7 @@ impl Subscription {
             .cursor
             .saturating_sub(chunk.first_seq.saturating_sub(1));
         self.cursor = chunk.last_seq;
+        self.outage = None;
         self.over = chunk.terminal;
         if chunk.terminal {
             // Perhaps another process wrote it, and nobody has told those who watch from here.
@@ -139,18 +157,43 @@ impl Subscription {
 
     /// `ended` was read before, so that an empty answer is the end and not the moment before the last event.
     async fn read_store(&mut self, ended: bool) {
-        match self
+        let read = self
             .store
             .read_log(self.live.no, self.cursor, PAGE_BYTES)
-            .await
-        {
-            Ok(chunks) if !chunks.is_empty() => self.backlog = chunks.into(),
-            Ok(_) if ended => self.over = true,
-            Ok(_) => self.wait().await,
-            Err(error) => {
-                warn!(%error, "a stream ends early because the log cannot be read");
-                self.over = true;
-            }
+            .await;
+        let chunks = match read {
+            Ok(chunks) => chunks,
+            Err(error) => return self.bear(&error).await,
+        };
+        self.outage = None;
+        if !chunks.is_empty() {
+            self.backlog = chunks.into();
+        } else if ended {
+            self.over = true;
+        } else {
+            self.wait().await;
+        }
+    }
+
+    /// Waits for a store that is unavailable, and has it read again.
+    async fn bear(&mut self, error: &StoreError) {
+        let outage = self.outage.get_or_insert_with(|| Outage {
+            since: Instant::now(),
+            pause: RETRY_FIRST,
+        });
+        let hopeless = error.kind == StoreErrorKind::Broken;
+        if hopeless || outage.since.elapsed() >= OUTAGE_BORNE {
+            warn!(%error, "a stream ends early because the log cannot be read");
+            self.over = true;
+            return;
+        }
+        debug!(%error, "a stream waits because the log cannot be read");
+        let pause = outage.pause;
+        outage.pause = (pause * 2).min(RETRY_LONGEST);
+        // Not for the head: it may move all the time while another process can write.
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = &mut self.stop => self.over = true,
         }
     }
 
@@ -180,3 +223,7 @@ fn skip_frames(frames: Bytes, count: u64) -> Bytes {
     }
     frames.slice(start..)
 }
+
+#[cfg(test)]
+#[path = "subscription_tests.rs"]
+mod tests;
