@@ -40,7 +40,7 @@ impl Patience {
     /// connection is kept anyway.
     const STRANGER: Self = Self {
         bytes: 16 * 1024 * 1024,
-        time: Duration::from_secs(2),
+        time: Duration::from_secs(5),
     };
 }
 
