@@ -234,10 +234,9 @@ async fn wire(
         tasks: tasks.clone(),
     };
     let (worker, ender) = workers(role, parts, worker_settings(config));
-    let rates = rates(config);
     let rates = match windows {
-        Some(windows) => rates.sharing(windows),
-        None => rates,
+        Some(windows) => rates(config).sharing(windows),
+        None => rates(config),
     };
     let parts = ServiceParts {
         memory,
