@@ -109,6 +109,8 @@ pub const ISSUES_MAX: usize = 100;
 
 /// Milliseconds of one call of a workspace tool when its definition does not say (ours).
 pub const TOOL_TIMEOUT_MS_DEFAULT: u64 = 30_000;
+/// Milliseconds of one call of an external agent when its definition does not say (ours): as a client's tool has.
+pub const AGENT_TIMEOUT_MS_DEFAULT: u64 = 300_000;
 /// Most milliseconds of one call of a workspace tool (ours).
 pub const TOOL_TIMEOUT_MS_MAX: u64 = 600_000;
 /// Bytes of a workspace tool's answer when its definition does not say (ours).

@@ -155,7 +155,7 @@ impl PluginServer {
             parameters: serde_json::Map::new(),
             output_schema: None,
             effect: None,
-            timeout_ms: self.timeout_ms,
+            timeout_ms: Some(self.timeout_ms),
             action,
         }
     }
@@ -173,7 +173,7 @@ mod tests {
             parameters: serde_json::Map::new(),
             output_schema: None,
             effect: None,
-            timeout_ms: 1,
+            timeout_ms: None,
             action: ToolAction::Code(CodeCall {
                 source: "return 1".to_owned(),
                 memory_mb: 16,

@@ -26,16 +26,12 @@ pub struct ToolDefinition {
     /// What a repetition would do; `None` = what [`Self::effect`] derives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<DeclaredEffect>,
-    /// Milliseconds that one call may take.
-    #[serde(default = "default_timeout_ms")]
-    pub timeout_ms: u64,
+    /// Milliseconds that one call may take; `None` = what [`Self::timeout_ms`] says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// How it is carried out.
     #[serde(flatten)]
     pub action: ToolAction,
-}
-
-fn default_timeout_ms() -> u64 {
-    crate::limits::TOOL_TIMEOUT_MS_DEFAULT
 }
 
 /// What happens in the world when a call is made.
@@ -272,6 +268,16 @@ impl ToolDefinition {
             | ToolAction::A2a(_)
             | ToolAction::Process(_)
             | ToolAction::Shipped(_) => DeclaredEffect::Once,
+        })
+    }
+
+    /// Milliseconds that one call may take: as declared, else what calls of this kind usually need. A plugin's tool brings its own.
+    #[must_use]
+    pub fn timeout_ms(&self) -> u64 {
+        self.timeout_ms.unwrap_or(match &self.action {
+            // Agents think, and call tools of their own.
+            ToolAction::A2a(_) => crate::limits::AGENT_TIMEOUT_MS_DEFAULT,
+            _ => crate::limits::TOOL_TIMEOUT_MS_DEFAULT,
         })
     }
 }

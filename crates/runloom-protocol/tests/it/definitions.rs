@@ -115,6 +115,36 @@ fn a_tools_slips_are_all_named() {
 }
 
 #[test]
+fn what_a_definition_does_not_say_of_time_is_filled_in_unless_a_plugin_knows_it() {
+    let time = |body: Value| tool_definition(&body, "x").unwrap().timeout_ms;
+    let code = json!({"type": "code", "source": "return 1"});
+    assert_eq!(time(code), Some(30_000));
+    let plugin = json!({"type": "plugin", "plugin": "@a/b"});
+    assert_eq!(time(plugin.clone()), None);
+    let mut given = plugin;
+    given["timeoutMs"] = json!(5);
+    assert_eq!(time(given), Some(5));
+    let agent = external_agent(&json!({"agentCardUrl": "https://a.example/"}), "a").unwrap();
+    assert_eq!(agent.timeout_ms, Some(300_000));
+}
+
+#[test]
+fn a_plugins_tool_under_another_name_has_no_schemas_of_its_own() {
+    let schema = json!({"type": "object", "properties": {"a": {}}});
+    let body =
+        json!({"type": "plugin", "plugin": "@a/b", "parameters": schema, "outputSchema": schema});
+    assert_eq!(
+        paths(tool_definition(&body, "x")),
+        ["parameters", "outputSchema"]
+    );
+    let plain =
+        json!({"type": "plugin", "plugin": "@a/b", "description": "Does it.", "effect": "read"});
+    let tool = tool_definition(&plain, "x").unwrap();
+    let read_back = serde_json::to_value(&tool).unwrap();
+    assert_eq!(tool_definition(&read_back, "x").unwrap(), tool);
+}
+
+#[test]
 fn an_external_agent_is_a_tool_that_reaches_it() {
     let body = json!({"agentCardUrl": "https://peer.example/card", "headers": {"Authorization": "Bearer {{secret:PEER}}"}});
     let tool = external_agent(&body, "peer-one").unwrap();

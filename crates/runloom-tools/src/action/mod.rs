@@ -154,7 +154,7 @@ impl Actions {
         call: Invocation,
         cancel: CancellationToken,
     ) -> Outcome {
-        let within = Duration::from_millis(definition.timeout_ms);
+        let within = Duration::from_millis(definition.timeout_ms());
         let mut secrets = Secrets::default();
         let working = self.work(workspace, definition, call, (&mut secrets, &cancel));
         let (grace, says_goodbye) = match &definition.action {
@@ -193,7 +193,7 @@ impl Actions {
         call: Invocation,
         (secrets, cancel): (&mut Secrets, &CancellationToken),
     ) -> Result<Outcome, String> {
-        let within = Duration::from_millis(definition.timeout_ms);
+        let within = Duration::from_millis(definition.timeout_ms());
         *secrets = self.secrets(workspace, &definition.action).await?;
         match &definition.action {
             ToolAction::Http(http) => {

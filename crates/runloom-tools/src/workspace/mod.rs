@@ -51,6 +51,7 @@ fn under_its_own_name(outer: ToolDefinition, inner: ToolDefinition) -> ToolDefin
         name: outer.name,
         description: described(outer.description, inner.description),
         effect: outer.effect.or(inner.effect),
+        timeout_ms: outer.timeout_ms.or(inner.timeout_ms),
         ..inner
     }
 }

@@ -8,7 +8,7 @@ use runloom_core::toolbox::Effect;
 use runloom_protocol::definition::PluginManifest;
 use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 use runloom_protocol::tools::ToolRef;
-use runloom_protocol::validate::{PluginSource, plugin_manifest};
+use runloom_protocol::validate::{PluginSource, plugin_manifest, tool_definition};
 use runloom_tools::outbound::OutboundPolicy;
 use runloom_tools::{ConfiguredPlugin, PluginSet, ToolLimits};
 use serde_json::{Value, json};
@@ -114,6 +114,26 @@ async fn plugins_that_nobody_put_there_are_listed_with_their_source() {
     assert_eq!(listed("acme").await, [operators, time.clone()]);
     let shipped = row("@web", InstalledFrom::Shipped, "fetch");
     assert_eq!(listed("rival").await, [shipped, time]);
+}
+
+#[tokio::test]
+async fn a_plugins_tool_under_another_name_has_the_time_of_its_definition_else_its_own() {
+    let peer = Peer::start(|_| std::future::pending()).await;
+    let tool = json!({"type": "http", "name": "slow", "url": peer.url, "timeoutMs": 200});
+    let body = json!({"tools": [tool]});
+    let manifest = plugin_manifest(&body, "p", PluginSource::Administrator).unwrap();
+    for (given, words) in [(None, "200ms"), (Some(100), "100ms"), (Some(300), "300ms")] {
+        let body = json!({"type": "plugin", "plugin": "@p/slow", "timeoutMs": given});
+        let defined = Defined {
+            tools: vec![("t".to_owned(), tool_definition(&body, "t").unwrap())],
+            plugins: vec![manifest.clone()],
+            ..Defined::default()
+        };
+        let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
+        let (context, tools) = bed.resolve(&json!([{"kind": "mantyx", "id": "t"}])).await;
+        let outcome = bed.call(&context, &tools[0], json!({})).await;
+        assert!(outcome.content.contains(words), "{}", outcome.content);
+    }
 }
 
 #[tokio::test]

@@ -82,15 +82,20 @@ fn definition(
     let output_schema = schema(fields, "outputSchema", issues);
     let effect = effect(fields, issues);
     let timeout_ms = fields.integer("timeoutMs", 1..=limits::TOOL_TIMEOUT_MS_MAX, issues);
-    Some(ToolDefinition {
+    let mut definition = ToolDefinition {
         name: name?,
         description: description.to_owned(),
         parameters: parameters.unwrap_or_default(),
         output_schema,
         effect,
-        timeout_ms: timeout_ms.unwrap_or(limits::TOOL_TIMEOUT_MS_DEFAULT),
+        timeout_ms,
         action: action?,
-    })
+    };
+    // Whoever reads the definition sees it; only a plugin's tool is not known here.
+    if !matches!(definition.action, ToolAction::Plugin(_)) {
+        definition.timeout_ms = Some(definition.timeout_ms());
+    }
+    Some(definition)
 }
 
 fn name(fields: &Fields<'_, '_>, slug: Option<&str>, issues: &mut Issues) -> Option<String> {
@@ -355,6 +360,14 @@ fn mcp(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<McpCall> {
 
 fn plugin(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<PluginCall> {
     only(fields, &["plugin"], issues);
+    // An empty one stands in every definition that was read back.
+    let is_given = |value: &Value| value.as_object().is_some_and(|schema| !schema.is_empty());
+    for key in ["parameters", "outputSchema"] {
+        if fields.get(key).is_some_and(is_given) {
+            let message = "a plugin's tool has its own, which cannot be changed here; leave it out";
+            fields.refuse(key, message, issues);
+        }
+    }
     let name = fields.required_text("plugin", limits::REFERENCE_MAX_CHARS, issues)?;
     if !super::super::names::is_plugin_name(name) {
         let wanted = "expected a name like `web_search` or `@plugin/tool`";

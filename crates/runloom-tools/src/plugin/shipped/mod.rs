@@ -91,7 +91,7 @@ fn tool(
         parameters: parameters.as_object().cloned().unwrap_or_default(),
         output_schema: None,
         effect: Some(effect),
-        timeout_ms: limits::TOOL_TIMEOUT_MS_DEFAULT,
+        timeout_ms: None,
         action: ToolAction::Shipped(shipped),
     }
 }
