@@ -11,6 +11,7 @@
 mod a2a;
 mod action;
 mod budget;
+mod charset;
 mod code;
 mod content;
 mod escape;

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use encoding_rs::UTF_8;
 use reqwest::StatusCode;
 use runloom_core::ports::tools::Outcome;
 use runloom_protocol::definition::ResponseMapping;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use super::fill::{as_text, step};
 use crate::action::Secrets;
+use crate::charset;
 use crate::content::Content;
 
 /// Names of fields that are shown when a pointer leads nowhere.
@@ -21,6 +23,8 @@ const SHOWN_FIELDS: usize = 20;
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) media_type: Option<String>,
+    /// The media type with its parameters.
+    pub(super) content_type: Option<String>,
     /// Its headers, when they are all that was asked for.
     pub(super) head: Option<String>,
     pub(super) body: Bytes,
@@ -91,16 +95,22 @@ impl Answer {
 
     /// The body as text; `None` when it is something else, whatever it calls itself. A cut may fall into a character.
     fn text(&self) -> Option<String> {
+        let media_type = self.media_type.as_deref();
+        let content_type = self.content_type.as_deref();
+        // JSON is UTF-8 wherever it can be, whatever its header says.
+        let declared = content_type.and_then(charset::named);
+        let is_other = declared.is_some_and(|encoding| encoding != UTF_8)
+            && media_type.is_some_and(|kind| is_text(kind) && !kind.ends_with("json"));
         let text = match std::str::from_utf8(&self.body) {
-            Ok(text) => text.to_owned(),
-            Err(error) if self.is_cut && error.error_len().is_none() => {
+            Ok(text) if !is_other => text.to_owned(),
+            Err(error) if !is_other && self.is_cut && error.error_len().is_none() => {
                 String::from_utf8_lossy(&self.body[..error.valid_up_to()]).into_owned()
             }
-            // Old servers speak Latin-1 without saying so; a few wrong letters are better than none.
-            Err(_) if self.media_type.as_deref().is_some_and(is_text) => {
-                String::from_utf8_lossy(&self.body).into_owned()
+            // Old servers speak Latin-1, some without saying so; a few wrong letters are better than none.
+            _ if media_type.is_some_and(is_text) => {
+                charset::decoded(content_type, &self.body, self.is_cut)
             }
-            Err(_) => return None,
+            _ => return None,
         };
         (!text.contains('\0')).then_some(text)
     }
@@ -112,7 +122,9 @@ impl Answer {
                 self.body.len()
             ));
         }
-        let whole: Value = serde_json::from_slice(&self.body).map_err(|error| {
+        let text = self.text();
+        let bytes = text.as_ref().map_or(&*self.body, |text| text.as_bytes());
+        let whole: Value = serde_json::from_slice(bytes).map_err(|error| {
             format!("The answer is not JSON ({error}), so that no part of it can be selected.")
         })?;
         let part = match &mapping.pointer {
@@ -179,10 +191,12 @@ fn is_text(media_type: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, media_type: &str, body: &[u8], is_cut: bool) -> Answer {
+    fn answer(status: u16, content_type: &str, body: &[u8], is_cut: bool) -> Answer {
+        let media_type = content_type.split(';').next();
         Answer {
             status: StatusCode::from_u16(status).unwrap(),
-            media_type: Some(media_type.to_owned()),
+            media_type: media_type.map(str::to_owned),
+            content_type: Some(content_type.to_owned()),
             head: None,
             body: Bytes::copy_from_slice(body),
             is_cut,
@@ -249,6 +263,46 @@ mod tests {
             let read = read(&answer(status, media_type, body, false), &none);
             assert_eq!(read, (is_error, expected.to_owned()));
         }
+    }
+
+    #[test]
+    fn an_answer_is_read_in_the_encoding_that_it_names() {
+        let none = ResponseMapping::default();
+        for (content_type, body, expected) in [
+            ("text/csv; charset=ISO-8859-1", &b"caf\xe9"[..], "café"),
+            ("text/csv; charset=\"windows-1251\"", b"\xe4\xe0", "да"),
+            ("text/plain; charset=utf-16le", b"h\0i\0", "hi"),
+            ("text/plain; charset=latin1", "é".as_bytes(), "Ã©"),
+            (
+                "text/html",
+                b"<meta charset=koi8-r>\xc4\xc1",
+                "<meta charset=koi8-r>да",
+            ),
+            ("text/plain; charset=utf-8", "é".as_bytes(), "é"),
+            ("text/plain; charset=nonsense", "é".as_bytes(), "é"),
+            // JSON has one encoding; old servers do not know it.
+            (
+                "application/json; charset=latin1",
+                "\"é\"".as_bytes(),
+                "\"é\"",
+            ),
+            ("application/json; charset=latin1", b"\"\xe9\"", "\"é\""),
+            ("application/x-odd; charset=latin1", b"odd", "odd"),
+        ] {
+            let read = read(&answer(200, content_type, body, false), &none);
+            assert_eq!(read, (false, expected.to_owned()), "{content_type}");
+        }
+        let latin = answer(
+            200,
+            "application/json; charset=latin1",
+            b"{\"a\":\"\xe9\"}",
+            false,
+        );
+        let part = read(&latin, &mapping(Some("/a"), None));
+        assert_eq!(part, (false, "é".to_owned()));
+        let cut = answer(200, "text/plain; charset=shift_jis", b"a\x82", true);
+        let (_, text) = read(&cut, &none);
+        assert!(text.starts_with("a\n[cut: "), "{text}");
     }
 
     #[test]

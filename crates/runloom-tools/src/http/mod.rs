@@ -59,6 +59,7 @@ impl Http {
         let sent = self.outbound.send(request).await;
         let response = sent.map_err(|error| secrets.redact(error.to_string()))?;
         let (status, media_type) = (response.status(), response.media_type());
+        let content_type = response.header("content-type").map(str::to_owned);
         let head = (http.method == HttpMethod::Head).then(|| head(response.headers()));
         let limit = usize::try_from(http.max_response_bytes).unwrap_or(usize::MAX);
         let read = response.beginning(limit).await;
@@ -66,6 +67,7 @@ impl Http {
         let answer = Answer {
             status,
             media_type,
+            content_type,
             head,
             body,
             is_cut,

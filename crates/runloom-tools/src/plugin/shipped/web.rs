@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use encoding_rs::{Encoding, UTF_8};
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use runloom_core::ports::tools::Outcome;
 use serde_json::Value;
 
 use super::page;
+use crate::charset;
 use crate::content::{Content, cut};
-use crate::outbound::{Outbound, OutboundRequest, OutboundResponse};
+use crate::outbound::{Outbound, OutboundRequest};
 
 /// Bytes of a page that are read; what is longer is cut.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -23,9 +23,6 @@ const WITHIN: Duration = Duration::from_secs(25);
 
 /// Characters of text in one answer, unless the model asks for another number.
 const CHARS: usize = 20_000;
-
-/// Bytes in which a page's own word on its encoding is looked for.
-const SNIFFED_BYTES: usize = 1024;
 
 /// Characters of a refusal that the model reads.
 const REFUSAL_CHARS: usize = 500;
@@ -87,7 +84,7 @@ async fn get(outbound: &Outbound, url: &str) -> Result<Body, String> {
         }
     };
     Ok(Body {
-        text: decoded(&response, &bytes),
+        text: charset::decoded(response.header("content-type"), &bytes, is_cut),
         url: response.url().clone(),
         status: response.status(),
         media_type,
@@ -110,25 +107,6 @@ fn is_text(media_type: &str) -> bool {
         || TEXTS.contains(&media_type)
         || media_type.ends_with("+json")
         || media_type.ends_with("+xml")
-}
-
-/// As a browser would: a byte order mark, then the header's word, then the page's own, then UTF-8.
-fn decoded(response: &OutboundResponse, bytes: &[u8]) -> String {
-    let header = response.header("content-type").and_then(charset_of);
-    let encoding = header.or_else(|| {
-        let head = String::from_utf8_lossy(&bytes[..bytes.len().min(SNIFFED_BYTES)]);
-        charset_of(&head)
-    });
-    encoding.unwrap_or(UTF_8).decode(bytes).0.into_owned()
-}
-
-fn charset_of(text: &str) -> Option<&'static Encoding> {
-    let lower = text.to_ascii_lowercase();
-    let (_, after) = lower.split_once("charset")?;
-    let after = after.trim_start().strip_prefix('=')?.trim_start();
-    let label = after.trim_start_matches(['"', '\'']);
-    let end = label.find(|c: char| !(c.is_ascii_alphanumeric() || "-_:.".contains(c)));
-    Encoding::for_label(&label.as_bytes()[..end.unwrap_or(label.len())])
 }
 
 fn show(body: &Body, offset: usize, most: usize) -> Result<Outcome, String> {
@@ -188,25 +166,6 @@ fn show(body: &Body, offset: usize, most: usize) -> Result<Outcome, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn encodings_are_found_where_browsers_look() {
-        for (text, name) in [
-            ("text/html; charset=ISO-8859-1", Some("windows-1252")),
-            ("text/html; Charset = \"utf-8\"; x=y", Some("UTF-8")),
-            ("<meta charset='shift_jis'>", Some("Shift_JIS")),
-            (
-                "<meta http-equiv=x content=\"text/html; charset=koi8-r\">",
-                Some("KOI8-R"),
-            ),
-            ("text/html; charset=nonsense", None),
-            ("text/html; charset", None),
-            ("text/html", None),
-            ("charset==", None),
-        ] {
-            assert_eq!(charset_of(text).map(Encoding::name), name, "{text}");
-        }
-    }
 
     #[test]
     fn an_offset_behind_the_end_is_said_to_be_one() {
