@@ -151,7 +151,7 @@ impl Driver {
             let files = outcome.files.iter().map(|file| FileInfo {
                 filename: file.filename.clone(),
                 mime_type: file.mime_type.clone(),
-                size_bytes: (file.data.len() as u64 / 4).saturating_mul(3),
+                size_bytes: decoded_bytes(&file.data),
             });
             self.record(Event::ToolFiles(ToolFiles {
                 name: name.to_owned(),
@@ -193,6 +193,12 @@ async fn wind_down(calls: impl Stream) {
     }
 }
 
+/// How many bytes a base64 text stands for; its padding stands for none.
+fn decoded_bytes(base64: &str) -> u64 {
+    let digits = base64.trim_end_matches('=').len() as u64;
+    digits.saturating_mul(3) / 4
+}
+
 fn count(outcome: &Outcome, began: Instant) {
     METRICS.tool_time.took(began.elapsed());
     if outcome.is_error {
@@ -217,4 +223,23 @@ fn summary_of(text: &str) -> String {
         summary.push('…');
     }
     summary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_is_no_part_of_a_files_size() {
+        for (base64, bytes) in [
+            ("", 0),
+            ("YQ==", 1),
+            ("YQ", 1),
+            ("YWI=", 2),
+            ("YWJj", 3),
+            ("YWJjZA==", 4),
+        ] {
+            assert_eq!(decoded_bytes(base64), bytes, "{base64}");
+        }
+    }
 }
