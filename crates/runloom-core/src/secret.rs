@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde_json::Value;
 use zeroize::Zeroize;
 
 /// Stands where a secret stood.
@@ -34,6 +35,20 @@ impl Secret {
             return text.to_owned();
         }
         text.replace(&self.0, MASK)
+    }
+
+    /// Takes this secret out of every text in the value.
+    pub fn redact_json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.redact(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.redact_json(value)),
+            Value::Object(fields) => {
+                fields
+                    .values_mut()
+                    .for_each(|value| self.redact_json(value));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
     }
 }
 

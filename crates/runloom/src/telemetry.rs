@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -12,7 +12,11 @@ use crate::config::{LogConfig, LogFormat};
 /// Starts logging for the life of the process. A second call changes nothing.
 pub(crate) fn init(config: &LogConfig) {
     // The level was checked with the configuration.
-    let filter: Targets = config.level.parse().unwrap_or_default();
+    let mut filter: Targets = config.level.parse().unwrap_or_default();
+    // The MCP library logs what servers say, who may repeat what they were sent; only who names it wants that.
+    if !config.level.contains("rmcp") {
+        filter = filter.with_target("rmcp", LevelFilter::ERROR);
+    }
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());

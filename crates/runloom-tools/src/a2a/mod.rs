@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::action::Secrets;
 use crate::budget::Budget;
 use crate::content::{self, Content};
 use crate::host::ToolLimits;
@@ -321,11 +322,17 @@ impl Kind for A2a {
         let Some(ToolRef::A2a(agent)) = context.refs.get(tool.from) else {
             return content::failure("The agent of this tool is not in the run's spec.");
         };
-        match self.delegate(agent, &call, &cancel).await {
-            Ok(outcome) => outcome,
+        let answer = self.delegate(agent, &call, &cancel).await;
+        let secrets = Secrets::of_headers(&agent.headers);
+        match answer {
+            Ok(outcome) => Outcome {
+                content: secrets.redact(outcome.content),
+                ..outcome
+            },
             Err(why) => content::failure(format!(
-                "The call to the agent \"{}\" failed: {why}.",
-                agent.name
+                "The call to the agent \"{}\" failed: {}.",
+                agent.name,
+                secrets.redact(why)
             )),
         }
     }

@@ -268,7 +268,7 @@ impl Actions {
         let wanted = (server.name.as_str(), server.tools.as_deref());
         let found = self.mcp.expose(workspace, &endpoint, wanted, place).await;
         let tools = found.map_err(|why| secrets.redact(why))?;
-        let shown = tools.into_iter().map(|tool| without(&secrets, tool));
+        let shown = tools.into_iter().map(|tool| secrets.redact_tool(tool));
         Ok(shown.collect())
     }
 
@@ -285,7 +285,7 @@ impl Actions {
             let (server, name) = server(definition, &secrets)?;
             let found = self.mcp.describe(workspace, &server, &name, budget).await;
             let found = found.map_err(|why| secrets.redact(why));
-            found.map(|found| without(&secrets, found))
+            found.map(|found| secrets.redact_tool(found))
         };
         match described.await {
             Ok(found) => {
@@ -316,16 +316,6 @@ fn of_an_object(schema: &Object) -> Value {
     typed.insert("type".to_owned(), "object".into());
     typed.extend(schema.clone());
     Value::Object(typed)
-}
-
-/// What a server said of its tool, without the secrets that it may repeat.
-fn without(secrets: &Secrets, tool: ServerTool) -> ServerTool {
-    ServerTool {
-        description: secrets.redact(tool.description),
-        parameters: secrets.redact_json(tool.parameters),
-        output_schema: tool.output_schema.map(|schema| secrets.redact_json(schema)),
-        ..tool
-    }
 }
 
 /// Where the MCP server of a definition is, and its own name for the tool.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use runloom_core::error::Chain;
-use runloom_core::ports::tools::ToolDefinitions;
+use runloom_core::ports::tools::{ServerTool, ToolDefinitions};
 use runloom_core::secret::{MASK, Secret};
 use runloom_protocol::definition::template::{self, Piece};
 use serde_json::Value;
@@ -12,6 +12,9 @@ use crate::escape;
 
 /// Shortest text of a header that is looked for in answers without being a named secret: shorter ones are words.
 const LITERAL_MIN_BYTES: usize = 8;
+
+/// The same for a line of the log, where a word too few does no harm.
+const LOGGED_MIN_BYTES: usize = 4;
 
 /// Shortest piece of a secret at the end of a cut text that is taken out.
 const TAIL_MIN_BYTES: usize = 4;
@@ -70,8 +73,26 @@ impl Secrets {
         Ok(secrets)
     }
 
+    /// What headers in clear hold.
+    pub(crate) fn of_headers(headers: &BTreeMap<String, String>) -> Self {
+        let mut secrets = Self::default();
+        secrets.hide_headers(headers);
+        secrets
+    }
+
+    /// What headers in clear hold, also what is too short to be taken out of all that a peer says.
+    pub(crate) fn of_headers_for_the_log(headers: &BTreeMap<String, String>) -> Self {
+        let mut secrets = Self::default();
+        secrets.hide_literals(headers, LOGGED_MIN_BYTES);
+        secrets
+    }
+
     /// Literal values of headers are credentials as well, unless their name says otherwise.
     pub(crate) fn hide_headers(&mut self, headers: &BTreeMap<String, String>) {
+        self.hide_literals(headers, LITERAL_MIN_BYTES);
+    }
+
+    fn hide_literals(&mut self, headers: &BTreeMap<String, String>, min_bytes: usize) {
         for (name, value) in headers {
             let harmless = HARMLESS
                 .iter()
@@ -79,12 +100,14 @@ impl Secrets {
             if harmless {
                 continue;
             }
-            for piece in template::pieces(value).unwrap_or_default() {
+            // What is no template is a value in clear that happens to have braces.
+            let pieces = template::pieces(value).unwrap_or_else(|_| vec![Piece::Text(value)]);
+            for piece in pieces {
                 let Piece::Text(text) = piece else { continue };
                 // `Bearer abc`: the word before the token is no secret, and peers leave it out.
                 let token = text.trim_end().rsplit(' ').next().unwrap_or_default();
                 for text in [text.trim(), token] {
-                    if text.len() >= LITERAL_MIN_BYTES {
+                    if text.len() >= min_bytes {
                         self.hide(text);
                     }
                 }
@@ -150,8 +173,21 @@ impl Secrets {
         text
     }
 
+    /// What a peer said of its tool, without the secrets that it may repeat.
+    pub(crate) fn redact_tool(&self, tool: ServerTool) -> ServerTool {
+        ServerTool {
+            description: self.redact(tool.description),
+            parameters: self.redact_json(tool.parameters),
+            output_schema: tool.output_schema.map(|schema| self.redact_json(schema)),
+            ..tool
+        }
+    }
+
     /// JSON without the secrets. What is no JSON without them is empty.
     pub(crate) fn redact_json(&self, value: Value) -> Value {
+        if self.spellings.is_empty() {
+            return value;
+        }
         let text = value.to_string();
         let redacted = self.redact(text.clone());
         if redacted == text {

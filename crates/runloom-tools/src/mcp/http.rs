@@ -31,7 +31,7 @@ const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
 const JSON_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes of a refusal that are repeated to the model.
-const MAX_REFUSAL_BYTES: usize = 500;
+pub(super) const MAX_REFUSAL_BYTES: usize = 500;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -315,8 +315,10 @@ impl GuardedHttp {
             "" => format!("it answered with HTTP status {status}"),
             words => format!("it answered with HTTP status {status}: {words}"),
         };
-        self.remember(Some(fault.clone()));
-        Err(StreamableHttpError::UnexpectedServerResponse(fault.into()))
+        self.remember(Some(fault));
+        // The library writes its errors to the log, where the server's words have no place: it may repeat what it was sent.
+        let words = format!("HTTP status {status}");
+        Err(StreamableHttpError::UnexpectedServerResponse(words.into()))
     }
 }
 

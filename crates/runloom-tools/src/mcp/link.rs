@@ -147,8 +147,7 @@ impl Link {
         };
         match served {
             Ok(service) => Ok(Self { service, way }),
-            Err(error) => {
-                tracing::debug!(%error, "an MCP server cannot be used");
+            Err(_) => {
                 let message = way
                     .fault()
                     .unwrap_or_else(|| "it does not speak the protocol".to_owned());

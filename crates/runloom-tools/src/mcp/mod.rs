@@ -25,6 +25,7 @@ use runloom_protocol::tools::ToolRef;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::action::Secrets;
 use crate::budget::Budget;
 use crate::content;
 use crate::host::ToolLimits;
@@ -208,10 +209,21 @@ impl Kind for Mcp {
         let wanted = (server.name.as_str(), server.tool_filter.as_deref());
         let endpoint = Endpoint::from(server);
         let found = self.expose(&context.workspace, &endpoint, wanted, (from, budget));
+        let secrets = Secrets::of_headers(&server.headers);
         match found.await {
-            Ok(tools) => tools,
+            Ok(tools) => {
+                let shown = tools.into_iter().map(|tool| secrets.redact_tool(tool));
+                shown.collect()
+            }
             Err(why) => {
-                tracing::info!(server = server.name, why, "an MCP server is unavailable");
+                let why = without(&secrets, why);
+                let logged = Secrets::of_headers_for_the_log(&server.headers);
+                let logged = without(&logged, why.clone());
+                tracing::info!(
+                    server = server.name,
+                    why = logged,
+                    "an MCP server is unavailable"
+                );
                 vec![result::stub(server, from, &why)]
             }
         }
@@ -236,22 +248,30 @@ impl Kind for Mcp {
         let Some(name) = tool.target.get("tool").and_then(Value::as_str) else {
             return content::failure("This tool was resolved by another version of the server.");
         };
-        match self
-            .call_tool(
-                &context.workspace,
-                &server.into(),
-                name,
-                call,
-                (None, &cancel),
-            )
-            .await
-        {
-            Ok(outcome) => outcome,
+        let (endpoint, bounds) = (Endpoint::from(server), (None, &cancel));
+        let calling = self.call_tool(&context.workspace, &endpoint, name, call, bounds);
+        let called = calling.await;
+        let secrets = Secrets::of_headers(&server.headers);
+        match called {
+            Ok(outcome) => Outcome {
+                content: secrets.redact(outcome.content),
+                ..outcome
+            },
             Err(why) => content::failure(format!(
-                "The call to the MCP server \"{}\" failed: {why}.",
-                server.name
+                "The call to the MCP server \"{}\" failed: {}.",
+                server.name,
+                without(&secrets, why)
             )),
         }
+    }
+}
+
+/// What a server said, without what it was sent; its last words may have been cut in the middle of a secret.
+fn without(secrets: &Secrets, why: String) -> String {
+    if why.len() < http::MAX_REFUSAL_BYTES {
+        secrets.redact(why)
+    } else {
+        secrets.redact_cut(why)
     }
 }
 

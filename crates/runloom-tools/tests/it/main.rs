@@ -12,6 +12,7 @@ mod a2a;
 mod cancels;
 mod mcp;
 mod mcp_limits;
+mod mcp_secrets;
 mod mcp_sessions;
 mod outbound;
 mod peers;

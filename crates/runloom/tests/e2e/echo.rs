@@ -1,4 +1,4 @@
-//! A peer on loopback that answers every request with what it was sent, and remembers it.
+//! A peer on loopback that answers every request with what it was sent, below `/refuse` as a refusal, and remembers it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -46,10 +46,14 @@ fn answer(mut stream: TcpStream, heard: &Sender<String>) -> std::io::Result<()> 
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let body = serde_json::json!({ "heard": text }).to_string();
+    let status = match text.split(' ').nth(1) {
+        Some(path) if path.starts_with("/refuse") => "400 Bad Request",
+        _ => "200 OK",
+    };
     let _ = heard.send(text);
     write!(
         stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
 }

@@ -158,6 +158,27 @@ fn a_code_tool_from_the_command_line_is_called_by_a_run() {
 }
 
 #[test]
+fn an_mcp_server_that_refuses_in_the_words_it_was_sent_gives_no_secret_away() {
+    let peer = Echo::start();
+    let house = House::new(&peer.address);
+    let server = json!({"kind": "mcp", "name": "m", "url": format!("http://{}/refuse", peer.address),
+        "headers": {"A-Key": "Key {{secret:KEY}}"}});
+    let path = "/api/admin/v1/workspaces/demo/agents/a";
+    let agent = json!({"systemPrompt": "s", "modelId": "platform:demo", "tools": [server]});
+    let made = house.desk.server.admin("PUT", path, &agent).json();
+    for _ in 0..2 {
+        let body = json!({"agentId": made["id"], "prompt": "call m_unavailable {}"});
+        let run = house.api.run(&body);
+        let frames = replay(&house.api, &run).unwrap();
+        let events: Vec<Value> = frames.iter().map(crate::sse::Frame::json).collect();
+        let said = of_type(&events, "tool_result")[0].to_string();
+        assert!(said.contains("400") && said.contains("***"), "{said}");
+        assert!(peer.heard().contains(CANARY));
+    }
+    finish(house);
+}
+
+#[test]
 fn an_unknown_or_deleted_tool_is_refused_before_a_run_begins() {
     let house = House::new("127.0.0.1:9");
     let asked =

@@ -110,6 +110,14 @@ impl ToolHost for FillingHost {
         for secret in &filled.secrets {
             for tool in &mut tools {
                 tool.description = secret.redact(&tool.description);
+                secret.redact_json(&mut tool.parameters);
+                if let Some(schema) = &mut tool.output_schema {
+                    secret.redact_json(schema);
+                }
+                // The rest of the target is no text of a peer's, and leads back to the tool.
+                if let Some(why) = tool.target.get_mut("unavailable") {
+                    secret.redact_json(why);
+                }
             }
         }
         tools
@@ -151,8 +159,18 @@ mod tests {
             Ok(())
         }
 
-        async fn resolve(&self, _: &ToolContext, _: &[ToolRef]) -> Vec<ServerTool> {
-            Vec::new()
+        async fn resolve(&self, _: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool> {
+            let headers = refs[0].clone().headers_mut().cloned().unwrap();
+            let said = headers["A"].clone();
+            vec![ServerTool {
+                name: "x".to_owned(),
+                description: said.clone(),
+                parameters: json!({"anyOf": [{"default": said}]}),
+                output_schema: Some(json!({"title": said})),
+                effect: Effect::Read,
+                from: 0,
+                target: json!({"kind": "mcp", "tool": "s3cret", "unavailable": said}),
+            }]
         }
 
         async fn call(
@@ -186,6 +204,28 @@ mod tests {
         async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
             Ok((name == "KEY").then(|| Secret::new("s3cret")))
         }
+    }
+
+    #[tokio::test]
+    async fn nothing_that_a_peer_says_of_its_tools_has_the_secret() {
+        let tool = json!({"kind": "mcp", "name": "x", "url": "https://x.example/", "headers": {"A": "Bearer {{secret:KEY}}"}});
+        let context = ToolContext {
+            workspace: "acme".into(),
+            run: RunId::from_suffix("1"),
+            refs: Arc::new(vec![serde_json::from_value(tool).unwrap()]),
+        };
+        let host = FillingHost::new(Arc::new(Echo), Arc::new(One));
+        let tool = host.resolve(&context, &context.refs).await.remove(0);
+        assert_eq!(tool.description, "Bearer ***");
+        assert_eq!(
+            tool.parameters,
+            json!({"anyOf": [{"default": "Bearer ***"}]})
+        );
+        assert_eq!(tool.output_schema, Some(json!({"title": "Bearer ***"})));
+        assert_eq!(
+            tool.target,
+            json!({"kind": "mcp", "tool": "s3cret", "unavailable": "Bearer ***"})
+        );
     }
 
     #[tokio::test]
