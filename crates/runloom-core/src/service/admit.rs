@@ -16,12 +16,10 @@ use crate::error::{Error, Result};
 use crate::metrics::METRICS;
 use crate::planner::{Planned, StoredRun};
 use crate::ports::store::{
-    Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, StartNow, WorkspaceNo,
+    Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, PREVIEW_CHARS, StartNow,
+    WorkspaceNo,
 };
 use crate::worker::{Driving, Place};
-
-/// Characters of a prompt that lists show.
-const PREVIEW_CHARS: usize = 200;
 
 /// A run that is ready to be created.
 pub(super) struct Candidate {

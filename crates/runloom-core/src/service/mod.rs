@@ -44,6 +44,7 @@ use tenancy::TenancyService;
 
 pub use crate::hub::EventStream;
 pub use admission::AdmissionLimits;
+pub use runs::EventPage;
 pub use sessions::SessionEventsRequest;
 pub use usage::UsageRequest;
 
@@ -94,6 +95,9 @@ impl std::fmt::Debug for Service {
         f.debug_struct("Service").finish_non_exhaustive()
     }
 }
+
+/// Bytes of events or messages, as they are stored, that one answer holds; with at least one of them, however large it is.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// A page of a list, as a client asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

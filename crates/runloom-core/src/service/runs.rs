@@ -11,7 +11,7 @@ use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResu
 
 use super::admit::Candidate;
 use super::auth::Caller;
-use super::{EventStream, PageRequest, Service, cut_page, view};
+use super::{EventStream, PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::hub::subscribe;
 use crate::planner::StoredRun;
@@ -19,11 +19,20 @@ use crate::ports::conversation::Conversation;
 use crate::ports::store::{Cancelled, Idempotency, RunFilter, RunRow, ToolDelivery, WorkspaceNo};
 use crate::ports::tools::files_note;
 
-/// How much of a log one page of `events` reads.
-const EVENTS_PAGE_BYTES: usize = 1024 * 1024;
+/// How much of a log is read at once.
+const READ_BYTES: usize = 1024 * 1024;
 
 /// When a client may try again that a stopping server refused: another process answers at once, the next one soon.
 const RETRY_WHEN_STOPPING: Duration = Duration::from_secs(2);
+
+/// Events of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventPage {
+    /// Their frames, oldest first.
+    pub frames: Vec<Bytes>,
+    /// The log has more behind them.
+    pub truncated: bool,
+}
 
 impl Service {
     /// Accepts a run: when this returns, it is durable.
@@ -125,7 +134,7 @@ impl Service {
         ))
     }
 
-    /// Frames of a run after `after`, without waiting for more.
+    /// Frames of a run after `after`, without waiting for more: at most `limit`, and no more than one answer holds.
     ///
     /// # Errors
     /// When the workspace has no such run.
@@ -135,28 +144,30 @@ impl Service {
         id: &str,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<Bytes>> {
-        let row = self.run_row(caller, id).await?;
-        let mut frames = Vec::new();
+    ) -> Result<EventPage> {
+        let run = self.run_row(caller, id).await?.no;
+        let mut page = EventPage::default();
+        let mut bytes = 0;
         let mut cursor = after;
-        while frames.len() < limit {
-            let chunks = self
-                .parts
-                .store
-                .read_log(row.no, cursor, EVENTS_PAGE_BYTES)
-                .await?;
-            let Some(last) = chunks.last() else { break };
+        loop {
+            let chunks = self.parts.store.read_log(run, cursor, READ_BYTES).await?;
+            let Some(last) = chunks.last() else {
+                return Ok(page);
+            };
             cursor = last.last_seq;
             for chunk in &chunks {
                 let numbered = split_frames(&chunk.frames).zip(chunk.first_seq..);
-                let new = numbered
-                    .filter(|(_, seq)| *seq > after)
-                    .map(|(frame, _)| chunk.frames.slice_ref(frame));
-                frames.extend(new);
+                for (frame, _) in numbered.filter(|(_, seq)| *seq > after) {
+                    bytes += frame.len();
+                    let is_full = page.frames.len() >= limit || bytes > PAGE_BYTES;
+                    if is_full && !page.frames.is_empty() {
+                        page.truncated = true;
+                        return Ok(page);
+                    }
+                    page.frames.push(chunk.frames.slice_ref(frame));
+                }
             }
         }
-        frames.truncate(limit);
-        Ok(frames)
     }
 
     /// Accepts a client's answer to a tool call: when this returns, it is durable.

@@ -13,7 +13,7 @@ use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
 use super::admit::Candidate;
 use super::auth::Caller;
 use super::conversations::Remembered;
-use super::{PageRequest, Service, cut_page, view};
+use super::{PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::planner::StoredRun;
 use crate::ports::conversation::Conversation;
@@ -96,12 +96,9 @@ impl Service {
         let messages = self
             .parts
             .store
-            .session_messages(row.no, None, SNAPSHOT_MESSAGES)
+            .session_messages(row.no, None, SNAPSHOT_MESSAGES, PAGE_BYTES)
             .await?;
-        view::session_snapshot(
-            row,
-            messages.into_iter().map(|(_, message)| message).collect(),
-        )
+        view::session_snapshot(row, messages)
     }
 
     /// Accepts a message to a session: a run that gets the session's history when its turn comes.
@@ -259,7 +256,7 @@ impl Service {
         let messages = self
             .parts
             .store
-            .session_messages(row.no, request.before_seq, limit)
+            .session_messages(row.no, request.before_seq, limit, PAGE_BYTES)
             .await?;
         Ok(view::session_events(row.id, total, messages))
     }

@@ -9,10 +9,8 @@ use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
 
 use crate::clock::rfc3339;
 use crate::error::{Error, Result};
-use crate::ports::store::{RunRow, SessionRow};
+use crate::ports::store::{RunRow, RunSummary, SessionRow, SessionSummary};
 
-/// Characters of an answer that lists show.
-const PREVIEW_CHARS: usize = 200;
 /// Stands in a public spec where a secret stood.
 const SEALED: &str = "***";
 
@@ -56,7 +54,7 @@ pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
     })
 }
 
-pub(super) fn run_list_item(row: RunRow) -> RunListItem {
+pub(super) fn run_list_item(row: RunSummary) -> RunListItem {
     let duration = row
         .completed_at
         .zip(row.started_at)
@@ -72,9 +70,7 @@ pub(super) fn run_list_item(row: RunRow) -> RunListItem {
             .and_then(runloom_protocol::id::AgentId::parse),
         model_id: Some(row.model_id),
         input_preview: Some(row.input_preview),
-        output_preview: row
-            .final_text
-            .map(|text| text.chars().take(PREVIEW_CHARS).collect()),
+        output_preview: row.output_preview,
         error: row.error,
         tokens: row.tokens,
         turns: row.turns,
@@ -88,9 +84,12 @@ pub(super) fn run_list_item(row: RunRow) -> RunListItem {
 
 pub(super) fn session_snapshot(
     row: SessionRow,
-    messages: Vec<PromptMessage>,
+    messages: Vec<(u64, PromptMessage)>,
 ) -> Result<SessionSnapshot> {
+    let truncated = messages.first().is_some_and(|(seq, _)| *seq > 1);
+    let messages = messages.into_iter().map(|(_, message)| message).collect();
     Ok(SessionSnapshot {
+        truncated,
         agent_spec: parse_spec(&row.public_spec)?,
         id: row.id,
         name: row.name,
@@ -103,7 +102,7 @@ pub(super) fn session_snapshot(
     })
 }
 
-pub(super) fn session_list_item(row: SessionRow) -> SessionListItem {
+pub(super) fn session_list_item(row: SessionSummary) -> SessionListItem {
     SessionListItem {
         session_id: row.id,
         creation_date: rfc3339(row.created_at),

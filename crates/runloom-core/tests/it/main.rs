@@ -11,6 +11,7 @@ mod cancelling;
 mod fairness;
 mod handover;
 mod money;
+mod pages;
 mod panics;
 mod remembering;
 mod retention;

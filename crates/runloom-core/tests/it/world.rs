@@ -22,7 +22,9 @@ use runloom_core::service::memory::MemoryService;
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::TenancyService;
-use runloom_core::service::{AdmissionLimits, EventStream, PageRequest, Service, ServiceParts};
+use runloom_core::service::{
+    AdmissionLimits, EventPage, EventStream, PageRequest, Service, ServiceParts,
+};
 use runloom_core::tasks::Tasks;
 use runloom_core::vault::Vault;
 use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
@@ -334,11 +336,20 @@ impl World {
 
     /// Every frame that the store has of a run, after a number.
     pub(crate) async fn stored(&self, run: &str, after: u64) -> Vec<u8> {
-        let frames = self
-            .service
-            .events(&self.caller, run, after, usize::MAX)
-            .await;
-        frames.unwrap().concat()
+        let (mut all, mut known) = (Vec::new(), after);
+        loop {
+            let page = self.page_of_events(run, known, usize::MAX).await;
+            known += page.frames.len() as u64;
+            all.extend(page.frames.concat());
+            if !page.truncated {
+                return all;
+            }
+        }
+    }
+
+    pub(crate) async fn page_of_events(&self, run: &str, after: u64, limit: usize) -> EventPage {
+        let page = self.service.events(&self.caller, run, after, limit).await;
+        page.unwrap()
     }
 
     /// Waits until a run is parked: nobody holds it and its timer is set.

@@ -7,8 +7,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use runloom_core::ports::store::RunFilter;
-use runloom_core::service::PageRequest;
 use runloom_core::service::rate::Bucket::{Lifecycle, Reads, RunStarts};
+use runloom_core::service::{EventPage, PageRequest};
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::{self, RunAccepted, RunList, RunSnapshot, RunStatus};
 use runloom_protocol::spec::{CreateRun, SubmitToolResult};
@@ -119,11 +119,11 @@ async fn list_run_events(
         .integer("limit", (1, EVENTS_MAX))?
         .unwrap_or(EVENTS_DEFAULT);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let frames = app
+    let page = app
         .service
         .events(&caller, &target.id, after, limit)
         .await?;
-    let body = events_as_json(&frames, after);
+    let body = events_as_json(&page, after);
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
@@ -162,10 +162,11 @@ pub(super) fn page(query: &QueryPairs) -> Answer<PageRequest> {
     })
 }
 
-/// `{"events":[…],"lastSeq":n}` out of stored frames: their JSON is copied, not parsed again.
-fn events_as_json(frames: &[Bytes], after: u64) -> Vec<u8> {
+/// `{"events":[…],"lastSeq":n,"truncated":false}` out of stored frames: their JSON is copied, not parsed again.
+fn events_as_json(page: &EventPage, after: u64) -> Vec<u8> {
+    let EventPage { frames, truncated } = page;
     let size: usize = frames.iter().map(Bytes::len).sum();
-    let mut body = Vec::with_capacity(size + 32);
+    let mut body = Vec::with_capacity(size + 64);
     body.extend_from_slice(b"{\"events\":[");
     let mut last = after;
     let mut first = true;
@@ -186,7 +187,7 @@ fn events_as_json(frames: &[Bytes], after: u64) -> Vec<u8> {
                 .unwrap_or(last);
         }
     }
-    body.extend_from_slice(format!("],\"lastSeq\":{last}}}").as_bytes());
+    body.extend_from_slice(format!("],\"lastSeq\":{last},\"truncated\":{truncated}}}").as_bytes());
     body
 }
 
@@ -197,14 +198,20 @@ mod tests {
     #[test]
     fn stored_frames_become_one_json_answer() {
         let two = "id: 5\nevent: a\ndata: {\"seq\":5}\n\nid: 6\nevent: b\ndata: {\"seq\":6}\n\n";
-        let frames = [
-            Bytes::from(two),
-            Bytes::from("id: 7\nevent: c\ndata: {\"seq\":7}\n\n"),
-        ];
+        let page = EventPage {
+            frames: vec![
+                Bytes::from(two),
+                Bytes::from("id: 7\nevent: c\ndata: {\"seq\":7}\n\n"),
+            ],
+            truncated: true,
+        };
         assert_eq!(
-            String::from_utf8(events_as_json(&frames, 4)).unwrap(),
-            r#"{"events":[{"seq":5},{"seq":6},{"seq":7}],"lastSeq":7}"#
+            String::from_utf8(events_as_json(&page, 4)).unwrap(),
+            r#"{"events":[{"seq":5},{"seq":6},{"seq":7}],"lastSeq":7,"truncated":true}"#
         );
-        assert_eq!(events_as_json(&[], 4), br#"{"events":[],"lastSeq":4}"#);
+        assert_eq!(
+            events_as_json(&EventPage::default(), 4),
+            br#"{"events":[],"lastSeq":4,"truncated":false}"#
+        );
     }
 }

@@ -126,7 +126,10 @@ async fn a_stream_opens_at_once_and_ends_with_the_server() {
         chunk.unwrap();
     }
     let events = app.get(&format!("/agent-runs/{id}/events")).await;
-    assert_eq!(events.body, json!({"events": [], "lastSeq": 0}));
+    assert_eq!(
+        events.body,
+        json!({"events": [], "lastSeq": 0, "truncated": false})
+    );
 }
 
 #[tokio::test]

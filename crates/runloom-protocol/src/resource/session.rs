@@ -64,6 +64,9 @@ pub struct SessionSnapshot {
     /// What was said, oldest first.
     #[serde(default)]
     pub messages: Vec<PromptMessage>,
+    /// True when older messages were left out: the session's events have them. Missing when it is false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// Client labels.
     #[serde(default)]
     pub metadata: Metadata,

@@ -140,6 +140,7 @@ fn a_session_shows_its_messages() {
             role: Role::User,
             content: "Hi".into(),
         }],
+        truncated: false,
         metadata: [].into(),
     };
     goes_both_ways(

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Cancelled, Census, Created, Idempotency, MailBody, Millis, NewRun, Page, RunFilter, RunNo,
-    RunRow, Runs, StoreResult, ToolDelivery, WorkspaceNo,
+    Cancelled, Census, Created, Idempotency, MailBody, Millis, NewRun, PREVIEW_CHARS, Page,
+    RunFilter, RunNo, RunRow, RunSummary, Runs, StoreResult, ToolDelivery, WorkspaceNo,
 };
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::RunStatus;
@@ -62,13 +62,21 @@ impl Runs for PostgresStore {
         workspace: WorkspaceNo,
         filter: &RunFilter,
         page: Page,
-    ) -> StoreResult<Vec<RunRow>> {
+    ) -> StoreResult<Vec<RunSummary>> {
         let conditions = &Conditions::of_runs(workspace, filter).listing("runs", page);
-        let sql = &format!("{SELECT}{}", conditions.sql());
+        // A character may be stored as two.
+        let chars = PREVIEW_CHARS * 2;
+        let sql = &format!(
+            "SELECT runs.no, runs.id, runs.status, sessions.id AS session_id, runs.metadata, runs.spec_name, runs.agent_id,
+                 runs.model_id, runs.input_preview, left(runs.final_text, {chars}) AS output_preview,
+                 runs.error, runs.tokens, runs.turns, runs.tool_calls, runs.created_at, runs.started_at, runs.completed_at
+             FROM runs LEFT JOIN sessions ON sessions.no = runs.session{}",
+            conditions.sql()
+        );
         self.pool
             .read(|session| async move {
                 let rows = session.query_once(sql, &conditions.values()).await?;
-                rows.iter().map(run_row).collect()
+                rows.iter().map(run_summary).collect()
             })
             .await
     }
@@ -190,7 +198,6 @@ const SELECT: &str = "SELECT runs.*, sessions.id AS session_id, run_specs.public
     LEFT JOIN sessions ON sessions.no = runs.session";
 
 fn run_row(row: &Row) -> Result<RunRow, Failure> {
-    let turns = row.try_get::<_, Option<i64>>("turns")?;
     Ok(RunRow {
         no: RunNo(row.try_get("no")?),
         id: get_word(row, "id")?,
@@ -200,18 +207,44 @@ fn run_row(row: &Row) -> Result<RunRow, Failure> {
             .map(|word| word.0),
         public_spec: get_text(row, "public_spec")?,
         metadata: get_json(row, "metadata")?,
-        spec_name: get_maybe_text(row, "spec_name")?,
         agent_id: get_maybe_text(row, "agent_id")?,
-        model_id: get_text(row, "model_id")?,
-        input_preview: get_text(row, "input_preview")?,
         final_text: get_maybe_text(row, "final_text")?,
         error: get_maybe_text(row, "error")?,
         failure: get_maybe_json(row, "failure")?,
         cancel: get_maybe_json(row, "cancelled")?,
         tokens: get_maybe_json(row, "tokens")?,
-        turns: turns.map(|turns| u32::try_from(turns).unwrap_or(0)),
+        turns: turns(row)?,
         model: get_maybe_json(row, "model")?,
         cost_usd: row.try_get("cost_usd")?,
+        created_at: get_time(row, "created_at")?,
+        started_at: get_maybe_time(row, "started_at")?,
+        completed_at: get_maybe_time(row, "completed_at")?,
+    })
+}
+
+fn turns(row: &Row) -> Result<Option<u32>, Failure> {
+    let turns = row.try_get::<_, Option<i64>>("turns")?;
+    Ok(turns.map(|turns| u32::try_from(turns).unwrap_or(0)))
+}
+
+fn run_summary(row: &Row) -> Result<RunSummary, Failure> {
+    let output = get_maybe_text(row, "output_preview")?;
+    Ok(RunSummary {
+        no: RunNo(row.try_get("no")?),
+        id: get_word(row, "id")?,
+        status: get_word(row, "status")?,
+        session: row
+            .try_get::<_, Option<Word<SessionId>>>("session_id")?
+            .map(|word| word.0),
+        metadata: get_json(row, "metadata")?,
+        spec_name: get_maybe_text(row, "spec_name")?,
+        agent_id: get_maybe_text(row, "agent_id")?,
+        model_id: get_text(row, "model_id")?,
+        input_preview: get_text(row, "input_preview")?,
+        output_preview: output.map(|text| text.chars().take(PREVIEW_CHARS).collect()),
+        error: get_maybe_text(row, "error")?,
+        tokens: get_maybe_json(row, "tokens")?,
+        turns: turns(row)?,
         tool_calls: get_count(row, "tool_calls")?,
         created_at: get_time(row, "created_at")?,
         started_at: get_maybe_time(row, "started_at")?,

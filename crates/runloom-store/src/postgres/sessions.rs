@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use runloom_core::ports::store::{
     Ended, MailBody, Millis, NewSession, Page, ResumedSession, SessionFilter, SessionNo,
-    SessionRow, Sessions, StoreResult, WorkspaceNo,
+    SessionRow, SessionSummary, Sessions, StoreResult, WorkspaceNo,
 };
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::SessionStatus;
@@ -54,20 +54,17 @@ impl Sessions for PostgresStore {
         session: SessionNo,
         before: Option<u64>,
         limit: usize,
+        max_bytes: usize,
     ) -> StoreResult<Vec<(u64, PromptMessage)>> {
         let of = session.0;
         let before = before.map_or(i64::MAX, int);
-        let limit = int(limit as u64);
+        let (limit, room) = (int(limit as u64), int(max_bytes as u64));
         self.pool
             .read(|session| async move {
                 let rows = session
-                    .query(
-                        "SELECT n, body FROM messages WHERE session = $1 AND n < $2 ORDER BY n DESC LIMIT $3",
-                        &[&of, &before, &limit],
-                    )
+                    .query(LAST_MESSAGES, &[&of, &before, &limit, &room])
                     .await?;
                 rows.iter()
-                    .rev()
                     .map(|row| {
                         let body = row.try_get::<_, Json<PromptMessage>>(1)?.0;
                         Ok((uint(row.try_get(0)?), body))
@@ -140,13 +137,16 @@ impl Sessions for PostgresStore {
         workspace: WorkspaceNo,
         filter: &SessionFilter,
         page: Page,
-    ) -> StoreResult<Vec<SessionRow>> {
+    ) -> StoreResult<Vec<SessionSummary>> {
         let conditions = &Conditions::of_sessions(workspace, filter).listing("sessions", page);
-        let sql = &format!("{SELECT}{}", conditions.sql());
+        let sql = &format!(
+            "SELECT no, id, name, status, metadata, created_at, last_used_at FROM sessions{}",
+            conditions.sql()
+        );
         self.pool
             .read(|session| async move {
                 let rows = session.query_once(sql, &conditions.values()).await?;
-                rows.iter().map(session_row).collect()
+                rows.iter().map(session_summary).collect()
             })
             .await
     }
@@ -177,6 +177,24 @@ fn session_row(row: &Row) -> Result<SessionRow, Failure> {
         created_at: get_time(row, "created_at")?,
         last_used_at: get_time(row, "last_used_at")?,
         ended_at: get_maybe_time(row, "ended_at")?,
+    })
+}
+
+/// The sum runs from the newest backwards, so that the server sends no more than what fits, and always the newest.
+const LAST_MESSAGES: &str = "SELECT n, body FROM (
+        SELECT n, body, sum(octet_length(body)) OVER (ORDER BY n DESC) AS bytes, row_number() OVER (ORDER BY n DESC) AS nth
+        FROM (SELECT n, body FROM messages WHERE session = $1 AND n < $2 ORDER BY n DESC LIMIT $3) AS page
+    ) AS sized WHERE nth = 1 OR bytes <= $4 ORDER BY n";
+
+fn session_summary(row: &Row) -> Result<SessionSummary, Failure> {
+    Ok(SessionSummary {
+        no: SessionNo(row.try_get("no")?),
+        id: get_word(row, "id")?,
+        name: get_maybe_text(row, "name")?,
+        status: get_word(row, "status")?,
+        metadata: get_json(row, "metadata")?,
+        created_at: get_time(row, "created_at")?,
+        last_used_at: get_time(row, "last_used_at")?,
     })
 }
 

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Cancelled, Census, Created, Idempotency, MailBody, Millis, NewRun, Page, RunFilter, RunNo,
-    RunRow, Runs, StoreResult, ToolDelivery, WorkspaceNo,
+    Cancelled, Census, Created, Idempotency, MailBody, Millis, NewRun, PREVIEW_CHARS, Page,
+    RunFilter, RunNo, RunRow, RunSummary, Runs, StoreResult, ToolDelivery, WorkspaceNo,
 };
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::RunStatus;
@@ -42,7 +42,7 @@ impl Runs for SqliteStore {
         workspace: WorkspaceNo,
         filter: &RunFilter,
         page: Page,
-    ) -> StoreResult<Vec<RunRow>> {
+    ) -> StoreResult<Vec<RunSummary>> {
         let conditions = Conditions::of_runs(workspace, filter);
         self.read(move |connection| list(connection, conditions, page))
             .await
@@ -135,10 +135,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             .map(|word| word.0),
         public_spec: row.get("public_spec")?,
         metadata: row.get::<_, Json<Metadata>>("metadata")?.0,
-        spec_name: row.get("spec_name")?,
         agent_id: row.get("agent_id")?,
-        model_id: row.get("model_id")?,
-        input_preview: row.get("input_preview")?,
         final_text: row.get("final_text")?,
         error: row.get("error")?,
         failure: json(row, "failure")?,
@@ -147,7 +144,6 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         turns: row.get("turns")?,
         model: json(row, "model")?,
         cost_usd: row.get("cost_usd")?,
-        tool_calls: row.get("tool_calls")?,
         created_at: Millis(row.get("created_at")?),
         started_at: time(row, "started_at")?,
         completed_at: time(row, "completed_at")?,
@@ -158,12 +154,48 @@ fn list(
     connection: &Connection,
     conditions: Conditions,
     page: Page,
-) -> rusqlite::Result<Vec<RunRow>> {
+) -> rusqlite::Result<Vec<RunSummary>> {
     let (rest, values) = conditions.listing("runs", page);
+    // As bytes: of a text, `substr` would read no further than a NUL. A character has four at most.
+    let bytes = PREVIEW_CHARS * 4;
     connection
-        .prepare_cached(&format!("{SELECT}{rest}"))?
-        .query_map(params_from_iter(values), run_row)?
+        .prepare_cached(&format!(
+            "SELECT runs.no, runs.id, runs.status, sessions.id AS session_id, runs.metadata, runs.spec_name, runs.agent_id,
+                 runs.model_id, runs.input_preview, substr(CAST(runs.final_text AS BLOB), 1, {bytes}) AS output_preview,
+                 runs.error, runs.tokens, runs.turns, runs.tool_calls, runs.created_at, runs.started_at, runs.completed_at
+             FROM runs LEFT JOIN sessions ON sessions.no = runs.session{rest}"
+        ))?
+        .query_map(params_from_iter(values), run_summary)?
         .collect()
+}
+
+fn run_summary(row: &Row<'_>) -> rusqlite::Result<RunSummary> {
+    let output: Option<Vec<u8>> = row.get("output_preview")?;
+    Ok(RunSummary {
+        no: RunNo(row.get("no")?),
+        id: row.get::<_, Word<RunId>>("id")?.0,
+        status: row.get::<_, Word<RunStatus>>("status")?.0,
+        session: row
+            .get::<_, Option<Word<SessionId>>>("session_id")?
+            .map(|word| word.0),
+        metadata: row.get::<_, Json<Metadata>>("metadata")?.0,
+        spec_name: row.get("spec_name")?,
+        agent_id: row.get("agent_id")?,
+        model_id: row.get("model_id")?,
+        input_preview: row.get("input_preview")?,
+        // Only behind the characters that are shown can one have been cut.
+        output_preview: output.map(|bytes| {
+            let text = String::from_utf8_lossy(&bytes);
+            text.chars().take(PREVIEW_CHARS).collect()
+        }),
+        error: row.get("error")?,
+        tokens: json(row, "tokens")?,
+        turns: row.get("turns")?,
+        tool_calls: row.get("tool_calls")?,
+        created_at: Millis(row.get("created_at")?),
+        started_at: time(row, "started_at")?,
+        completed_at: time(row, "completed_at")?,
+    })
 }
 
 fn deliver(

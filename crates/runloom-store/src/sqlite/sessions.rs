@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use runloom_core::ports::store::{
     Ended, MailBody, Millis, NewSession, Page, ResumedSession, SessionFilter, SessionNo,
-    SessionRow, Sessions, StoreResult, WorkspaceNo,
+    SessionRow, SessionSummary, Sessions, StoreResult, WorkspaceNo,
 };
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::SessionStatus;
@@ -49,20 +49,9 @@ impl Sessions for SqliteStore {
         session: SessionNo,
         before: Option<u64>,
         limit: usize,
+        max_bytes: usize,
     ) -> StoreResult<Vec<(u64, PromptMessage)>> {
-        self.read(move |connection| {
-                let mut messages: Vec<(u64, PromptMessage)> = connection
-                    .prepare_cached(
-                        "SELECT n, body FROM messages WHERE session = ?1 AND n < ?2 ORDER BY n DESC LIMIT ?3",
-                    )?
-                    .query_map(
-                        [session.0, before.map_or(i64::MAX, int), int(limit as u64)],
-                        |row| Ok((uint(row.get(0)?), row.get::<_, Json<PromptMessage>>(1)?.0)),
-                    )?
-                    .collect::<rusqlite::Result<_>>()?;
-                messages.reverse();
-                Ok(messages)
-            })
+        self.read(move |connection| last_messages(connection, session, before, (limit, max_bytes)))
             .await
     }
 
@@ -105,12 +94,14 @@ impl Sessions for SqliteStore {
         workspace: WorkspaceNo,
         filter: &SessionFilter,
         page: Page,
-    ) -> StoreResult<Vec<SessionRow>> {
+    ) -> StoreResult<Vec<SessionSummary>> {
         let (rest, values) = Conditions::of_sessions(workspace, filter).listing("sessions", page);
         self.read(move |connection| {
             connection
-                .prepare_cached(&format!("{SELECT}{rest}"))?
-                .query_map(params_from_iter(values), session_row)?
+                .prepare_cached(&format!(
+                    "SELECT no, id, name, status, metadata, created_at, last_used_at FROM sessions{rest}"
+                ))?
+                .query_map(params_from_iter(values), session_summary)?
                 .collect()
         })
         .await
@@ -174,6 +165,43 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         last_used_at: Millis(row.get("last_used_at")?),
         ended_at: time(row, "ended_at")?,
     })
+}
+
+fn session_summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
+    Ok(SessionSummary {
+        no: SessionNo(row.get("no")?),
+        id: row.get::<_, Word<SessionId>>("id")?.0,
+        name: row.get("name")?,
+        status: row.get::<_, Word<SessionStatus>>("status")?.0,
+        metadata: row.get::<_, Json<Metadata>>("metadata")?.0,
+        created_at: Millis(row.get("created_at")?),
+        last_used_at: Millis(row.get("last_used_at")?),
+    })
+}
+
+fn last_messages(
+    connection: &Connection,
+    session: SessionNo,
+    before: Option<u64>,
+    (limit, max_bytes): (usize, usize),
+) -> rusqlite::Result<Vec<(u64, PromptMessage)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT n, body FROM messages WHERE session = ?1 AND n < ?2 ORDER BY n DESC LIMIT ?3",
+    )?;
+    let before = before.map_or(i64::MAX, int);
+    let mut rows = statement.query([session.0, before, int(limit as u64)])?;
+    let mut messages = Vec::new();
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        bytes += row.get_ref(1)?.as_str()?.len();
+        if bytes > max_bytes && !messages.is_empty() {
+            break;
+        }
+        let body = row.get::<_, Json<PromptMessage>>(1)?.0;
+        messages.push((uint(row.get(0)?), body));
+    }
+    messages.reverse();
+    Ok(messages)
 }
 
 fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<()> {

@@ -32,10 +32,12 @@ pub use registry::{
 };
 pub use retention::{Cutoffs, Purged, Retention};
 pub use runs::{
-    Cancelled, Census, Created, Delivery, Idempotency, NewRun, Page, RunFilter, RunRow, Runs,
-    StartNow, ToolDelivery,
+    Cancelled, Census, Created, Delivery, Idempotency, NewRun, PREVIEW_CHARS, Page, RunFilter,
+    RunRow, RunSummary, Runs, StartNow, ToolDelivery,
 };
-pub use sessions::{Ended, NewSession, ResumedSession, SessionFilter, SessionRow, Sessions};
+pub use sessions::{
+    Ended, NewSession, ResumedSession, SessionFilter, SessionRow, SessionSummary, Sessions,
+};
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 
 /// Everything a server keeps.

@@ -8,6 +8,9 @@ use runloom_protocol::spec::{Metadata, SubmitToolResult};
 
 use super::{Chunk, Lease, Millis, RunNo, StoreResult, WorkspaceNo};
 
+/// Characters of a prompt and of an answer that lists show.
+pub const PREVIEW_CHARS: usize = 200;
+
 /// Creating runs and talking to them.
 #[async_trait]
 pub trait Runs: Send + Sync {
@@ -17,13 +20,13 @@ pub trait Runs: Send + Sync {
     /// One run of a workspace.
     async fn run(&self, workspace: WorkspaceNo, id: &RunId) -> StoreResult<Option<RunRow>>;
 
-    /// Runs of a workspace, newest first.
+    /// Runs of a workspace, newest first. Neither their specs nor their whole answers are read.
     async fn list_runs(
         &self,
         workspace: WorkspaceNo,
         filter: &RunFilter,
         page: Page,
-    ) -> StoreResult<Vec<RunRow>>;
+    ) -> StoreResult<Vec<RunSummary>>;
 
     /// How many runs match.
     async fn count_runs(&self, workspace: WorkspaceNo, filter: &RunFilter) -> StoreResult<u64>;
@@ -98,7 +101,7 @@ pub struct NewRun {
     pub agent_id: Option<String>,
     /// Catalog id, for lists.
     pub model_id: String,
-    /// The first characters of the prompt, for lists.
+    /// The first [`PREVIEW_CHARS`] of the prompt, for lists.
     pub input_preview: String,
     /// Now.
     pub created_at: Millis,
@@ -146,7 +149,7 @@ pub enum Created {
 /// A run as it is stored.
 #[derive(Debug, Clone)]
 pub struct RunRow {
-    /// Its number; also the key of paging.
+    /// Its number.
     pub no: RunNo,
     /// Public id.
     pub id: RunId,
@@ -158,14 +161,8 @@ pub struct RunRow {
     pub public_spec: String,
     /// Client labels.
     pub metadata: Metadata,
-    /// For lists.
-    pub spec_name: Option<String>,
-    /// For lists.
+    /// The agent whose prompt it has.
     pub agent_id: Option<String>,
-    /// Catalog id.
-    pub model_id: String,
-    /// The first characters of the prompt.
-    pub input_preview: String,
     /// The answer, or what there was of it.
     pub final_text: Option<String>,
     /// Message of the `error` event.
@@ -182,6 +179,43 @@ pub struct RunRow {
     pub model: Option<ModelInfo>,
     /// `None` until the end, or without a price.
     pub cost_usd: Option<f64>,
+    /// Accepted.
+    pub created_at: Millis,
+    /// First claimed.
+    pub started_at: Option<Millis>,
+    /// Ended.
+    pub completed_at: Option<Millis>,
+}
+
+/// A run in a list.
+#[derive(Debug, Clone)]
+pub struct RunSummary {
+    /// Its number; also the key of paging.
+    pub no: RunNo,
+    /// Public id.
+    pub id: RunId,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// Its session.
+    pub session: Option<SessionId>,
+    /// Client labels.
+    pub metadata: Metadata,
+    /// The spec's `name`.
+    pub spec_name: Option<String>,
+    /// The agent whose prompt it has.
+    pub agent_id: Option<String>,
+    /// Catalog id.
+    pub model_id: String,
+    /// See [`NewRun::input_preview`].
+    pub input_preview: String,
+    /// The first [`PREVIEW_CHARS`] of the answer.
+    pub output_preview: Option<String>,
+    /// Message of the `error` event.
+    pub error: Option<String>,
+    /// `None` until the end.
+    pub tokens: Option<Tokens>,
+    /// `None` until the end.
+    pub turns: Option<u32>,
     /// Tool calls.
     pub tool_calls: u32,
     /// Accepted.

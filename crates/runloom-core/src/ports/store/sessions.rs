@@ -23,12 +23,14 @@ pub trait Sessions: Send + Sync {
         id: &SessionId,
     ) -> StoreResult<Option<SessionRow>>;
 
-    /// Messages of a session, oldest first, numbered from 1: those before `before` (all when `None`), the last `limit` of them.
+    /// Messages of a session, oldest first, numbered from 1: of those before `before` (all when `None`) the last `limit`, and no
+    /// more of them than `max_bytes` hold, but one at least.
     async fn session_messages(
         &self,
         session: SessionNo,
         before: Option<u64>,
         limit: usize,
+        max_bytes: usize,
     ) -> StoreResult<Vec<(u64, PromptMessage)>>;
 
     /// A session about to be continued by somebody who knows its first `known` messages: its row, what was said after those
@@ -51,13 +53,13 @@ pub trait Sessions: Send + Sync {
         now: Millis,
     ) -> StoreResult<Ended>;
 
-    /// Sessions of a workspace, newest first.
+    /// Sessions of a workspace, newest first. Their specs are not read.
     async fn list_sessions(
         &self,
         workspace: WorkspaceNo,
         filter: &SessionFilter,
         page: Page,
-    ) -> StoreResult<Vec<SessionRow>>;
+    ) -> StoreResult<Vec<SessionSummary>>;
 
     /// How many sessions match.
     async fn count_sessions(
@@ -100,7 +102,7 @@ pub struct NewSession {
 /// A session as it is stored.
 #[derive(Debug, Clone)]
 pub struct SessionRow {
-    /// Its number; also the key of paging.
+    /// Its number.
     pub no: SessionNo,
     /// Public id.
     pub id: SessionId,
@@ -120,6 +122,25 @@ pub struct SessionRow {
     pub last_used_at: Millis,
     /// Ended.
     pub ended_at: Option<Millis>,
+}
+
+/// A session in a list.
+#[derive(Debug, Clone)]
+pub struct SessionSummary {
+    /// Its number; also the key of paging.
+    pub no: SessionNo,
+    /// Public id.
+    pub id: SessionId,
+    /// A label.
+    pub name: Option<String>,
+    /// Active or ended.
+    pub status: SessionStatus,
+    /// Client labels.
+    pub metadata: Metadata,
+    /// Created.
+    pub created_at: Millis,
+    /// Last message accepted or finished.
+    pub last_used_at: Millis,
 }
 
 /// Which sessions a list shows.

@@ -227,7 +227,6 @@ pub(crate) async fn the_end_of_a_run_is_in_its_row(fixture: Fixture) {
     end.tokens.output_tokens = 17;
     end.turns = 3;
     end.cost_usd = Some(0.25);
-    end.tool_calls = 4;
     let mut last = finishing(2, end.clone());
     last.at = Millis(NOW.0 + 9);
     fixture.commit(lease, last).await;
@@ -241,7 +240,6 @@ pub(crate) async fn the_end_of_a_run_is_in_its_row(fixture: Fixture) {
     assert_eq!(row.turns, Some(3));
     assert_eq!(row.model, Some(end.model));
     assert_eq!(row.cost_usd, Some(0.25));
-    assert_eq!(row.tool_calls, 4);
     assert_eq!(row.completed_at, Some(Millis(NOW.0 + 9)));
     let log = fixture.store().read_log(lease.run, 1, 1 << 20).await;
     assert!(log.unwrap()[0].terminal);

@@ -1,9 +1,9 @@
 //! Lists of runs and sessions.
 
-use runloom_core::ports::store::{Page, RunFilter, SessionFilter, WorkspaceNo};
+use runloom_core::ports::store::{PREVIEW_CHARS, Page, RunFilter, SessionFilter, WorkspaceNo};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 
-use crate::fixture::{Fixture, NOW, page, session_id};
+use crate::fixture::{Fixture, NOW, ending, finishing, page, session_id};
 
 fn labels<T: FromIterator<(String, String)>>(pairs: &[(&str, &str)]) -> T {
     let owned = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
@@ -105,6 +105,48 @@ pub(crate) async fn runs_are_filtered_by_all_labels_together(fixture: Fixture) {
     ] {
         assert!(names(&fixture, acme, &none).await.is_empty());
     }
+}
+
+pub(crate) async fn a_list_shows_a_run_with_the_beginning_of_its_answer(fixture: Fixture) {
+    let mut new = fixture.new_run("a");
+    new.spec_name = Some("helper".to_owned());
+    new.agent_id = Some("agent_1".to_owned());
+    new.metadata = labels(&[("team", "blue")]);
+    fixture.session("s").await;
+    new.session = Some(session_id("s"));
+    let run = fixture.create(new.clone()).await;
+    let only = async || {
+        let filter = RunFilter::default();
+        let store = fixture.store();
+        let rows = store.list_runs(fixture.acme, &filter, page(9)).await;
+        rows.unwrap().remove(0)
+    };
+    let queued = only().await;
+    assert_eq!((queued.no, &queued.id), (run, &new.id));
+    assert_eq!(queued.status, RunStatus::Queued);
+    assert_eq!(queued.session, new.session);
+    assert_eq!(queued.metadata, new.metadata);
+    assert_eq!(queued.spec_name, new.spec_name);
+    assert_eq!(queued.agent_id, new.agent_id);
+    assert_eq!(queued.model_id, new.model_id);
+    assert_eq!(queued.input_preview, new.input_preview);
+    assert_eq!((queued.output_preview, queued.turns), (None, None));
+    let lease = fixture.claim(run).await.lease;
+    // Letters of every length in UTF-8, and one that PostgreSQL stores as two.
+    let answer = "aä€😀\0".repeat(PREVIEW_CHARS);
+    let mut end = ending(RunStatus::Failed);
+    end.final_text = Some(answer.clone());
+    end.error = Some("broken".to_owned());
+    end.tool_calls = 3;
+    fixture.commit(lease, finishing(1, end.clone())).await;
+    let ended = only().await;
+    let beginning: String = answer.chars().take(PREVIEW_CHARS).collect();
+    assert_eq!(ended.output_preview, Some(beginning));
+    assert_eq!((ended.error, ended.tool_calls), (end.error, 3));
+    assert_eq!((ended.tokens, ended.turns), (Some(end.tokens), Some(1)));
+    assert_eq!((ended.created_at, ended.started_at), (NOW, Some(NOW)));
+    assert_eq!(ended.completed_at, Some(NOW));
+    assert_eq!(fixture.row("a").await.final_text, Some(answer));
 }
 
 pub(crate) async fn runs_of_one_session_are_listed(fixture: Fixture) {

@@ -112,11 +112,13 @@ macro_rules! suite {
                 an_ended_session_takes_no_messages_and_cancels_its_runs,
                 a_session_of_another_workspace_is_not_found,
                 pages_of_messages_are_the_last_before_a_number,
+                pages_of_messages_are_no_larger_than_asked_but_never_empty,
             }
             lists {
                 runs_come_newest_first_in_pages,
                 runs_are_filtered_by_each_field,
                 runs_are_filtered_by_all_labels_together,
+                a_list_shows_a_run_with_the_beginning_of_its_answer,
                 runs_of_one_session_are_listed,
                 lists_show_one_workspace_only,
                 sessions_come_newest_first_in_pages,

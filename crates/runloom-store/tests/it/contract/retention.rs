@@ -63,7 +63,7 @@ async fn status(fixture: &Fixture, name: &str) -> Option<SessionStatus> {
 
 async fn messages(fixture: &Fixture, session: SessionNo) -> usize {
     let store = fixture.store();
-    let all = store.session_messages(session, None, 1_000).await;
+    let all = store.session_messages(session, None, 1_000, 1 << 20).await;
     all.unwrap().len()
 }
 

@@ -112,7 +112,10 @@ pub(crate) async fn messages_are_appended_when_the_ending_has_them(fixture: Fixt
     let lease = fixture.claim(failed).await.lease;
     fixture.finish(lease, 1, RunStatus::Failed).await;
     succeed(&fixture, "s", "c", pair.clone()).await;
-    let messages = store.session_messages(session, None, 100).await.unwrap();
+    let messages = store
+        .session_messages(session, None, 100, 1 << 20)
+        .await
+        .unwrap();
     let numbers: Vec<u64> = messages.iter().map(|(n, _)| *n).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
     assert_eq!(messages[2].1, pair[0]);
@@ -229,7 +232,7 @@ pub(crate) async fn pages_of_messages_are_the_last_before_a_number(fixture: Fixt
     let read = async |before, limit| -> Vec<String> {
         let page = fixture
             .store()
-            .session_messages(session, before, limit)
+            .session_messages(session, before, limit, 1 << 20)
             .await;
         page.unwrap().into_iter().map(|(_, m)| m.content).collect()
     };
@@ -237,4 +240,26 @@ pub(crate) async fn pages_of_messages_are_the_last_before_a_number(fixture: Fixt
     assert_eq!(read(Some(8), 3).await, ["5", "6", "7"]);
     assert_eq!(read(Some(2), 3).await, ["1"]);
     assert!(read(Some(1), 3).await.is_empty());
+}
+
+pub(crate) async fn pages_of_messages_are_no_larger_than_asked_but_never_empty(fixture: Fixture) {
+    let session = fixture.session("s").await;
+    let all = [3, 1, 200, 1, 1].map(|n| says(Role::User, &"x".repeat(n)));
+    succeed(&fixture, "s", "a", all.to_vec()).await;
+    let empty = serde_json::to_string(&says(Role::User, "")).unwrap().len();
+    let read = async |before, room| -> Vec<u64> {
+        let page = fixture
+            .store()
+            .session_messages(session, before, 100, room)
+            .await;
+        page.unwrap().into_iter().map(|(n, _)| n).collect()
+    };
+    assert_eq!(read(None, 0).await, [5]);
+    assert_eq!(read(None, 2 * empty + 1).await, [5]);
+    assert_eq!(read(None, 2 * empty + 2).await, [4, 5]);
+    assert_eq!(read(None, 3 * empty + 201).await, [4, 5]);
+    assert_eq!(read(None, 3 * empty + 202).await, [3, 4, 5]);
+    assert_eq!(read(Some(4), 10).await, [3], "larger than the page");
+    assert_eq!(read(Some(3), 2 * empty + 4).await, [1, 2]);
+    assert!(read(Some(1), 1_000).await.is_empty());
 }
