@@ -45,7 +45,7 @@ impl Service {
     ///
     /// # Errors
     /// When it cannot be created; nothing was then.
-    pub(super) async fn admit(&self, caller: &Caller, run: Candidate) -> Result<RunAccepted> {
+    pub(super) async fn admit(&self, caller: &Caller, run: Candidate) -> Result<RunId> {
         let ahead = self.parts.ahead(&run);
         let start = match (&run.place, &self.parts.worker) {
             (Some(_), Some(worker)) => Some(StartNow {
@@ -73,14 +73,7 @@ impl Service {
             })
             .await?;
         METRICS.runs_accepted.add(1);
-        let stream_url = format!(
-            "/api/v1/workspaces/{}/agent-runs/{id}/stream",
-            caller.workspace.slug
-        );
-        Ok(RunAccepted {
-            run_id: id,
-            stream_url,
-        })
+        Ok(id)
     }
 
     fn new_run(&self, caller: &Caller, run: &Candidate, start: Option<StartNow>) -> Result<NewRun> {
@@ -172,6 +165,15 @@ impl ServiceParts {
         let (place, worker) = (run.place?, self.worker.as_ref()?);
         let planned = (run.planned, run.stored.messages);
         Some(worker.begin(place, claim, planned, live, ahead))
+    }
+}
+
+/// What the client of an accepted run is told.
+pub(super) fn accepted(caller: &Caller, run_id: RunId) -> RunAccepted {
+    let workspace = &caller.workspace.slug;
+    RunAccepted {
+        stream_url: format!("/api/v1/workspaces/{workspace}/agent-runs/{run_id}/stream"),
+        run_id,
     }
 }
 

@@ -10,6 +10,7 @@ mod dry_run;
 pub mod memory;
 pub mod rate;
 pub mod registry;
+mod repeats;
 mod runs;
 mod sessions;
 pub mod tenancy;

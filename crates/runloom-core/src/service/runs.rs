@@ -9,7 +9,7 @@ use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
 use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResult, ToolAnswer};
 
-use super::admit::Candidate;
+use super::admit::{Candidate, accepted};
 use super::auth::Caller;
 use super::{EventStream, PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
@@ -45,6 +45,20 @@ impl Service {
         request: CreateRun,
         idempotency: Option<Idempotency>,
     ) -> Result<RunAccepted> {
+        let key = idempotency.clone();
+        let created = self.try_create_run(caller, request, idempotency).await;
+        let run = self
+            .or_first_answer(caller, key.as_ref(), created, RunId::parse)
+            .await?;
+        Ok(accepted(caller, run))
+    }
+
+    async fn try_create_run(
+        &self,
+        caller: &Caller,
+        request: CreateRun,
+        idempotency: Option<Idempotency>,
+    ) -> Result<RunId> {
         let CreateRun { spec, messages } = request;
         self.admit_run(caller.workspace.no).await?;
         let stored = self.resolve(caller, spec, messages).await?;

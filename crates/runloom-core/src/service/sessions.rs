@@ -10,14 +10,16 @@ use runloom_protocol::resource::{
 };
 use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
 
-use super::admit::Candidate;
+use super::admit::{Candidate, accepted};
 use super::auth::Caller;
 use super::conversations::Remembered;
 use super::{PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::planner::StoredRun;
 use crate::ports::conversation::Conversation;
-use crate::ports::store::{Ended, Idempotency, NewSession, SessionFilter, SessionRow};
+use crate::ports::store::{
+    CreatedSession, Ended, Idempotency, NewSession, SessionFilter, SessionRow,
+};
 
 /// Messages that one snapshot shows; older ones are reached through the session's events.
 const SNAPSHOT_MESSAGES: usize = 10_000;
@@ -55,8 +57,22 @@ impl Service {
         &self,
         caller: &Caller,
         request: CreateSession,
-        _idempotency: Option<Idempotency>,
+        idempotency: Option<Idempotency>,
     ) -> Result<SessionCreated> {
+        let key = idempotency.clone();
+        let created = self.try_create_session(caller, request, idempotency).await;
+        let session_id = self
+            .or_first_answer(caller, key.as_ref(), created, SessionId::parse)
+            .await?;
+        Ok(SessionCreated { session_id })
+    }
+
+    async fn try_create_session(
+        &self,
+        caller: &Caller,
+        request: CreateSession,
+        idempotency: Option<Idempotency>,
+    ) -> Result<SessionId> {
         let stored = self
             .resolve(caller, request.spec.clone(), Vec::new())
             .await?;
@@ -82,9 +98,13 @@ impl Service {
                 .map_err(Error::internal)?,
             metadata: stored.spec.metadata.clone(),
             created_at: self.clock.now(),
+            idempotency,
         };
-        self.parts.store.create_session(new).await?;
-        Ok(SessionCreated { session_id: id })
+        match self.parts.store.create_session(new).await? {
+            CreatedSession::New => Ok(id),
+            CreatedSession::Replayed(first) => Ok(first),
+            CreatedSession::KeyReused => Err(Error::IdempotencyKeyReused),
+        }
     }
 
     /// A session's snapshot.
@@ -112,6 +132,23 @@ impl Service {
         request: CreateMessage,
         idempotency: Option<Idempotency>,
     ) -> Result<RunAccepted> {
+        let key = idempotency.clone();
+        let created = self
+            .try_create_message(caller, id, request, idempotency)
+            .await;
+        let run = self
+            .or_first_answer(caller, key.as_ref(), created, RunId::parse)
+            .await?;
+        Ok(accepted(caller, run))
+    }
+
+    async fn try_create_message(
+        &self,
+        caller: &Caller,
+        id: &str,
+        request: CreateMessage,
+        idempotency: Option<Idempotency>,
+    ) -> Result<RunId> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
         self.admit_run(caller.workspace.no).await?;
         let place = self.place(caller);

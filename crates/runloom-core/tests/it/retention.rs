@@ -25,6 +25,7 @@ async fn old_session(world: &World, name: &str) -> SessionId {
         public_spec: "{}".to_owned(),
         metadata: Metadata::new(),
         created_at: Millis(1),
+        idempotency: None,
     };
     world.store.create_session(session).await.unwrap();
     id

@@ -1,6 +1,8 @@
 //! Inserting a run, with its idempotency key and, when asked, its first lease and event.
 
-use runloom_core::ports::store::{Created, Idempotency, Lease, Millis, NewRun, RunNo, WorkspaceNo};
+use runloom_core::ports::store::{
+    Created, Earlier, Idempotency, Lease, Millis, NewRun, RunNo, WorkspaceNo,
+};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 
@@ -18,11 +20,8 @@ pub(super) async fn insert(session: &Session, new: &NewRun) -> Result<Created, F
         match earlier_use(session, new.workspace, key).await? {
             Earlier::None => {}
             Earlier::OtherBody => return Ok(Created::KeyReused),
-            Earlier::Same { answer } => {
-                return match RunId::parse(&answer) {
-                    Some(run) => Ok(Created::Replayed(run)),
-                    None => Ok(Created::KeyReused),
-                };
+            Earlier::Same(answer) => {
+                return Ok(RunId::parse(&answer).map_or(Created::KeyReused, Created::Replayed));
             }
         }
     }
@@ -135,13 +134,6 @@ async fn insert_row(
     }
 }
 
-/// What an idempotency key was used for before.
-pub(super) enum Earlier {
-    None,
-    OtherBody,
-    Same { answer: String },
-}
-
 /// Looks for an earlier use of the key. Of two uses at once the second fails on the key's index when it is written; its
 /// transaction is done again and then finds the first.
 pub(super) async fn earlier_use(
@@ -161,8 +153,7 @@ pub(super) async fn earlier_use(
     if row.try_get::<_, &[u8]>(0)? != key.fingerprint {
         return Ok(Earlier::OtherBody);
     }
-    let answer = row.try_get(1)?;
-    Ok(Earlier::Same { answer })
+    Ok(Earlier::Same(row.try_get(1)?))
 }
 
 /// Keeps the key with its first answer.

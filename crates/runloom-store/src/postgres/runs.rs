@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Cancelled, Census, Created, Idempotency, MailBody, Millis, NewRun, PREVIEW_CHARS, Page,
-    RunFilter, RunNo, RunRow, RunSummary, Runs, StoreResult, ToolDelivery, WorkspaceNo,
+    Cancelled, Census, Created, Earlier, Idempotency, MailBody, Millis, NewRun, PREVIEW_CHARS,
+    Page, RunFilter, RunNo, RunRow, RunSummary, Runs, StoreResult, ToolDelivery, WorkspaceNo,
 };
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::RunStatus;
@@ -14,7 +14,6 @@ use super::columns::{
     Word, get_count, get_json, get_maybe_json, get_maybe_text, get_maybe_time, get_text, get_time,
     get_word, text,
 };
-use super::create::Earlier;
 use super::error::Failure;
 use super::filter::Conditions;
 use super::notify::Notice;
@@ -23,6 +22,12 @@ use super::{PostgresStore, create, mail, uint};
 
 #[async_trait]
 impl Runs for PostgresStore {
+    async fn earlier(&self, workspace: WorkspaceNo, key: &Idempotency) -> StoreResult<Earlier> {
+        self.pool
+            .read(|session| async move { create::earlier_use(&session, workspace, key).await })
+            .await
+    }
+
     async fn create_run(&self, run: NewRun) -> StoreResult<Created> {
         if let Some(start) = &run.start
             && !self.workers.is_fresh(&start.worker)
@@ -280,7 +285,7 @@ async fn deliver(
         match create::earlier_use(session, *workspace, key).await? {
             Earlier::None => {}
             Earlier::OtherBody => return Ok(ToolDelivery::KeyReused),
-            Earlier::Same { .. } => return Ok(ToolDelivery::Replayed),
+            Earlier::Same(_) => return Ok(ToolDelivery::Replayed),
         }
     }
     match run.status {

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Ended, MailBody, Millis, NewSession, Page, ResumedSession, SessionFilter, SessionNo,
-    SessionRow, SessionSummary, Sessions, StoreResult, WorkspaceNo,
+    CreatedSession, Earlier, Ended, MailBody, Millis, NewSession, Page, ResumedSession,
+    SessionFilter, SessionNo, SessionRow, SessionSummary, Sessions, StoreResult, WorkspaceNo,
 };
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::SessionStatus;
@@ -25,14 +25,15 @@ impl Sessions for PostgresStore {
         true
     }
 
-    async fn create_session(&self, session: NewSession) -> StoreResult<()> {
+    async fn create_session(&self, session: NewSession) -> StoreResult<CreatedSession> {
         let new = &session;
-        self.pool
+        let created = self
+            .pool
             .transact("create_session", |session| async move {
                 insert(&session, new).await
             })
             .await?;
-        Ok(())
+        Ok(created)
     }
 
     async fn session(
@@ -198,7 +199,17 @@ fn session_summary(row: &Row) -> Result<SessionSummary, Failure> {
     })
 }
 
-async fn insert(session: &Session, new: &NewSession) -> Result<(), Failure> {
+async fn insert(session: &Session, new: &NewSession) -> Result<CreatedSession, Failure> {
+    if let Some(key) = &new.idempotency {
+        match create::earlier_use(session, new.workspace, key).await? {
+            Earlier::None => {}
+            Earlier::OtherBody => return Ok(CreatedSession::KeyReused),
+            Earlier::Same(answer) => {
+                let first = SessionId::parse(&answer);
+                return Ok(first.map_or(CreatedSession::KeyReused, CreatedSession::Replayed));
+            }
+        }
+    }
     let row = session
         .first(
             "WITH session AS (
@@ -218,7 +229,7 @@ async fn insert(session: &Session, new: &NewSession) -> Result<(), Failure> {
         )
         .await?;
     let Some(row) = row else {
-        return Ok(());
+        return Err(Failure::Late(0));
     };
     filter::label(
         session,
@@ -227,7 +238,11 @@ async fn insert(session: &Session, new: &NewSession) -> Result<(), Failure> {
         row.try_get(0)?,
         &new.metadata,
     )
-    .await
+    .await?;
+    if let Some(key) = &new.idempotency {
+        create::remember_use(session, new.workspace, key, new.id.as_str(), new.created_at).await?;
+    }
+    Ok(CreatedSession::New)
 }
 
 async fn end(

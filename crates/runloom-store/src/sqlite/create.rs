@@ -1,6 +1,8 @@
 //! Inserting a run, with its idempotency key and, when asked, its first lease and event.
 
-use runloom_core::ports::store::{Created, Idempotency, Lease, Millis, NewRun, RunNo, WorkspaceNo};
+use runloom_core::ports::store::{
+    Created, Earlier, Idempotency, Lease, Millis, NewRun, RunNo, WorkspaceNo,
+};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -16,10 +18,12 @@ const FIRST_EPOCH: u64 = 1;
 /// Inserts the run, or says why not.
 pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created> {
     if let Some(key) = &new.idempotency {
-        match earlier_use::<Word<RunId>>(tx, new.workspace, key)? {
+        match earlier_use(tx.connection, new.workspace, key)? {
             Earlier::None => {}
             Earlier::OtherBody => return Ok(Created::KeyReused),
-            Earlier::Same { answer } => return Ok(Created::Replayed(answer.0)),
+            Earlier::Same(answer) => {
+                return Ok(RunId::parse(&answer).map_or(Created::KeyReused, Created::Replayed));
+            }
         }
     }
     let session = match &new.session {
@@ -94,30 +98,20 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
     })
 }
 
-/// What an idempotency key was used for before.
-pub(super) enum Earlier<T> {
-    None,
-    OtherBody,
-    Same { answer: T },
-}
-
 /// Looks for an earlier use of the key.
-pub(super) fn earlier_use<T: rusqlite::types::FromSql>(
-    tx: &Tx<'_>,
+pub(super) fn earlier_use(
+    connection: &Connection,
     workspace: WorkspaceNo,
     key: &Idempotency,
-) -> rusqlite::Result<Earlier<T>> {
-    let stored = tx
-        .connection
+) -> rusqlite::Result<Earlier> {
+    let stored = connection
         .prepare_cached(
             "SELECT fingerprint, answer FROM idempotency WHERE workspace = ?1 AND key = ?2",
         )?
         .query_row(params![workspace.0, key.key], |row| {
             let same = row.get_ref(0)?.as_blob()? == key.fingerprint;
             Ok(if same {
-                Earlier::Same {
-                    answer: row.get(1)?,
-                }
+                Earlier::Same(row.get(1)?)
             } else {
                 Earlier::OtherBody
             })

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Cancelled, Census, Created, Idempotency, MailBody, Millis, NewRun, PREVIEW_CHARS, Page,
-    RunFilter, RunNo, RunRow, RunSummary, Runs, StoreResult, ToolDelivery, WorkspaceNo,
+    Cancelled, Census, Created, Earlier, Idempotency, MailBody, Millis, NewRun, PREVIEW_CHARS,
+    Page, RunFilter, RunNo, RunRow, RunSummary, Runs, StoreResult, ToolDelivery, WorkspaceNo,
 };
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::RunStatus;
@@ -11,13 +11,18 @@ use runloom_protocol::spec::{Metadata, SubmitToolResult};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{Json, Word, json, time};
-use super::create::Earlier;
 use super::desk::Tx;
 use super::filter::Conditions;
 use super::{SqliteStore, create, mail, uint};
 
 #[async_trait]
 impl Runs for SqliteStore {
+    async fn earlier(&self, workspace: WorkspaceNo, key: &Idempotency) -> StoreResult<Earlier> {
+        let key = key.clone();
+        self.read(move |connection| create::earlier_use(connection, workspace, &key))
+            .await
+    }
+
     async fn create_run(&self, run: NewRun) -> StoreResult<Created> {
         self.writer
             .run("create_run", move |tx| create::insert(tx, &run))
@@ -210,10 +215,10 @@ fn deliver(
         return Ok(ToolDelivery::UnknownRun);
     };
     if let Some(key) = key {
-        match create::earlier_use::<String>(tx, workspace, key)? {
+        match create::earlier_use(tx.connection, workspace, key)? {
             Earlier::None => {}
             Earlier::OtherBody => return Ok(ToolDelivery::KeyReused),
-            Earlier::Same { .. } => return Ok(ToolDelivery::Replayed),
+            Earlier::Same(_) => return Ok(ToolDelivery::Replayed),
         }
     }
     match run.status {

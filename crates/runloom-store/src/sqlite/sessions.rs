@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    Ended, MailBody, Millis, NewSession, Page, ResumedSession, SessionFilter, SessionNo,
-    SessionRow, SessionSummary, Sessions, StoreResult, WorkspaceNo,
+    CreatedSession, Earlier, Ended, MailBody, Millis, NewSession, Page, ResumedSession,
+    SessionFilter, SessionNo, SessionRow, SessionSummary, Sessions, StoreResult, WorkspaceNo,
 };
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::SessionStatus;
@@ -21,7 +21,7 @@ impl Sessions for SqliteStore {
         false
     }
 
-    async fn create_session(&self, session: NewSession) -> StoreResult<()> {
+    async fn create_session(&self, session: NewSession) -> StoreResult<CreatedSession> {
         self.writer
             .run("create_session", move |tx| insert(tx, &session))
             .await
@@ -204,7 +204,17 @@ fn last_messages(
     Ok(messages)
 }
 
-fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<()> {
+fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<CreatedSession> {
+    if let Some(key) = &new.idempotency {
+        match create::earlier_use(tx.connection, new.workspace, key)? {
+            Earlier::None => {}
+            Earlier::OtherBody => return Ok(CreatedSession::KeyReused),
+            Earlier::Same(answer) => {
+                let first = SessionId::parse(&answer);
+                return Ok(first.map_or(CreatedSession::KeyReused, CreatedSession::Replayed));
+            }
+        }
+    }
     tx.execute(
         "INSERT INTO sessions (id, workspace, status, name, metadata, created_at, last_used_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
@@ -228,7 +238,11 @@ fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<()> {
         new.workspace,
         session,
         &new.metadata,
-    )
+    )?;
+    if let Some(key) = &new.idempotency {
+        create::remember_use(tx, new.workspace, key, new.id.as_str(), new.created_at)?;
+    }
+    Ok(CreatedSession::New)
 }
 
 fn end(

@@ -151,6 +151,7 @@ impl Fixture {
             public_spec: "{\"open\":1}".to_owned(),
             metadata: Metadata::new(),
             created_at: NOW,
+            idempotency: None,
         }
     }
 

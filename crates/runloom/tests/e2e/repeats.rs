@@ -108,6 +108,57 @@ fn messages_have_keys_too() {
 }
 
 #[test]
+fn a_message_sent_again_after_its_session_has_ended_is_the_same_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::dev(folder.path(), &[]);
+    let api = server.api();
+    let spec = json!({"systemPrompt": "s", "modelId": "platform:demo"});
+    let made = api.post("/agent-sessions", &spec).json();
+    let path = format!("/agent-sessions/{}", made["sessionId"].as_str().unwrap());
+    let say = |key: &str, text: &str| {
+        let messages = format!("{path}/messages");
+        keyed(&api, &messages, key, &json!({"prompt": text}))
+    };
+    let first = say("k", "say a");
+    assert_eq!(first.status, 202, "{first:?}");
+    assert_eq!(api.send("DELETE", &path, &[], b"").unwrap().status, 200);
+    let again = say("k", "say a");
+    assert_eq!((again.status, again.body), (202, first.body));
+    let conflict = (409, "idempotency_conflict".to_owned());
+    assert_eq!(say("k", "say b").refusal(), conflict);
+    assert_eq!(
+        say("other", "say a").refusal(),
+        (409, "session_ended".to_owned())
+    );
+}
+
+#[test]
+fn sessions_have_keys_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::dev(folder.path(), &[]);
+    let make = |api: &Api, key: &str, prompt: &str| {
+        let spec = json!({"systemPrompt": prompt, "modelId": "platform:demo"});
+        keyed(api, "/agent-sessions", key, &spec)
+    };
+    let first = make(&server.api(), "k", "s");
+    assert_eq!(first.status, 201, "{first:?}");
+    let again = make(&server.api(), "k", "s");
+    assert_eq!((again.status, &again.body), (201, &first.body));
+    server.kill();
+    let server = Server::dev(folder.path(), &[]);
+    let api = server.api();
+    let again = make(&api, "k", "s");
+    assert_eq!((again.status, &again.body), (201, &first.body));
+    assert_eq!(
+        make(&api, "k", "another").refusal(),
+        (409, "idempotency_conflict".to_owned())
+    );
+    assert_ne!(make(&api, "k 2", "s").body, first.body);
+    let list = api.get("/agent-sessions?includeTotal=1").json();
+    assert_eq!(list["total"], 2);
+}
+
+#[test]
 fn answers_of_tools_have_keys_too() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);

@@ -32,11 +32,12 @@ pub use registry::{
 };
 pub use retention::{Cutoffs, Purged, Retention};
 pub use runs::{
-    Cancelled, Census, Created, Delivery, Idempotency, NewRun, PREVIEW_CHARS, Page, RunFilter,
-    RunRow, RunSummary, Runs, StartNow, ToolDelivery,
+    Cancelled, Census, Created, Delivery, Earlier, Idempotency, NewRun, PREVIEW_CHARS, Page,
+    RunFilter, RunRow, RunSummary, Runs, StartNow, ToolDelivery,
 };
 pub use sessions::{
-    Ended, NewSession, ResumedSession, SessionFilter, SessionRow, SessionSummary, Sessions,
+    CreatedSession, Ended, NewSession, ResumedSession, SessionFilter, SessionRow, SessionSummary,
+    Sessions,
 };
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 

@@ -14,6 +14,9 @@ pub const PREVIEW_CHARS: usize = 200;
 /// Creating runs and talking to them.
 #[async_trait]
 pub trait Runs: Send + Sync {
+    /// What the first request with this key was answered.
+    async fn earlier(&self, workspace: WorkspaceNo, key: &Idempotency) -> StoreResult<Earlier>;
+
     /// Inserts a run, its idempotency key and, when asked, its first lease and event, in one transaction.
     async fn create_run(&self, run: NewRun) -> StoreResult<Created>;
 
@@ -76,6 +79,17 @@ pub struct Idempotency {
     pub key: String,
     /// Hash of the body.
     pub fingerprint: [u8; 32],
+}
+
+/// Answer to [`Runs::earlier`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Earlier {
+    /// No request had this key, or it is forgotten.
+    None,
+    /// The same body came before; this is the id of what it created, empty when it created nothing.
+    Same(String),
+    /// The key came before with another body.
+    OtherBody,
 }
 
 /// A run to be created.

@@ -5,7 +5,7 @@ use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::SessionStatus;
 use runloom_protocol::spec::{Metadata, PromptMessage};
 
-use super::{Delivery, Millis, Page, SessionNo, StoreResult, WorkspaceNo};
+use super::{Delivery, Idempotency, Millis, Page, SessionNo, StoreResult, WorkspaceNo};
 
 /// Creating, reading and ending sessions.
 #[async_trait]
@@ -13,8 +13,8 @@ pub trait Sessions: Send + Sync {
     /// Whether other processes may write to this store while it is open here.
     fn is_shared(&self) -> bool;
 
-    /// Inserts a session.
-    async fn create_session(&self, session: NewSession) -> StoreResult<()>;
+    /// Inserts a session and its idempotency key, in one transaction.
+    async fn create_session(&self, session: NewSession) -> StoreResult<CreatedSession>;
 
     /// One session of a workspace, without its messages.
     async fn session(
@@ -97,6 +97,19 @@ pub struct NewSession {
     pub metadata: Metadata,
     /// Now.
     pub created_at: Millis,
+    /// Optional `Idempotency-Key`.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// Answer to [`Sessions::create_session`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CreatedSession {
+    /// The session is there.
+    New,
+    /// The same key and body came before; this is the session of then.
+    Replayed(SessionId),
+    /// The key came before with another body.
+    KeyReused,
 }
 
 /// A session as it is stored.

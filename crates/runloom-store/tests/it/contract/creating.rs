@@ -1,6 +1,6 @@
 //! Creating runs.
 
-use runloom_core::ports::store::{Created, RunFilter};
+use runloom_core::ports::store::{Created, Earlier, RunFilter};
 use runloom_protocol::resource::RunStatus;
 
 use crate::fixture::{Fixture, NOW, chunk, ending, finishing, key, page, run_id, start};
@@ -126,4 +126,22 @@ pub(crate) async fn an_id_that_exists_is_refused_and_changes_nothing(fixture: Fi
     let mut other = fixture.new_run("b");
     other.idempotency = Some(key("create:k", 2));
     fixture.create(other).await;
+}
+
+pub(crate) async fn a_key_tells_what_it_was_used_for(fixture: Fixture) {
+    let store = fixture.store();
+    let earlier = |name: &str, body| {
+        let (store, key) = (fixture.store(), key(name, body));
+        async move { store.earlier(fixture.acme, &key).await.unwrap() }
+    };
+    assert_eq!(earlier("create_run:k", 1).await, Earlier::None);
+    let mut run = fixture.new_run("a");
+    run.idempotency = Some(key("create_run:k", 1));
+    fixture.create(run).await;
+    let first = Earlier::Same(run_id("a").to_string());
+    assert_eq!(earlier("create_run:k", 1).await, first);
+    assert_eq!(earlier("create_run:k", 2).await, Earlier::OtherBody);
+    assert_eq!(earlier("create_session:k", 1).await, Earlier::None);
+    let rival = store.earlier(fixture.rival, &key("create_run:k", 1)).await;
+    assert_eq!(rival.unwrap(), Earlier::None);
 }

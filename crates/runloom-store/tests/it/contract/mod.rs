@@ -70,6 +70,7 @@ macro_rules! suite {
                 an_idempotency_key_replays_the_first_run,
                 an_idempotency_key_with_another_body_is_refused,
                 idempotency_keys_of_workspaces_do_not_meet,
+                a_key_tells_what_it_was_used_for,
                 an_id_that_exists_is_refused_and_changes_nothing,
             }
             retention {
@@ -111,6 +112,7 @@ macro_rules! suite {
                 a_message_is_started_at_once_by_who_knows_all_that_was_said,
                 an_ended_session_takes_no_messages_and_cancels_its_runs,
                 a_session_of_another_workspace_is_not_found,
+                a_session_with_a_key_is_made_once,
                 pages_of_messages_are_the_last_before_a_number,
                 pages_of_messages_are_no_larger_than_asked_but_never_empty,
             }

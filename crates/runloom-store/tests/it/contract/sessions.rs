@@ -1,12 +1,15 @@
 //! Sessions: order of runs, history, ending.
 
 use runloom_core::ports::store::{
-    Created, Delivery, Ended, MailBody, Millis, Next, SessionNo, StartNow,
+    Created, CreatedSession, Delivery, Ended, MailBody, Millis, Next, SessionFilter, SessionNo,
+    StartNow,
 };
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use runloom_protocol::spec::{PromptMessage, Role};
 
-use crate::fixture::{Fixture, NOW, batch, ending, finishing, run_id, says, session_id, start};
+use crate::fixture::{
+    Fixture, NOW, batch, ending, finishing, key, run_id, says, session_id, start,
+};
 
 async fn cancel(fixture: &Fixture, name: &str) {
     let store = fixture.store();
@@ -262,4 +265,28 @@ pub(crate) async fn pages_of_messages_are_no_larger_than_asked_but_never_empty(f
     assert_eq!(read(Some(4), 10).await, [3], "larger than the page");
     assert_eq!(read(Some(3), 2 * empty + 4).await, [1, 2]);
     assert!(read(Some(1), 1_000).await.is_empty());
+}
+
+pub(crate) async fn a_session_with_a_key_is_made_once(mut fixture: Fixture) {
+    let keyed = |fixture: &Fixture, name: &str, body| {
+        let mut session = fixture.new_session(name);
+        session.idempotency = Some(key("create_session:k", body));
+        session
+    };
+    let first = keyed(&fixture, "a", 1);
+    let made = fixture.store().create_session(first).await;
+    assert_eq!(made.unwrap(), CreatedSession::New);
+    fixture.reopen().await;
+    let store = fixture.store();
+    let again = store.create_session(keyed(&fixture, "b", 1)).await;
+    assert_eq!(again.unwrap(), CreatedSession::Replayed(session_id("a")));
+    let other = store.create_session(keyed(&fixture, "c", 2)).await;
+    assert_eq!(other.unwrap(), CreatedSession::KeyReused);
+    let mut rivals = keyed(&fixture, "d", 2);
+    rivals.workspace = fixture.rival;
+    let made = store.create_session(rivals).await;
+    assert_eq!(made.unwrap(), CreatedSession::New);
+    let all = SessionFilter::default();
+    let count = store.count_sessions(fixture.acme, &all).await;
+    assert_eq!(count.unwrap(), 1);
 }
