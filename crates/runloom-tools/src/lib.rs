@@ -9,6 +9,7 @@
 //! Invariants: every connection goes through [`outbound::Outbound`]; every call ends; a peer's failure is text for the model.
 
 mod a2a;
+mod absent;
 mod action;
 mod budget;
 mod charset;

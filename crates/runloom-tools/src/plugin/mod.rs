@@ -14,12 +14,12 @@ use runloom_core::ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition,
     ToolDefinitions as _,
 };
-use runloom_core::toolbox::Effect;
 use runloom_protocol::definition::{PluginMatch, PluginServer};
 use runloom_protocol::tools::ToolRef;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::absent;
 use crate::action::Actions;
 use crate::budget::Budget;
 use crate::content;
@@ -145,28 +145,33 @@ impl Kind for Plugins {
             return Vec::new();
         };
         let workspace = &context.workspace;
-        match self.find(workspace, &tool.name).await {
+        let place = (from, json!({"kind": KIND, "name": tool.name}));
+        let found = absent::insist(|| self.find(workspace, &tool.name));
+        let why = match found.await {
             Ok(Some(Found::Tool(definition))) => {
-                let place = (from, json!({"kind": KIND, "name": tool.name}));
-                let offering = self.actions.offer(workspace, &definition, place, budget);
-                offering.await.into_iter().collect()
+                let offering = self.actions.offer(workspace, &definition, place.clone(), budget);
+                match offering.await {
+                    Some(tool) => return vec![tool],
+                    None => absent::UNUSABLE,
+                }
             }
             Ok(Some(Found::Server(server))) => {
                 let named = (tool.name.as_str(), &server);
-                self.expose_server(context, (from, budget), named).await
+                return self.expose_server(context, (from, budget), named).await;
             }
             Ok(None) => {
                 tracing::info!(
                     tool = tool.name,
                     "a plugin was removed before its run began"
                 );
-                Vec::new()
+                "its plugin is no longer installed"
             }
             Err(error) => {
                 tracing::warn!(tool = tool.name, error = %Chain(&error), "the plugins cannot be read");
-                Vec::new()
+                "the plugins could not be read"
             }
-        }
+        };
+        vec![absent::stub_of_tool(&tool.name, place, why)]
     }
 
     async fn call(
@@ -176,9 +181,8 @@ impl Kind for Plugins {
         call: Invocation,
         cancel: CancellationToken,
     ) -> Outcome {
-        if let Some(why) = tool.target.get("unavailable").and_then(Value::as_str) {
-            let message = format!("The MCP server was unavailable when the run began: {why}.");
-            return content::failure(message);
+        if let Some(outcome) = absent::called(tool) {
+            return outcome;
         }
         match self.definition(&context.workspace, &tool.target).await {
             Ok(Some(definition)) => {
@@ -198,17 +202,11 @@ impl Kind for Plugins {
 
 /// What stands in for a server that cannot be reached.
 fn stub(from: usize, name: &str, server: &str, why: &str) -> ServerTool {
-    ServerTool {
-        name: format!("{server}_unavailable"),
-        description: format!(
-            "The MCP server \"{name}\" is unavailable, so that none of its tools can be used. Calling this tool says why."
-        ),
-        parameters: json!({"type": "object", "properties": {}}),
-        output_schema: None,
-        effect: Effect::Read,
-        from,
-        target: json!({"kind": KIND, "name": name, "unavailable": why}),
-    }
+    let description = format!(
+        "The MCP server \"{name}\" is unavailable, so that none of its tools can be used. Calling this tool says why."
+    );
+    let place = (from, json!({"kind": KIND, "name": name}));
+    absent::stub(server, description, place, why)
 }
 
 /// Says what is missing, and what there is instead.

@@ -12,6 +12,7 @@ use runloom_protocol::tools::ToolRef;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::absent;
 use crate::action::Actions;
 use crate::budget::Budget;
 use crate::content;
@@ -92,24 +93,28 @@ impl Kind for WorkspaceTools {
         let ToolRef::Mantyx(tool) = tool else {
             return Vec::new();
         };
-        let target = json!({"kind": "mantyx", "id": tool.id});
-        match self.find(&context.workspace, &tool.id).await {
+        let place = (from, json!({"kind": "mantyx", "id": tool.id}));
+        let found = absent::insist(|| self.find(&context.workspace, &tool.id));
+        let why = match found.await {
             Ok(Some(definition)) => {
-                let place = (from, target);
-                let exposing = self
+                let offering = self
                     .actions
-                    .offer(&context.workspace, &definition, place, budget);
-                exposing.await.into_iter().collect()
+                    .offer(&context.workspace, &definition, place.clone(), budget);
+                match offering.await {
+                    Some(tool) => return vec![tool],
+                    None => absent::UNUSABLE,
+                }
             }
             Ok(None) => {
                 tracing::info!(tool = tool.id, "a tool was deleted before its run began");
-                Vec::new()
+                "it is no longer in this workspace"
             }
             Err(error) => {
                 tracing::warn!(tool = tool.id, error = %Chain(&error), "a tool's definition cannot be read");
-                Vec::new()
+                "its definition could not be read"
             }
-        }
+        };
+        vec![absent::stub_of_tool(&tool.id, place, why)]
     }
 
     async fn call(
@@ -119,6 +124,9 @@ impl Kind for WorkspaceTools {
         call: Invocation,
         cancel: CancellationToken,
     ) -> Outcome {
+        if let Some(outcome) = absent::called(tool) {
+            return outcome;
+        }
         let id = tool.target.get("id").and_then(|id| id.as_str());
         match self.find(&context.workspace, id.unwrap_or_default()).await {
             Ok(Some(definition)) => {

@@ -9,6 +9,7 @@
 )]
 
 mod a2a;
+mod absent;
 mod cancels;
 mod mcp;
 mod mcp_limits;

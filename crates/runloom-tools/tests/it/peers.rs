@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use runloom_core::error::Result;
+use runloom_core::error::{Error, Result};
 use runloom_core::ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
     ToolHost,
@@ -178,16 +179,36 @@ pub(crate) struct Defined {
     pub(crate) secrets: Vec<(String, String)>,
     pub(crate) plugins: Vec<PluginManifest>,
     pub(crate) configured: PluginSet,
+    /// How often the store is away before it answers.
+    pub(crate) away: AtomicUsize,
+}
+
+impl Defined {
+    fn reach(&self) -> Result<()> {
+        let left = |left: usize| left.checked_sub(1);
+        let away = self
+            .away
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left);
+        match away {
+            Err(_) => Ok(()),
+            Ok(_) => Err(Error::Unavailable {
+                message: "The store is away.".to_owned(),
+                retry_after: Duration::from_secs(1),
+            }),
+        }
+    }
 }
 
 #[async_trait::async_trait]
 impl ToolDefinitions for Defined {
     async fn tool(&self, _: &str, id_or_slug: &str) -> Result<Option<ToolDefinition>> {
+        self.reach()?;
         let found = self.tools.iter().find(|(slug, _)| slug == id_or_slug);
         Ok(found.map(|(_, tool)| tool.clone()))
     }
 
     async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
+        self.reach()?;
         Ok(self.plugins.clone())
     }
 
