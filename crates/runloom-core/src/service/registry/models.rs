@@ -38,15 +38,7 @@ impl RegistryService {
                     Ok(definition) => self.filled(&workspace, &document.slug, definition).await,
                     Err(error) => Err(error),
                 };
-                match opened {
-                    Ok(provider) => stored.push(provider),
-                    Err(error) => tracing::warn!(
-                        workspace = workspace.slug,
-                        provider = document.slug,
-                        error = %Chain(&error),
-                        "a stored provider cannot be used"
-                    ),
-                }
+                stored.extend(usable((&workspace.slug, &document.slug), opened)?);
             }
         }
         self.catalog.replace(self.builder.build(&stored));
@@ -106,5 +98,47 @@ impl RegistryService {
             id: slug.to_owned(),
             definition,
         })
+    }
+}
+
+/// The provider, unless something is wrong with it. When the store failed nothing is: without the provider the catalog would be
+/// poorer than what is stored, until something is changed.
+fn usable(
+    (workspace, provider): (&str, &str),
+    opened: Result<StoredProvider>,
+) -> Result<Option<StoredProvider>> {
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) if error.is_of_the_store() => Err(error),
+        Err(error) => {
+            tracing::warn!(workspace, provider, error = %Chain(&error), "a stored provider cannot be used");
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::store::{StoreError, StoreErrorKind};
+    use crate::vault::VaultError;
+
+    #[test]
+    fn a_provider_is_left_out_for_its_own_faults_and_not_for_the_stores() {
+        let place = ("acme", "script");
+        for own in [
+            Error::invalid("apiKey", "there is no secret `KEY`"),
+            Error::internal(VaultError::Unreadable),
+        ] {
+            assert!(matches!(usable(place, Err(own)), Ok(None)));
+        }
+        for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Broken] {
+            let failed = StoreError {
+                kind,
+                message: "cannot read".to_owned(),
+                source: None,
+            };
+            assert!(usable(place, Err(failed.into())).is_err());
+        }
     }
 }
