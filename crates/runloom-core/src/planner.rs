@@ -5,9 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
-use runloom_protocol::spec::{
-    AgentSpec, Enforcement, LoopDetection, OutputSchema, PromptMessage, Role,
-};
+use runloom_protocol::spec::{AgentSpec, Enforcement, OutputSchema, PromptMessage, Role};
 use runloom_protocol::tools::{Object, ToolRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -150,9 +148,13 @@ impl Planner {
         }
     }
 
-    /// A plan for a run that can no longer be run: its only turn fails with the reason.
+    /// A plan for a run that cannot be run: its only turn would fail with the reason. What is known of its spec holds, because the
+    /// meaning of its log rests on it.
     #[must_use]
-    pub fn unplannable(&self, id: RunId, model: &str, reason: String) -> Planned {
+    pub fn unplannable(&self, id: RunId, stored: Option<&StoredRun>, reason: String) -> Planned {
+        let model = stored.map_or("unknown", |stored| stored.model.as_str());
+        let spec = stored.map(|stored| &stored.spec);
+        let budgets = spec.map(|spec| spec.budgets.clone()).unwrap_or_default();
         let info = ModelInfo {
             id: model.to_owned(),
             provider: "unknown".to_owned(),
@@ -173,10 +175,12 @@ impl Planner {
             price: None,
             max_output_tokens: None,
             has_purses: false,
-            max_tool_turns: self.max_tool_turns,
-            loop_detection: LoopDetection::default(),
+            max_tool_turns: budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
+            loop_detection: spec
+                .and_then(|spec| spec.loop_detection)
+                .unwrap_or_default(),
             tool_budgets: default_tool_budgets(None),
-            budgets: runloom_protocol::spec::Budgets::default(),
+            budgets,
         };
         Planned {
             plan: Arc::new(plan),

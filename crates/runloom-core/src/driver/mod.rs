@@ -11,6 +11,7 @@ mod journal;
 mod mailbox;
 mod money;
 mod pace;
+mod stall;
 mod toolset;
 mod turn;
 
@@ -95,6 +96,8 @@ pub(crate) struct Driver {
     pub(crate) ahead: Option<Ahead>,
     /// The turns in which this worker's answers write their deltas.
     pub(crate) turns: Turns,
+    /// Why this process cannot plan the run, in words for its client.
+    pub(crate) stalled: Option<String>,
 }
 
 /// How a driver left its run.
@@ -111,6 +114,8 @@ pub enum Left {
     Over,
     /// It waits for a client; nobody holds it.
     Parked(Option<Millis>),
+    /// It cannot be planned here; it is tried again then.
+    Deferred(Millis),
     /// The process stops; another worker goes on.
     Released,
 }
@@ -127,6 +132,9 @@ impl Driver {
         if let Some(message) = self.hopeless() {
             let error = ModelError::new(ErrorClass::Server, message);
             return self.fail(error, Spent::default()).await;
+        }
+        if let Some(reason) = self.stalled.take() {
+            return self.stall(&reason).await;
         }
         loop {
             if let Some(left) = self.read_mail().await? {
@@ -356,6 +364,7 @@ pub(crate) struct Start {
     pub(crate) ahead: Option<Ahead>,
     pub(crate) suspicion: Option<Suspicion>,
     pub(crate) turns: Turns,
+    pub(crate) stalled: Option<String>,
 }
 
 impl Driver {
@@ -379,6 +388,7 @@ impl Driver {
             ahead,
             suspicion,
             turns,
+            stalled,
         } = start;
         let (stop, kill) = tokens;
         let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
@@ -425,6 +435,7 @@ impl Driver {
             reserved: None,
             ahead,
             turns,
+            stalled,
         }
     }
 }

@@ -214,6 +214,7 @@ impl Scene {
             ahead: None,
             suspicion: None,
             turns: turns.clone(),
+            stalled: None,
         };
         let kill = CancellationToken::new();
         let tokens = (CancellationToken::new(), kill.clone());

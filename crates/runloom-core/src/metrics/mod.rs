@@ -52,6 +52,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 pub struct Metrics {
     pub runs_accepted: Counter,
     pub runs_parked: Counter,
+    pub runs_stalled: Counter,
     runs_ended: [Counter; STATUSES.len()],
     pub run_wait: Histogram,
     pub claims: Counter,
@@ -91,6 +92,7 @@ impl Metrics {
         Self {
             runs_accepted: Counter::new(),
             runs_parked: Counter::new(),
+            runs_stalled: Counter::new(),
             runs_ended: [const { Counter::new() }; STATUSES.len()],
             run_wait: Histogram::new(&SECONDS),
             claims: Counter::new(),
@@ -196,6 +198,8 @@ fn runs(text: &mut Text, metrics: &Metrics) {
     );
     let help = "Runs that left memory because they wait for a client.";
     text.counter("runloom_runs_parked_total", help, &metrics.runs_parked);
+    let help = "Attempts to take up a run that this process could not plan and left for later.";
+    text.counter("runloom_runs_stalled_total", help, &metrics.runs_stalled);
     text.histograms(
         ("runloom_run_wait_seconds", ""),
         "From the acceptance of a run to its first claim by this process.",

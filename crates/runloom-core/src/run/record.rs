@@ -75,6 +75,11 @@ pub enum Note {
         /// When it times out, in milliseconds since the Unix epoch.
         deadline: i64,
     },
+    /// No process that took the run could plan it. Forgotten as soon as anything else happens.
+    Stalled {
+        /// When that began, in milliseconds since the Unix epoch.
+        since: i64,
+    },
 }
 
 fn is_zero(number: &u64) -> bool {

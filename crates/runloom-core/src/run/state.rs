@@ -50,6 +50,8 @@ pub struct RunState {
     pub shown: bool,
     /// How often the turn that is under way was called again after it had shown something.
     pub restarts: u32,
+    /// Since when nobody could plan the run, in milliseconds since the Unix epoch.
+    pub stalled_since: Option<i64>,
     /// What became of the output schema so far.
     pub structured: StructuredOutput,
     /// The last complete turn, when it called no tools.
@@ -147,6 +149,7 @@ impl RunState {
             reserved: None,
             shown: false,
             restarts: 0,
+            stalled_since: None,
             structured,
             answer: None,
             forced: false,
@@ -176,6 +179,7 @@ impl RunState {
 
     /// Folds one record.
     pub fn apply(&mut self, record: Record) {
+        self.stalled_since = None;
         match record {
             Record::Event(event) => self.apply_event(event),
             Record::Note(note) => self.apply_note(note),
@@ -272,6 +276,7 @@ impl RunState {
                 tool_use_id,
                 deadline,
             } => self.set(&tool_use_id, CallState::Asked { deadline }),
+            Note::Stalled { since } => self.stalled_since = Some(since),
         }
     }
 

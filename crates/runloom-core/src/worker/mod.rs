@@ -4,6 +4,7 @@ mod doorbells;
 mod endings;
 mod leaving;
 mod places;
+mod planning;
 mod retention;
 mod suspects;
 mod sweeper;
@@ -20,12 +21,11 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::driver::{
-    Ahead, Doorbell, Driver, DriverSettings, Left, MAX_ATTEMPTS, Start, Suspicion, Turns,
-    meet_schemas,
+    Ahead, Doorbell, Driver, DriverSettings, Left, Start, Suspicion, Turns, meet_schemas,
 };
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
-use crate::planner::{Planned, Planner, StoredRun, spoken};
+use crate::planner::{Planned, Planner};
 use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Claim, ClaimOutcome, Delivery, Millis, RunNo, Store, WorkspaceNo};
@@ -344,69 +344,6 @@ impl Worker {
         .await;
     }
 
-    async fn plan(&self, claim: Claim, doorbell: Arc<Doorbell>) -> Start {
-        let (planned, request) = match serde_json::from_str::<StoredRun>(&claim.spec) {
-            Err(error) => {
-                let reason = format!("the stored spec cannot be read by this version: {error}");
-                (
-                    self.parts
-                        .planner
-                        .unplannable(claim.id.clone(), "unknown", reason),
-                    Vec::new(),
-                )
-            }
-            Ok(stored) if claim.attempts > MAX_ATTEMPTS => {
-                // It is only ended. Whatever in it kills workers is not touched again.
-                let (id, reason) = (claim.id.clone(), "the run is given up".to_owned());
-                let planner = &self.parts.planner;
-                (
-                    planner.unplannable(id, &stored.model, reason),
-                    stored.messages,
-                )
-            }
-            Ok(stored) => {
-                let (model, request) = (stored.model.clone(), stored.messages.clone());
-                let planner = &self.parts.planner;
-                let planned = match stored.opened(&planner.vault) {
-                    Ok(stored) => {
-                        let history = claim.history.iter().filter_map(spoken).collect();
-                        planner.plan(claim.id.clone(), stored, history).await
-                    }
-                    Err(error) => Err(error),
-                };
-                let planned = planned.unwrap_or_else(|error| {
-                    planner.unplannable(claim.id.clone(), &model, error.to_string())
-                });
-                (planned, request)
-            }
-        };
-        self.start_of(claim, planned, request, doorbell)
-    }
-
-    fn start_of(
-        &self,
-        claim: Claim,
-        planned: Planned,
-        request: Vec<PromptMessage>,
-        doorbell: Arc<Doorbell>,
-    ) -> Start {
-        let context = planned.context(&claim.id);
-        let tools = Arc::clone(&self.parts.tools);
-        Start {
-            purses: planned.purses,
-            claim,
-            plan: planned.plan,
-            model: planned.model,
-            tools,
-            context,
-            request,
-            doorbell,
-            ahead: None,
-            suspicion: None,
-            turns: self.turns.clone(),
-        }
-    }
-
     async fn drive(&self, start: Start, guard: LeaveOnPanic<'_>) -> Option<LastWord> {
         let lease = start.claim.lease;
         let workspace = Some(start.claim.workspace);
@@ -433,6 +370,10 @@ impl Worker {
             Ok(Left::Parked(wake_at)) => {
                 METRICS.runs_parked.add(1);
                 self.wake_sweeper(wake_at);
+            }
+            Ok(Left::Deferred(until)) => {
+                METRICS.runs_stalled.add(1);
+                self.wake_sweeper(Some(until));
             }
             Err(error) => error!(
                 error = &error as &dyn std::error::Error,

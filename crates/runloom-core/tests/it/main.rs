@@ -20,6 +20,7 @@ mod running;
 mod scripted;
 mod server_tools;
 mod sessions;
+mod stalling;
 mod streams;
 mod suspects;
 mod waiting;

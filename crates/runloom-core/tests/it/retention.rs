@@ -54,7 +54,7 @@ async fn all_that_is_old_goes_at_once_and_not_a_page_a_minute() {
     old_session(&world, "active").await;
     let mut forgetful = settings();
     forgetful.retention = Some(DAY);
-    let peer = world.peer_with(forgetful);
+    let peer = world.peer_set(forgetful);
     left(&world, 1).await;
     peer.stop().await;
     world.stop().await;
@@ -72,7 +72,7 @@ async fn sessions_that_nobody_uses_go_and_runs_stay_as_long_as_they_may() {
     world.events(&run).await;
     let mut forgetful = settings();
     forgetful.session_retention = Some(DAY);
-    let peer = world.peer_with(forgetful);
+    let peer = world.peer_set(forgetful);
     left(&world, 1).await;
     assert_eq!(world.history(&used).await.len(), 2);
     let (workspace, all) = (world.caller.workspace.no, RunFilter::default());

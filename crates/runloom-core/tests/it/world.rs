@@ -11,6 +11,7 @@ use runloom_core::clock::Clock;
 use runloom_core::driver::DriverSettings;
 use runloom_core::error::Error;
 use runloom_core::hub::Hub;
+use runloom_core::live_catalog::LiveCatalog;
 use runloom_core::planner::Planner;
 use runloom_core::ports::bus::NoBus;
 use runloom_core::ports::store::{Millis, RunFilter, Store, WorkspaceNo, WorkspaceRow};
@@ -59,6 +60,7 @@ pub(crate) struct World {
     pub(crate) worker: Arc<Worker>,
     pub(crate) service: Service,
     pub(crate) model: Arc<Scripted>,
+    pub(crate) catalog: Arc<LiveCatalog>,
     pub(crate) caller: Caller,
     settings: WorkerSettings,
     tools: Arc<dyn ToolHost>,
@@ -77,6 +79,21 @@ impl Default for Money {
         Self {
             purses: Arc::default(),
             has_price: true,
+        }
+    }
+}
+
+/// What a process may have and another lack.
+pub(crate) struct Having {
+    pub(crate) models: bool,
+    pub(crate) master_key: [u8; 32],
+}
+
+impl Default for Having {
+    fn default() -> Self {
+        Self {
+            models: true,
+            master_key: [7; 32],
         }
     }
 }
@@ -146,19 +163,36 @@ impl World {
             agent_ids: Arc::from([]),
             runs_per_minute: None,
         };
-        Self::on(dir, (store, tools), caller, settings, money)
+        Self::on(
+            dir,
+            (store, tools),
+            caller,
+            settings,
+            money,
+            &Having::default(),
+        )
     }
 
     /// Another server on the same store, with its own queue, hub, worker and model.
     pub(crate) fn peer(&self) -> Self {
-        self.peer_with(self.settings.clone())
+        self.peer_with(&Having::default())
     }
 
-    pub(crate) fn peer_with(&self, settings: WorkerSettings) -> Self {
+    /// The same, with other settings of its worker.
+    pub(crate) fn peer_set(&self, settings: WorkerSettings) -> Self {
+        self.peer_of(settings, &Having::default())
+    }
+
+    /// The same, configured otherwise.
+    pub(crate) fn peer_with(&self, having: &Having) -> Self {
+        self.peer_of(self.settings.clone(), having)
+    }
+
+    fn peer_of(&self, settings: WorkerSettings, having: &Having) -> Self {
         let ports = (Arc::clone(&self.store), Arc::clone(&self.tools));
         let (dir, caller) = (Arc::clone(&self.dir), self.caller.clone());
         let money = self.money.clone();
-        Self::on(dir, ports, caller, settings, money)
+        Self::on(dir, ports, caller, settings, money, having)
     }
 
     fn on(
@@ -167,18 +201,25 @@ impl World {
         caller: Caller,
         settings: WorkerSettings,
         money: Money,
+        having: &Having,
     ) -> Self {
         let model = Arc::new(Scripted::new());
+        let offered = if having.models {
+            catalog(&model, money.has_price)
+        } else {
+            Catalog::default()
+        };
+        let catalog = Arc::new(LiveCatalog::from(offered));
         let parts = WorkerParts {
             store: Arc::clone(&store),
             queue: Arc::new(EmbeddedQueue::new()),
             hub: Arc::new(Hub::default()),
             planner: Arc::new(Planner {
-                catalog: Arc::new(catalog(&model, money.has_price).into()),
+                catalog: Arc::clone(&catalog),
                 schemas: Arc::new(SchemaCache::new()),
                 max_tool_turns: 32,
                 purses: Arc::clone(&money.purses),
-                vault: Vault::new(&[7; 32]),
+                vault: Vault::new(&having.master_key),
             }),
             tools: Arc::clone(&tools),
             bus: Arc::new(NoBus),
@@ -194,11 +235,17 @@ impl World {
             worker,
             service,
             model,
+            catalog,
             caller,
             settings,
             tools,
             money,
         }
+    }
+
+    /// The catalog of a process that has the model.
+    pub(crate) fn offers(&self) -> Catalog {
+        catalog(&self.model, self.money.has_price)
     }
 
     /// Stops in order: what is under way reaches a step's end.

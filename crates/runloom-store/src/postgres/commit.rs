@@ -63,7 +63,7 @@ pub(super) fn has_records(batch: &Batch) -> bool {
 fn kind(batch: &Batch) -> &'static str {
     match batch.next {
         Next::Keep => "append",
-        Next::Park { .. } => "park",
+        Next::Park { .. } | Next::Defer { .. } => "park",
         Next::Release | Next::Return => "release",
         Next::Finish(_) => "finish",
     }
@@ -164,7 +164,9 @@ async fn lock(
         wanted.map(|(lease, _)| lease.run.0).collect()
     };
     let ending = those(|batch| matches!(batch.next, Next::Finish(_)));
-    let resting = those(|batch| batch.unless_mail || matches!(batch.next, Next::Park { .. }));
+    let resting = those(|batch| {
+        batch.unless_mail || matches!(batch.next, Next::Park { .. } | Next::Defer { .. })
+    });
     let flight = pipeline(vec![
         plain(client, "BEGIN"),
         query(client, &prepared.xid, vec![]),
@@ -243,7 +245,7 @@ fn announce(outgoing: &mut Outgoing, run: RunNo, batch: &Batch, standing: Standi
     let wants_worker = match batch.next {
         Next::Keep => false,
         Next::Release | Next::Return => true,
-        Next::Park { .. } => standing.mail_waits,
+        Next::Park { .. } | Next::Defer { .. } => standing.mail_waits,
         Next::Finish(_) => standing.session.is_some(),
     };
     if wants_worker {

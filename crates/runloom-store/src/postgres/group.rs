@@ -112,13 +112,14 @@ impl<'a> Work<'a> {
             }
             Next::Release | Next::Return => self.kept.add(run, batch, Some((false, None))),
             // Mail that came meanwhile would wake a parked run: it does so at once.
-            Next::Park { .. } if standing.mail_waits => {
+            Next::Park { .. } | Next::Defer { .. } if standing.mail_waits => {
                 self.kept.add(run, batch, Some((false, None)));
             }
             Next::Park { wake_at } => {
                 let wake_at = wake_at.map(|at| at.0);
                 self.kept.add(run, batch, Some((true, wake_at)));
             }
+            Next::Defer { until } => self.kept.add(run, batch, Some((true, Some(until.0)))),
             Next::Finish(ending) => {
                 self.ended.add(run, batch, ending)?;
                 if let Some(session) = standing.session {

@@ -30,7 +30,7 @@ impl From<Refusal> for CommitError {
 pub(super) fn kind(batch: &Batch) -> &'static str {
     match batch.next {
         Next::Keep => "append",
-        Next::Park { .. } => "park",
+        Next::Park { .. } | Next::Defer { .. } => "park",
         Next::Release | Next::Return => "release",
         Next::Finish(_) => "finish",
     }
@@ -77,6 +77,7 @@ pub(super) fn write(
                 .set(lease, holding.attempts_counted && !reset, through);
         }
         Next::Park { wake_at } => leave(tx, batch, run, Some(*wake_at))?,
+        Next::Defer { until } => leave(tx, batch, run, Some(Some(*until)))?,
         Next::Release | Next::Return => leave(tx, batch, run, None)?,
         Next::Finish(ending) => next_in_session = finish(tx, run, ending, batch.at)?,
     }

@@ -149,7 +149,9 @@ impl Kind for Plugins {
         let found = absent::insist(|| self.find(workspace, &tool.name));
         let why = match found.await {
             Ok(Some(Found::Tool(definition))) => {
-                let offering = self.actions.offer(workspace, &definition, place.clone(), budget);
+                let offering = self
+                    .actions
+                    .offer(workspace, &definition, place.clone(), budget);
                 match offering.await {
                     Some(tool) => return vec![tool],
                     None => absent::UNUSABLE,

@@ -97,9 +97,9 @@ impl Kind for WorkspaceTools {
         let found = absent::insist(|| self.find(&context.workspace, &tool.id));
         let why = match found.await {
             Ok(Some(definition)) => {
-                let offering = self
-                    .actions
-                    .offer(&context.workspace, &definition, place.clone(), budget);
+                let offering =
+                    self.actions
+                        .offer(&context.workspace, &definition, place.clone(), budget);
                 match offering.await {
                     Some(tool) => return vec![tool],
                     None => absent::UNUSABLE,

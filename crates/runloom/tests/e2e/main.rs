@@ -37,6 +37,7 @@ mod desk;
 mod effects;
 mod guards;
 mod kills;
+mod lacking;
 mod model_trial;
 mod overload;
 mod parked;

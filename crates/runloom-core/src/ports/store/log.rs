@@ -169,13 +169,14 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// How many of the claims counted so far this batch takes back: all when the run gets further or `parks`, this one when it
-    /// is left in order, none otherwise.
+    /// How many of the claims counted so far this batch takes back: all when the run gets further or `parks` to wait for its
+    /// client, this one when it is left in order, none otherwise.
     #[must_use]
     pub fn forgives(&self, parks: bool) -> u32 {
         match self.next {
-            _ if self.progress || parks => u32::MAX,
-            Next::Release | Next::Park { .. } => 1,
+            _ if self.progress => u32::MAX,
+            Next::Park { .. } if parks => u32::MAX,
+            Next::Release | Next::Park { .. } | Next::Defer { .. } => 1,
             Next::Keep | Next::Return | Next::Finish(_) => 0,
         }
     }
@@ -190,6 +191,12 @@ pub enum Next {
     Park {
         /// When to wake it although no mail came.
         wake_at: Option<Millis>,
+    },
+    /// The lease is given back because this worker cannot go on with the run and others may: nobody holds it until mail or the
+    /// timer. That is no failed attempt: its claim is not counted, while those before it are.
+    Defer {
+        /// When to wake it although no mail came.
+        until: Millis,
     },
     /// The lease is given back in order, and the run wants another worker at once (shutdown). That is no failed attempt: its
     /// claim is not counted, while those before it are.

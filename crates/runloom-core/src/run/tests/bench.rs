@@ -393,6 +393,7 @@ pub(super) fn facts(state: &RunState) -> String {
         tokens,
         shown,
         restarts,
+        stalled_since,
         economising,
         lost,
         reserved,
@@ -408,6 +409,6 @@ pub(super) fn facts(state: &RunState) -> String {
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
         "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
-         {economising:?} {lost:?} {reserved:?}"
+         {economising:?} {lost:?} {reserved:?} {stalled_since:?}"
     )
 }

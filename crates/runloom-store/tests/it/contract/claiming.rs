@@ -116,17 +116,26 @@ pub(crate) async fn a_new_process_takes_over_from_a_dead_one(mut fixture: Fixtur
 }
 
 pub(crate) async fn a_parked_run_is_claimed_only_when_its_timer_is_due(fixture: Fixture) {
-    let lease = fixture.started("a").await;
-    let wake_at = Some(later(100));
-    fixture
-        .commit(lease, batch(2, 2, Next::Park { wake_at }))
-        .await;
-    assert!(fixture.try_claim(lease.run, later(99)).await.is_none());
-    assert!(fixture.claimable(later(99)).await.is_empty());
-    assert_eq!(fixture.claimable(later(100)).await, [lease.run]);
-    assert!(fixture.try_claim(lease.run, later(100)).await.is_some());
-    let timer = fixture.store().next_timer().await.unwrap();
-    assert_eq!(timer, None, "a claimed run is not parked");
+    let until = later(100);
+    for (name, next) in [
+        (
+            "a",
+            Next::Park {
+                wake_at: Some(until),
+            },
+        ),
+        ("b", Next::Defer { until }),
+    ] {
+        let lease = fixture.started(name).await;
+        fixture.commit(lease, batch(2, 2, next)).await;
+        assert!(fixture.try_claim(lease.run, later(99)).await.is_none());
+        assert!(fixture.claimable(later(99)).await.is_empty());
+        assert_eq!(fixture.store().next_timer().await.unwrap(), Some(until));
+        assert_eq!(fixture.claimable(until).await, [lease.run]);
+        assert!(fixture.try_claim(lease.run, until).await.is_some());
+        let timer = fixture.store().next_timer().await.unwrap();
+        assert_eq!(timer, None, "a claimed run is not parked");
+    }
 }
 
 pub(crate) async fn a_released_run_is_claimable_at_once(fixture: Fixture) {
@@ -143,6 +152,7 @@ pub(crate) async fn only_a_lease_given_back_in_order_is_no_attempt(fixture: Fixt
         (Next::Return, 2),
         (Next::Release, 2),
         (Next::Return, 3),
+        (Next::Defer { until: NOW }, 3),
         (Next::Park { wake_at: Some(NOW) }, 1),
     ] {
         leave(&fixture, lease, next).await;

@@ -1,0 +1,110 @@
+//! From a claimed run to what its driver starts with.
+
+use std::sync::Arc;
+
+use runloom_protocol::spec::PromptMessage;
+use tracing::warn;
+
+use super::Worker;
+use crate::driver::{Doorbell, MAX_ATTEMPTS, Start};
+use crate::error::{Chain, Error};
+use crate::planner::{Planned, StoredRun, spoken};
+use crate::ports::store::Claim;
+
+/// Why a run has no plan.
+enum Unplanned {
+    /// It can never have one.
+    Refused(String),
+    /// This process cannot make one now; later, or another process, may.
+    Stalled(String),
+}
+
+impl Worker {
+    /// Plans a claimed run. One that has no plan gets a driver as well: its mail is read, and it ends or waits.
+    pub(super) async fn plan(&self, claim: Claim, doorbell: Arc<Doorbell>) -> Start {
+        let stored = match serde_json::from_str::<StoredRun>(&claim.spec) {
+            Ok(stored) => stored,
+            Err(error) => {
+                let reason = format!("the stored spec cannot be read by this version: {error}");
+                warn!(
+                    reason,
+                    "this process cannot plan the run; it is left for later"
+                );
+                return self.without_plan(claim, None, Unplanned::Stalled(reason), doorbell);
+            }
+        };
+        if claim.attempts > MAX_ATTEMPTS {
+            // It is only ended. Whatever in it kills workers is not touched again.
+            let given_up = Unplanned::Refused("the run is given up".to_owned());
+            return self.without_plan(claim, Some(stored), given_up, doorbell);
+        }
+        match self.try_plan(&claim, &stored).await {
+            Ok(planned) => self.start_of(claim, planned, stored.messages, doorbell),
+            Err(unplanned) => self.without_plan(claim, Some(stored), unplanned, doorbell),
+        }
+    }
+
+    async fn try_plan(&self, claim: &Claim, stored: &StoredRun) -> Result<Planned, Unplanned> {
+        let planner = &self.parts.planner;
+        let stalled = |error: &Error, reason: String| {
+            warn!(error = %Chain(error), "this process cannot plan the run; it is left for later");
+            Unplanned::Stalled(reason)
+        };
+        let opened = stored.opened(&planner.vault).map_err(|error| {
+            let reason = "the header values of its tools were sealed with another master key";
+            stalled(&error, reason.to_owned())
+        })?;
+        let history = claim.history.iter().filter_map(spoken).collect();
+        let planned = planner.plan(claim.id.clone(), opened, history).await;
+        planned.map_err(|error| match &error {
+            Error::Invalid(_) => Unplanned::Refused(error.to_string()),
+            // The model is not offered here, or something failed: neither is the run's fault.
+            _ => stalled(&error, error.to_string()),
+        })
+    }
+
+    fn without_plan(
+        &self,
+        claim: Claim,
+        stored: Option<StoredRun>,
+        unplanned: Unplanned,
+        doorbell: Arc<Doorbell>,
+    ) -> Start {
+        let (reason, stalled) = match unplanned {
+            Unplanned::Refused(reason) => (reason, None),
+            Unplanned::Stalled(reason) => (reason.clone(), Some(reason)),
+        };
+        let (planner, id) = (&self.parts.planner, claim.id.clone());
+        let planned = planner.unplannable(id, stored.as_ref(), reason);
+        let request = stored.map_or_else(Vec::new, |stored| stored.messages);
+        let mut start = self.start_of(claim, planned, request, doorbell);
+        start.stalled = stalled;
+        start
+    }
+
+    /// What a driver starts with.
+    pub(super) fn start_of(
+        &self,
+        claim: Claim,
+        planned: Planned,
+        request: Vec<PromptMessage>,
+        doorbell: Arc<Doorbell>,
+    ) -> Start {
+        let context = planned.context(&claim.id);
+        let tools = Arc::clone(&self.parts.tools);
+        Start {
+            purses: planned.purses,
+            claim,
+            plan: planned.plan,
+            model: planned.model,
+            tools,
+            context,
+            request,
+            doorbell,
+            ahead: None,
+            suspicion: None,
+            turns: self.turns.clone(),
+            stalled: None,
+        }
+    }
+}
