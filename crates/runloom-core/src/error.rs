@@ -121,16 +121,6 @@ impl Error {
         }])
     }
 
-    /// Whether the store failed, and not what was asked of it.
-    #[must_use]
-    pub fn is_of_the_store(&self) -> bool {
-        match self {
-            Self::Unavailable { .. } => true,
-            Self::Internal(source) => source.is::<StoreError>(),
-            _ => false,
-        }
-    }
-
     /// A failure that only the operator can read.
     #[must_use]
     pub fn internal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {

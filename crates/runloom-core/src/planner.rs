@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
-use runloom_protocol::spec::{AgentSpec, Enforcement, OutputSchema, PromptMessage, Role};
-use runloom_protocol::tools::{Object, ToolRef};
+use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
+use runloom_protocol::tools::ToolRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest
 use crate::ports::tools::ToolContext;
 use crate::purses::{Purse, Purses};
 use crate::run::{Plan, Price, default_tool_budgets};
-use crate::schema::{SchemaCache, SchemaError, Validator};
+use crate::schema::SchemaCache;
 use crate::toolbox::Toolbox;
 use crate::vault::Vault;
 
@@ -137,17 +137,6 @@ impl Planner {
             && output.is_none_or(|output| known(&Value::Object(output.schema.clone())))
     }
 
-    /// What checks the answer. A schema whose words this server does not understand is the provider's to judge, unless the answer must follow it.
-    fn of_output(&self, output: &OutputSchema) -> std::result::Result<Validator, SchemaError> {
-        let compiled = self.schemas.compile(&Value::Object(output.schema.clone()));
-        match compiled {
-            Err(error) if error.is_of_its_words() && output.enforcement != Enforcement::Strict => {
-                self.schemas.compile(&Value::Object(Object::new()))
-            }
-            compiled => compiled,
-        }
-    }
-
     /// A plan for a run that cannot be run: its only turn would fail with the reason. What is known of its spec holds, because the
     /// meaning of its log rests on it.
     #[must_use]
@@ -204,7 +193,8 @@ impl Planner {
         let output = match &spec.output_schema {
             None => None,
             Some(output) => {
-                let validator = self.of_output(output).map_err(|error| {
+                let schema = Value::Object(output.schema.clone());
+                let validator = self.schemas.compile(&schema).map_err(|error| {
                     Error::invalid(format!("outputSchema.schema{}", error.path), error.message)
                 })?;
                 Some((Arc::new(output.clone()), validator))

@@ -52,6 +52,38 @@ impl Secret {
     }
 }
 
+/// Where a schema speaks. What it demands (names, values, patterns) must stay as it is, or no arguments would fit it.
+const SPOKEN: [&str; 5] = ["title", "description", "default", "examples", "$comment"];
+
+/// Takes something out of what a schema says, and leaves what it demands.
+pub fn redact_schema(schema: &mut Value, redact: &dyn Fn(&str) -> String) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if SPOKEN.contains(&name.as_str()) => *text = redact(text),
+                    // `examples` and `default` may be anything.
+                    Value::Array(values) if SPOKEN.contains(&name.as_str()) => {
+                        for value in values {
+                            match value {
+                                Value::String(text) => *text = redact(text),
+                                value => redact_schema(value, redact),
+                            }
+                        }
+                    }
+                    value => redact_schema(value, redact),
+                }
+            }
+        }
+        Value::Array(values) => {
+            for value in values {
+                redact_schema(value, redact);
+            }
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(MASK)

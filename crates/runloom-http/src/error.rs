@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::{Chain, Error, PlanFeature};
@@ -72,7 +72,7 @@ impl IntoResponse for Refusal {
             Self::BodyTooLarge { limit } => {
                 let message = format!("The body is larger than {limit} bytes.");
                 let body = ErrorBody::new(ErrorCode::PayloadTooLarge, message);
-                plain(StatusCode::PAYLOAD_TOO_LARGE, body)
+                last(plain(StatusCode::PAYLOAD_TOO_LARGE, body))
             }
             Self::BodyTimedOut { limit } => {
                 let message = format!(
@@ -80,7 +80,7 @@ impl IntoResponse for Refusal {
                     limit.as_secs_f64()
                 );
                 let body = ErrorBody::new(ErrorCode::RequestTimeout, message);
-                plain(StatusCode::REQUEST_TIMEOUT, body)
+                last(plain(StatusCode::REQUEST_TIMEOUT, body))
             }
             Self::MediaType { message } => plain(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -225,6 +225,12 @@ fn internal() -> Response {
 
 fn plain(status: StatusCode, body: ErrorBody) -> Response {
     (status, Json(body)).into_response()
+}
+
+/// Nothing can follow on a connection on which the rest of a body may come.
+fn last(mut response: Response) -> Response {
+    put(&mut response, CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn put(response: &mut Response, name: axum::http::HeaderName, value: HeaderValue) {

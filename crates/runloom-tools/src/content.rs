@@ -1,6 +1,6 @@
 //! What a model reads of an answer, bounded: text up to a limit, files beside it.
 
-use runloom_core::ports::tools::{Outcome, files_note};
+use runloom_core::ports::tools::Outcome;
 use runloom_protocol::limits::{FILE_NAME_MAX_CHARS, TOOL_FILES_MAX, TOOL_FILES_MAX_BYTES};
 use runloom_protocol::spec::ToolFile;
 use runloom_protocol::validate::is_attachment_type;
@@ -98,10 +98,9 @@ impl Content {
             );
             self.text.push_str(&note);
         }
-        if let Some(note) = files_note(&self.files) {
-            let gap = if self.text.is_empty() { "" } else { "\n" };
-            self.text.push_str(gap);
-            self.text.push_str(&note);
+        if self.text.is_empty() && !self.files.is_empty() {
+            let names: Vec<&str> = self.files.iter().map(|f| f.filename.as_str()).collect();
+            self.text = format!("[files: {}]", names.join(", "));
         }
         Outcome {
             content: self.text,
@@ -148,8 +147,6 @@ mod tests {
         content.file("c.png", "image/png", "not base64!");
         let outcome = content.success();
         assert_eq!(outcome.files.len(), 1);
-        let note = "[files: a.png (image/png); they were received, and you cannot see them]";
-        assert!(outcome.content.ends_with(note), "{}", outcome.content);
         assert!(outcome.content.contains("b.bin"), "{}", outcome.content);
         assert!(outcome.content.contains("c.png"), "{}", outcome.content);
     }

@@ -1,6 +1,7 @@
 //! How many things of a kind there are at once: in all, and for one workspace, so that none waits for another's.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -10,6 +11,8 @@ pub(crate) struct Places {
     all: Arc<Semaphore>,
     each: usize,
     workspaces: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// How many wait for a place.
+    waiting: AtomicUsize,
 }
 
 /// A place until it is dropped.
@@ -33,6 +36,7 @@ impl Places {
             all: Arc::new(Semaphore::new(all.max(1))),
             each: each.max(1),
             workspaces: Mutex::default(),
+            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -43,17 +47,39 @@ impl Places {
 
     /// [`Self::take`] that asks for one to be given back when there is none, once it stands in line for it.
     pub(crate) async fn take_asking(&self, workspace: &str, ask: impl Fn(Scarce)) -> Place {
-        let own = acquire(self.of(workspace), || ask(Scarce::Own)).await;
-        let all = acquire(Arc::clone(&self.all), || ask(Scarce::All)).await;
+        let own = self.acquire(self.of(workspace), || ask(Scarce::Own)).await;
+        let all = self
+            .acquire(Arc::clone(&self.all), || ask(Scarce::All))
+            .await;
         Place {
             _all: all,
             _own: own,
         }
     }
 
-    /// Whether the workspace would have to wait.
-    pub(crate) fn is_full(&self, workspace: &str) -> bool {
-        self.all.available_permits() == 0 || self.of(workspace).available_permits() == 0
+    /// Whether somebody waits, and a place of the workspace may be what they wait for.
+    pub(crate) fn is_wanted(&self, workspace: &str) -> bool {
+        let full =
+            || self.all.available_permits() == 0 || self.of(workspace).available_permits() == 0;
+        self.waiting.load(Ordering::Acquire) > 0 && full()
+    }
+
+    async fn acquire(
+        &self,
+        places: Arc<Semaphore>,
+        ask: impl Fn(),
+    ) -> Option<OwnedSemaphorePermit> {
+        let mut taking = std::pin::pin!(places.acquire_owned());
+        let taken = tokio::select! {
+            biased;
+            taken = &mut taking => taken,
+            () = std::future::ready(()) => {
+                let _waiting = Waiting::among(&self.waiting);
+                ask();
+                taking.await
+            }
+        };
+        taken.ok()
     }
 
     fn of(&self, workspace: &str) -> Arc<Semaphore> {
@@ -68,17 +94,20 @@ impl Places {
     }
 }
 
-async fn acquire(places: Arc<Semaphore>, ask: impl Fn()) -> Option<OwnedSemaphorePermit> {
-    let mut taking = std::pin::pin!(places.acquire_owned());
-    let taken = tokio::select! {
-        biased;
-        taken = &mut taking => taken,
-        () = std::future::ready(()) => {
-            ask();
-            taking.await
-        }
-    };
-    taken.ok()
+/// Somebody waits, until this is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn among(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 #[cfg(test)]
@@ -96,5 +125,17 @@ mod tests {
         assert!(places.take("b").now_or_never().is_none());
         drop(one);
         assert!(places.take("a").now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_full_house_wants_nothing_back_until_somebody_waits() {
+        let places = Places::new(2, 2);
+        let _taken = (places.take("a").await, places.take("b").await);
+        assert!(!places.is_wanted("a"));
+        let mut waiting = Box::pin(places.take("c"));
+        assert!((&mut waiting).now_or_never().is_none());
+        assert!(places.is_wanted("a"));
+        drop(waiting);
+        assert!(!places.is_wanted("a"));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn init(config: &LogConfig) {
     // The level was checked with the configuration.
     let mut filter: Targets = config.level.parse().unwrap_or_default();
     // The MCP library logs what servers say, who may repeat what they were sent; only who names it wants that.
-    if !config.level.contains("rmcp") {
+    if !config.level.contains("rmcp") && filter.would_enable("rmcp", &tracing::Level::WARN) {
         filter = filter.with_target("rmcp", LevelFilter::ERROR);
     }
     let lines = tracing_subscriber::fmt::layer()

@@ -164,18 +164,6 @@ pub struct Outcome {
     pub files: Vec<ToolFile>,
 }
 
-/// What a model is told of files that came with a result; `None` without any. No model is given the files themselves yet, and it should not
-/// speak of a picture as if it had seen it.
-#[must_use]
-pub fn files_note(files: &[ToolFile]) -> Option<String> {
-    let named = |file: &ToolFile| format!("{} ({})", file.filename, file.mime_type);
-    let names: Vec<String> = files.iter().map(named).collect();
-    (!names.is_empty()).then(|| {
-        let names = names.join(", ");
-        format!("[files: {names}; they were received, and you cannot see them]")
-    })
-}
-
 /// A host without tools: refuses every ref that the server would have to resolve.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTools;

@@ -48,7 +48,6 @@ impl Service {
         let mut budgets = self.applied(&planned).await?;
         let mut warnings = warnings(&state, window);
         warnings.extend(of_tools(&spec, &state));
-        warnings.extend(self.of_output(&spec));
         let (turn, run) = worst_case(&state, &budgets, &mut warnings);
         let plan = &state.plan;
         if plan.price.is_none() {
@@ -74,16 +73,6 @@ impl Service {
             budgets,
             warnings,
         })
-    }
-
-    /// An output schema that only the provider can check.
-    fn of_output(&self, spec: &AgentSpec) -> Option<String> {
-        let schema = Value::Object(spec.output_schema.as_ref()?.schema.clone());
-        let error = self.parts.planner.schemas.compile(&schema).err()?;
-        Some(format!(
-            "outputSchema.schema{} is not understood by this server, so that only the provider checks the answer: {}",
-            error.path, error.message
-        ))
     }
 
     /// The state of the run just before its first call.

@@ -7,7 +7,7 @@ use crate::ports::store::{Earlier, Idempotency};
 
 impl Service {
     /// The outcome of a request that creates something; when it was refused, what the first request with its key created. Creating
-    /// looks at the key itself, but a repetition may not get that far: its session may have ended since, the server be full. Looked
+    /// looks at the key itself, but a repetition may not get that far: its session may have ended since. Looked
     /// up only then, so that it costs who succeeds nothing.
     pub(super) async fn or_first_answer<T>(
         &self,
@@ -19,10 +19,15 @@ impl Service {
         let (Err(refusal), Some(key)) = (&outcome, key) else {
             return outcome;
         };
-        // Who may not send a request is not told what became of it.
+        // Who may not send a request is not told what became of it. And what has no room or no store at the moment is asked again later: it
+        // must not be made busier by being refused.
         if matches!(
             refusal,
-            Error::IdempotencyKeyReused | Error::Forbidden { .. } | Error::PlanLacks { .. }
+            Error::IdempotencyKeyReused
+                | Error::Forbidden { .. }
+                | Error::PlanLacks { .. }
+                | Error::Unavailable { .. }
+                | Error::Internal(_)
         ) {
             return outcome;
         }

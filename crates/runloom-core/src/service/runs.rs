@@ -7,7 +7,7 @@ use bytes::Bytes;
 use runloom_protocol::event::split_frames;
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
-use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResult, ToolAnswer};
+use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResult};
 
 use super::admit::{Candidate, accepted};
 use super::auth::Caller;
@@ -17,7 +17,6 @@ use crate::hub::subscribe;
 use crate::planner::StoredRun;
 use crate::ports::conversation::Conversation;
 use crate::ports::store::{Cancelled, Idempotency, RunFilter, RunRow, ToolDelivery, WorkspaceNo};
-use crate::ports::tools::files_note;
 
 /// How much of a log is read at once.
 const READ_BYTES: usize = 1024 * 1024;
@@ -192,15 +191,9 @@ impl Service {
         &self,
         caller: &Caller,
         id: &str,
-        mut answer: SubmitToolResult,
+        answer: SubmitToolResult,
         idempotency: Option<Idempotency>,
     ) -> Result<()> {
-        if let (ToolAnswer::Result(text), Some(note)) =
-            (&mut answer.answer, files_note(&answer.files))
-        {
-            text.push_str(if text.is_empty() { "" } else { "\n" });
-            text.push_str(&note);
-        }
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
         let (workspace, now) = (caller.workspace.no, self.clock.now());
         let parts = self.parts.clone();

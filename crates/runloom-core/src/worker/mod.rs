@@ -36,6 +36,7 @@ use doorbells::Doorbells;
 use endings::ENDINGS;
 use leaving::LeaveOnPanic;
 use places::Places;
+use planning::PassedOn;
 use suspects::{Suspects, TRUSTED};
 
 /// A run under way, from its first step to where it is left.
@@ -87,6 +88,7 @@ pub struct Worker {
     /// Cancelled runs that may be ended beside those that are driven.
     endings: Arc<Semaphore>,
     suspects: Suspects,
+    passed_on: PassedOn,
     sweep: Arc<Notify>,
     next_sweep: AtomicI64,
     /// The last sweep found more than it offered.
@@ -147,6 +149,7 @@ impl Worker {
             doorbells: Doorbells::default(),
             endings: Arc::new(Semaphore::new(ENDINGS)),
             suspects: Suspects::default(),
+            passed_on: PassedOn::default(),
             sweep: Arc::default(),
             next_sweep: AtomicI64::new(i64::MAX),
             more: AtomicBool::new(false),
@@ -373,6 +376,9 @@ impl Worker {
             }
             Ok(Left::Deferred(until)) => {
                 METRICS.runs_stalled.add(1);
+                if self.parts.bus.is_shared() {
+                    self.passed_on.add(lease.run, until);
+                }
                 self.wake_sweeper(Some(until));
             }
             Err(error) => error!(

@@ -1,6 +1,7 @@
 //! From a claimed run to what its driver starts with.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use runloom_protocol::spec::PromptMessage;
 use tracing::warn;
@@ -9,7 +10,40 @@ use super::Worker;
 use crate::driver::{Doorbell, MAX_ATTEMPTS, Start};
 use crate::error::{Chain, Error};
 use crate::planner::{Planned, StoredRun, spoken};
-use crate::ports::store::Claim;
+use crate::ports::store::{Claim, Claimable, Millis, RunNo};
+
+/// How long a run that this process could not plan is left to the others when its time comes.
+const OTHERS_FIRST: i64 = 20_000;
+
+/// Runs that this process could not plan, and until when it does not take them up itself: one that has nothing else to do would be the first
+/// every time, and one that could plan them but is busy never.
+#[derive(Debug, Default)]
+pub(super) struct PassedOn(Mutex<HashMap<RunNo, Millis>>);
+
+impl PassedOn {
+    /// The run is tried again at `until`, by the others first.
+    pub(super) fn add(&self, run: RunNo, until: Millis) {
+        let until = Millis(until.0.saturating_add(OTHERS_FIRST));
+        self.runs().insert(run, until);
+    }
+
+    /// What of these is not left to others now.
+    pub(super) fn without(&self, found: &[Claimable], now: Millis) -> Vec<Claimable> {
+        let mut runs = self.runs();
+        runs.retain(|_, until| *until > now);
+        let mine = found.iter().filter(|one| !runs.contains_key(&one.run));
+        mine.copied().collect()
+    }
+
+    /// Nothing is left to others.
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs().is_empty()
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunNo, Millis>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Why a run has no plan.
 enum Unplanned {
@@ -106,5 +140,27 @@ impl Worker {
             turns: self.turns.clone(),
             stalled: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::store::WorkspaceNo;
+
+    #[test]
+    fn a_run_that_could_not_be_planned_is_left_to_others_for_a_while() {
+        let passed_on = PassedOn::default();
+        let found = [1, 2].map(|run| Claimable {
+            run: RunNo(run),
+            workspace: WorkspaceNo(1),
+            attempts: 0,
+        });
+        passed_on.add(RunNo(1), Millis(1_000));
+        let mine = |now: i64| passed_on.without(&found, Millis(now));
+        assert_eq!(mine(1_001), [found[1]]);
+        assert!(!passed_on.is_empty());
+        assert_eq!(mine(1_000 + OTHERS_FIRST), found);
+        assert!(passed_on.is_empty());
     }
 }

@@ -92,7 +92,7 @@ impl Worker {
         }
         let found = self.parts.store.claimable(now, TRUSTED, self.page()).await;
         match found {
-            Ok(runs) => self.offer(&runs),
+            Ok(runs) => self.offer(&self.passed_on.without(&runs, now)),
             Err(error) => warn!(%error, "cannot look for runs that want a worker"),
         }
     }
@@ -131,8 +131,11 @@ impl Worker {
         } else {
             SWEEP_EVERY
         };
-        let latest = later(self.clock.now(), every);
+        let now = self.clock.now();
+        let latest = later(now, every);
         let timer = self.parts.store.next_timer().await.ok().flatten();
+        // What is due and left to others is no reason to look again at once.
+        let timer = timer.filter(|timer| *timer > now || self.passed_on.is_empty());
         let next = timer.map_or(latest, |timer| timer.min(latest));
         self.next_sweep.store(next.0, Ordering::SeqCst);
         // A millisecond more, so that the timer is due when the sweep looks.

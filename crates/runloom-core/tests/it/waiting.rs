@@ -6,7 +6,6 @@ use runloom_core::error::Error;
 use runloom_protocol::event::Event;
 use runloom_protocol::limits::JSON_DEPTH_MAX;
 use runloom_protocol::resource::RunStatus;
-use runloom_protocol::spec::{SubmitToolResult, ToolAnswer, ToolFile};
 use serde_json::json;
 
 use crate::scripted::Piece;
@@ -48,36 +47,6 @@ async fn the_deepest_arguments_are_read_back_after_a_park() {
     watcher.rest().await;
     assert!(matches!(watcher.events.last(), Some(Event::Result(result)) if result.turns == 2));
     assert_eq!(world.model.calls(), 2);
-    world.stop().await;
-}
-
-#[tokio::test]
-async fn files_beside_an_answer_are_named_to_the_model_which_cannot_see_them() {
-    let world = World::new().await;
-    world.model.script([Piece::Call("send", json!({}))]);
-    let run = world.run("send it").await;
-    let mut watcher = world.watch(&run, 0).await;
-    let answer = SubmitToolResult {
-        tool_use_id: asked(&watcher.until("local_tool_call").await),
-        answer: ToolAnswer::Result("drawn".to_owned()),
-        files: vec![ToolFile {
-            filename: "a.png".to_owned(),
-            mime_type: "image/png".to_owned(),
-            data: "QUJD".to_owned(),
-        }],
-    };
-    let submitted = world
-        .service
-        .submit_tool_result(&world.caller, &run, answer, None);
-    submitted.await.unwrap();
-    let Event::LocalToolResultIn(result) = watcher.until("local_tool_result_in").await else {
-        panic!("no result");
-    };
-    assert_eq!(
-        result.output.as_deref(),
-        Some("drawn\n[files: a.png (image/png); they were received, and you cannot see them]")
-    );
-    watcher.rest().await;
     world.stop().await;
 }
 

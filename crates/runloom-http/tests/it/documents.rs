@@ -55,6 +55,16 @@ async fn snapshot(app: &TestApp, accepted: &Reply) -> Value {
 }
 
 #[tokio::test]
+async fn schemas_that_a_plugins_tool_would_ignore_are_kept_and_warned_of() {
+    let app = TestApp::new().await;
+    let body = json!({"type": "plugin", "plugin": "@time/now",
+                      "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}}});
+    let put = call(&app, "PUT", "/tools/now", Some(body)).await;
+    let warning = put.body["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with("parameters: "), "{put:?}");
+}
+
+#[tokio::test]
 async fn an_agent_may_come_before_its_tools_and_is_told_which_are_missing() {
     let app = TestApp::new().await;
     let agent = json!({"systemPrompt": "x", "tools": [{"kind": "mantyx", "id": "later"}]});

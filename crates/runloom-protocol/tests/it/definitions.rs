@@ -129,14 +129,7 @@ fn what_a_definition_does_not_say_of_time_is_filled_in_unless_a_plugin_knows_it(
 }
 
 #[test]
-fn a_plugins_tool_under_another_name_has_no_schemas_of_its_own() {
-    let schema = json!({"type": "object", "properties": {"a": {}}});
-    let body =
-        json!({"type": "plugin", "plugin": "@a/b", "parameters": schema, "outputSchema": schema});
-    assert_eq!(
-        paths(tool_definition(&body, "x")),
-        ["parameters", "outputSchema"]
-    );
+fn a_plugins_tool_under_another_name_is_read_back_as_it_was() {
     let plain =
         json!({"type": "plugin", "plugin": "@a/b", "description": "Does it.", "effect": "read"});
     let tool = tool_definition(&plain, "x").unwrap();

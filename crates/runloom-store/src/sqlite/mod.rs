@@ -209,7 +209,7 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
 #[cfg(unix)]
 fn close_to_others(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
-    for beside in ["", "-wal", "-shm"] {
+    for beside in ["", "-wal", "-shm", "-redo"] {
         let mut path = path.as_os_str().to_owned();
         path.push(beside);
         let Ok(found) = std::fs::metadata(&path) else {

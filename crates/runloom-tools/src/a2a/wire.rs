@@ -275,8 +275,7 @@ mod tests {
         assert_eq!(names, ["a.png", "b.png"]);
         assert_eq!(
             outcome.content,
-            "text\n{\"a\":1}\n{\"b\":2}\n[file file-6 (application/pdf): https://x.example/c.pdf]\n\
-             [files: a.png (image/png), b.png (image/png); they were received, and you cannot see them]"
+            "text\n{\"a\":1}\n{\"b\":2}\n[file file-6 (application/pdf): https://x.example/c.pdf]"
         );
     }
 }

@@ -267,7 +267,7 @@ impl Actions {
         let (endpoint, _) = self::server(&definition, &secrets)?;
         let wanted = (server.name.as_str(), server.tools.as_deref());
         let found = self.mcp.expose(workspace, &endpoint, wanted, place).await;
-        let tools = found.map_err(|why| secrets.redact(why))?;
+        let tools = found.map_err(|why| secrets.redact_failure(why))?;
         let shown = tools.into_iter().map(|tool| secrets.redact_tool(tool));
         Ok(shown.collect())
     }
@@ -284,7 +284,7 @@ impl Actions {
             let secrets = self.secrets(workspace, &definition.action).await?;
             let (server, name) = server(definition, &secrets)?;
             let found = self.mcp.describe(workspace, &server, &name, budget).await;
-            let found = found.map_err(|why| secrets.redact(why));
+            let found = found.map_err(|why| secrets.redact_failure(why));
             found.map(|found| secrets.redact_tool(found))
         };
         match described.await {

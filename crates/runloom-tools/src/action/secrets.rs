@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use runloom_core::error::Chain;
 use runloom_core::ports::tools::{ServerTool, ToolDefinitions};
-use runloom_core::secret::{MASK, Secret};
+use runloom_core::secret::{MASK, Secret, redact_schema};
 use runloom_protocol::definition::template::{self, Piece};
-use serde_json::Value;
 
 use crate::escape;
+use crate::mcp::MAX_REFUSAL_BYTES;
 
 /// Shortest text of a header that is looked for in answers without being a named secret: shorter ones are words.
 const LITERAL_MIN_BYTES: usize = 8;
@@ -29,6 +29,20 @@ const HARMLESS: [&str; 8] = [
     "prefer",
     "referer",
     "user-agent",
+];
+
+/// Words in the names of headers that carry credentials. Only those of a client's refs are asked for them: a run's other headers say ordinary
+/// things (`X-Env: production`), and taking those out would damage what a peer answers.
+const TELLING: [&str; 9] = [
+    "auth",
+    "cookie",
+    "credential",
+    "key",
+    "pass",
+    "secret",
+    "session",
+    "signature",
+    "token",
 ];
 
 /// What one call may use, and must not show.
@@ -73,33 +87,32 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// What headers in clear hold.
+    /// The credentials among a ref's headers in clear.
     pub(crate) fn of_headers(headers: &BTreeMap<String, String>) -> Self {
         let mut secrets = Self::default();
-        secrets.hide_headers(headers);
+        secrets.hide_literals(headers, LITERAL_MIN_BYTES, is_telling);
         secrets
     }
 
     /// What headers in clear hold, also what is too short to be taken out of all that a peer says.
     pub(crate) fn of_headers_for_the_log(headers: &BTreeMap<String, String>) -> Self {
         let mut secrets = Self::default();
-        secrets.hide_literals(headers, LOGGED_MIN_BYTES);
+        secrets.hide_literals(headers, LOGGED_MIN_BYTES, is_no_harmless);
         secrets
     }
 
-    /// Literal values of headers are credentials as well, unless their name says otherwise.
+    /// Literal values of an administrator's headers are credentials as well, unless their name says otherwise.
     pub(crate) fn hide_headers(&mut self, headers: &BTreeMap<String, String>) {
-        self.hide_literals(headers, LITERAL_MIN_BYTES);
+        self.hide_literals(headers, LITERAL_MIN_BYTES, is_no_harmless);
     }
 
-    fn hide_literals(&mut self, headers: &BTreeMap<String, String>, min_bytes: usize) {
-        for (name, value) in headers {
-            let harmless = HARMLESS
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(name));
-            if harmless {
-                continue;
-            }
+    fn hide_literals(
+        &mut self,
+        headers: &BTreeMap<String, String>,
+        min_bytes: usize,
+        is_hidden: impl Fn(&str) -> bool,
+    ) {
+        for (_, value) in headers.iter().filter(|(name, _)| is_hidden(name)) {
             // What is no template is a value in clear that happens to have braces.
             let pieces = template::pieces(value).unwrap_or_else(|_| vec![Piece::Text(value)]);
             for piece in pieces {
@@ -173,27 +186,26 @@ impl Secrets {
         text
     }
 
-    /// What a peer said of its tool, without the secrets that it may repeat.
-    pub(crate) fn redact_tool(&self, tool: ServerTool) -> ServerTool {
-        ServerTool {
-            description: self.redact(tool.description),
-            parameters: self.redact_json(tool.parameters),
-            output_schema: tool.output_schema.map(|schema| self.redact_json(schema)),
-            ..tool
+    /// What a peer said of why something failed; its last words may have been cut in the middle of a secret.
+    pub(crate) fn redact_failure(&self, why: String) -> String {
+        if why.len() < MAX_REFUSAL_BYTES {
+            self.redact(why)
+        } else {
+            self.redact_cut(why)
         }
     }
 
-    /// JSON without the secrets. What is no JSON without them is empty.
-    pub(crate) fn redact_json(&self, value: Value) -> Value {
-        if self.spellings.is_empty() {
-            return value;
+    /// What a peer said of its tool, without the secrets that it may repeat.
+    pub(crate) fn redact_tool(&self, mut tool: ServerTool) -> ServerTool {
+        tool.description = self.redact(tool.description);
+        if !self.spellings.is_empty() {
+            let redact = |text: &str| self.redact(text.to_owned());
+            redact_schema(&mut tool.parameters, &redact);
+            if let Some(schema) = &mut tool.output_schema {
+                redact_schema(schema, &redact);
+            }
         }
-        let text = value.to_string();
-        let redacted = self.redact(text.clone());
-        if redacted == text {
-            return value;
-        }
-        serde_json::from_str(&redacted).unwrap_or_else(|_| serde_json::json!({}))
+        tool
     }
 
     fn hide(&mut self, clear: &str) {
@@ -214,6 +226,17 @@ impl Secrets {
         self.spellings
             .sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
     }
+}
+
+fn is_telling(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    TELLING.iter().any(|word| name.contains(word))
+}
+
+fn is_no_harmless(name: &str) -> bool {
+    !HARMLESS
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -275,7 +298,37 @@ mod tests {
         secrets.hide_headers(&headers.into_iter().collect());
         let shown = secrets.redact("tok-12345678 application/json 2024 half-87654321".to_owned());
         assert_eq!(shown, "*** application/json 2024 ***");
-        let schema = serde_json::json!({"type": "object", "description": "for tok-12345678"});
-        assert_eq!(secrets.redact_json(schema)["description"], "for ***");
+    }
+
+    #[test]
+    fn of_a_runs_headers_only_credentials_are_hidden_and_schemas_demand_what_they_did() {
+        let headers = [
+            ("Authorization", "Bearer tok-12345678"),
+            ("X-Env", "production"),
+            ("X-Client", "Acme Assistant"),
+        ];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let secrets = Secrets::of_headers(&headers.into_iter().collect());
+        let shown = secrets.redact("tok-12345678 in production, Assistant".to_owned());
+        assert_eq!(shown, "*** in production, Assistant");
+        let parameters = serde_json::json!({
+            "type": "object", "description": "for tok-12345678", "required": ["tok-12345678"],
+            "properties": {"tok-12345678": {"enum": ["tok-12345678"], "examples": ["tok-12345678"]}},
+        });
+        let tool = secrets.redact_tool(ServerTool {
+            name: "t".to_owned(),
+            description: "knows tok-12345678".to_owned(),
+            parameters,
+            output_schema: None,
+            effect: runloom_core::toolbox::Effect::Read,
+            from: 0,
+            target: serde_json::Value::Null,
+        });
+        assert_eq!(tool.description, "knows ***");
+        assert_eq!(tool.parameters["description"], "for ***");
+        assert_eq!(tool.parameters["required"][0], "tok-12345678");
+        let property = &tool.parameters["properties"]["tok-12345678"];
+        assert_eq!(property["enum"][0], "tok-12345678");
+        assert_eq!(property["examples"][0], "***");
     }
 }

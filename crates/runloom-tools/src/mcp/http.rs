@@ -11,7 +11,8 @@ use futures_util::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcError, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -31,7 +32,7 @@ const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
 const JSON_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes of a refusal that are repeated to the model.
-pub(super) const MAX_REFUSAL_BYTES: usize = 500;
+pub(crate) const MAX_REFUSAL_BYTES: usize = 500;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -296,8 +297,8 @@ impl GuardedHttp {
         }
         if has_session && status == StatusCode::BAD_REQUEST && names_the_session(&body) {
             let is_ours = |id: &RequestId| own_id(message).as_ref() == Some(id);
-            let ours = error.as_ref().and_then(|error| error.id.as_ref());
-            if !ours.is_some_and(is_ours) {
+            let is_of_another = |error: &JsonRpcError| !error.id.as_ref().is_some_and(is_ours);
+            if error.as_ref().is_some_and(is_of_another) {
                 // It did not look at the request, so that this may be made again in another session.
                 return Err(StreamableHttpError::SessionExpired);
             }

@@ -33,6 +33,7 @@ use crate::kind::Kind;
 use crate::outbound::{Outbound, spec_headers};
 
 pub(crate) use endpoint::Endpoint;
+pub(crate) use http::MAX_REFUSAL_BYTES;
 use link::{Call, Fault};
 use listing::Listing;
 use pool::{Held, Pool};
@@ -219,9 +220,9 @@ impl Kind for Mcp {
                 shown.collect()
             }
             Err(why) => {
-                let why = without(&secrets, why);
+                let why = secrets.redact_failure(why);
                 let logged = Secrets::of_headers_for_the_log(&server.headers);
-                let logged = without(&logged, why.clone());
+                let logged = logged.redact_failure(why.clone());
                 tracing::info!(
                     server = server.name,
                     why = logged,
@@ -263,18 +264,9 @@ impl Kind for Mcp {
             Err(why) => content::failure(format!(
                 "The call to the MCP server \"{}\" failed: {}.",
                 server.name,
-                without(&secrets, why)
+                secrets.redact_failure(why)
             )),
         }
-    }
-}
-
-/// What a server said, without what it was sent; its last words may have been cut in the middle of a secret.
-fn without(secrets: &Secrets, why: String) -> String {
-    if why.len() < http::MAX_REFUSAL_BYTES {
-        secrets.redact(why)
-    } else {
-        secrets.redact_cut(why)
     }
 }
 

@@ -300,7 +300,7 @@ impl Drop for Held {
         let is_last = slot.users.fetch_sub(1, Ordering::AcqRel) == 1;
         // It is kept for later only where that keeps nobody waiting.
         let places = self.slots.places(slot.is_process);
-        let is_kept = slot.place.get().is_some() && !places.is_full(&slot.key.workspace);
+        let is_kept = slot.place.get().is_some() && !places.is_wanted(&slot.key.workspace);
         let is_known = |known: &Arc<Slot>| Arc::ptr_eq(known, slot);
         let closed = if is_last && !is_kept && known.get(&slot.key).is_some_and(is_known) {
             known.remove(&slot.key)

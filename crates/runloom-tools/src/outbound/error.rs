@@ -52,12 +52,13 @@ impl OutboundError {
         Self::Blocked { what: what.into() }
     }
 
-    /// True when the peer cannot have seen the request, so that another address may be tried.
+    /// True when no peer can have acted on the request, so that another address may be tried: none has seen it, or those that did have only
+    /// pointed elsewhere.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         matches!(
             self,
-            Self::Blocked { .. } | Self::Network { unsent: true, .. }
+            Self::Blocked { .. } | Self::Redirects { .. } | Self::Network { unsent: true, .. }
         )
     }
 

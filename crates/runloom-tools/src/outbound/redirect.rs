@@ -36,6 +36,15 @@ pub(super) fn target(status: StatusCode, headers: &HeaderMap, at: &Url) -> Resul
     Ok(Some(next))
 }
 
+/// From `http://host` to `https://host`, both at their usual ports.
+fn is_own_https(from: &Url, to: &Url) -> bool {
+    let usual = |url: &Url| url.port().is_none();
+    (from.scheme(), to.scheme()) == ("http", "https")
+        && from.host() == to.host()
+        && usual(from)
+        && usual(to)
+}
+
 /// The request as it is sent to the redirect's place.
 pub(super) fn follow(
     mut request: OutboundRequest,
@@ -59,8 +68,8 @@ pub(super) fn follow(
     }
     let (named, other) = (request.url.origin(), to.origin());
     if named != other {
-        // Whatever stands in it was written for the peer that the definition names, secrets among it.
-        if request.body.is_some() {
+        // Whatever stands in it was written for the peer that the definition names, secrets among it. That peer's own https is no other.
+        if request.body.is_some() && !is_own_https(&request.url, &to) {
             return Err(OutboundError::Redirects {
                 why: format!(
                     "it leads from {} to {}, and a request with a body goes to no other origin than its own",

@@ -202,8 +202,7 @@ async fn results_become_text_and_files() {
     let blocks = call("blocks").await;
     assert_eq!(
         blocks.content,
-        "one\ntwo\n[resource file:///x/a.txt]\ninside\n[resource y: file:///y]\n\
-         [files: image-3.png (image/png), doc.pdf (application/pdf); they were received, and you cannot see them]"
+        "one\ntwo\n[resource file:///x/a.txt]\ninside\n[resource y: file:///y]"
     );
     let names: Vec<&str> = blocks.files.iter().map(|f| f.filename.as_str()).collect();
     assert_eq!(names, ["image-3.png", "doc.pdf"]);

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join_all;
 use reqwest::Method;
+use runloom_tools::ToolLimits;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 use crate::mcp::{ordinary, server};
-use crate::peers::{Bed, Heard, Peer, result};
+use crate::peers::{Bed, Heard, Peer, open_policy, result};
 
 fn refs(peer: &Peer) -> Value {
     json!([{"kind": "mcp", "name": "docs", "url": format!("{}/mcp", peer.url)}])
@@ -116,7 +118,12 @@ async fn a_listing_that_never_comes_ends_the_connection() {
         ordinary(&heard)
     })
     .await;
-    let bed = Bed::impatient();
+    // Long enough to connect on a busy machine.
+    let limits = ToolLimits {
+        resolve_timeout: Duration::from_secs(3),
+        ..ToolLimits::default()
+    };
+    let bed = Bed::with(open_policy(), limits);
     for turn in 1..=2 {
         let (_, tools) = bed.resolve(&refs(&peer)).await;
         assert_eq!(tools[0].name, "docs_unavailable");

@@ -209,8 +209,8 @@ async fn a_process_whose_tool_is_slow_is_kept() {
         process_answer: Duration::from_secs(2),
         ..patient()
     };
-    // Long enough for an answer on a busy machine.
-    let bed = bed(plugin_within(2, &[], json!({})), limits);
+    // Longer than what raises a doubt, which in turn is long enough for an answer on a busy machine.
+    let bed = bed(plugin_within(3, &[], json!({})), limits);
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let first = bed.call(&context, tool("s_pid"), json!({})).await;

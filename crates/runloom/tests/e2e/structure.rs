@@ -45,32 +45,6 @@ fn the_demo_models_text_fits_the_schema_or_the_run_says_so() {
 }
 
 #[test]
-fn a_schema_that_only_the_provider_understands_is_its_to_judge_unless_strict() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::dev(folder.path(), &[]);
-    let api = server.api();
-    let body = |enforcement: &str| {
-        json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": "say {\"n\":1}",
-               "outputSchema": {"enforcement": enforcement,
-                   "schema": {"type": "object", "properties": {"n": {"minimum": 0, "exclusiveMinimum": true}}}}})
-    };
-    let strict = api.post("/agent-runs", &body("strict"));
-    assert_eq!(strict.status, 400, "{strict:?}");
-    let run = api.run(&body("best_effort"));
-    let end = replay(&api, &run).unwrap().pop().unwrap();
-    assert_eq!(end.kind(), "result", "{end:?}");
-    let tried = api
-        .post("/agent-runs?dryRun=1", &body("best_effort"))
-        .json();
-    let warned = tried["warnings"].as_array().unwrap().iter();
-    let mut warned = warned.filter_map(Value::as_str);
-    assert!(
-        warned.any(|warning| warning.starts_with("outputSchema.schema")),
-        "{tried}"
-    );
-}
-
-#[test]
 fn a_provider_without_schemas_is_refused_when_strict_and_told_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);

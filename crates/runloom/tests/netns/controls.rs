@@ -63,7 +63,7 @@ fn names_redirects_and_cards_that_the_operator_allows_arrive_as_well() {
         async {
             let allowed = vec!["*.trap.example".to_owned()];
             let (witness, attacker) = (Witness::start().await, Attacker::allowed(allowed));
-            for entry in 0..ENTRIES.len() {
+            for (entry, attack) in ENTRIES.iter().enumerate() {
                 for address in INWARD {
                     let url = format!("http://{}/{entry}", name_of(address));
                     arrives(&witness, &attacker, (entry, address), &url).await;
@@ -72,7 +72,7 @@ fn names_redirects_and_cards_that_the_operator_allows_arrive_as_well() {
                 let url = format!("http://{}/moved/{entry}", name_of(address));
                 let moved = redirecting(307, &url);
                 // What has a body follows no redirect to another origin, whatever the operator allows.
-                if ENTRIES[entry].asks_without_a_body() {
+                if attack.asks_without_a_body() {
                     arrives(&witness, &attacker, (entry, address), &moved).await;
                 }
             }

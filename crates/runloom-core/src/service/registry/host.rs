@@ -12,7 +12,7 @@ use crate::error::{Chain, Result};
 use crate::ports::tools::{
     Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
 };
-use crate::secret::Secret;
+use crate::secret::{Secret, redact_schema};
 
 /// A host whose refs have their `{{secret:NAME}}` filled in for as long as one call takes. What a peer repeats of a secret is
 /// taken out of what the model reads.
@@ -109,10 +109,11 @@ impl ToolHost for FillingHost {
         let mut tools = self.inner.resolve(&filled.context, refs).await;
         for secret in &filled.secrets {
             for tool in &mut tools {
+                let redact = |text: &str| secret.redact(text);
                 tool.description = secret.redact(&tool.description);
-                secret.redact_json(&mut tool.parameters);
+                redact_schema(&mut tool.parameters, &redact);
                 if let Some(schema) = &mut tool.output_schema {
-                    secret.redact_json(schema);
+                    redact_schema(schema, &redact);
                 }
                 // The rest of the target is no text of a peer's, and leads back to the tool.
                 if let Some(why) = tool.target.get_mut("unavailable") {

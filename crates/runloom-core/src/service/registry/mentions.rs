@@ -39,6 +39,21 @@ impl RegistryService {
         definition: &Value,
     ) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
+        if kind == DocumentKind::Tool && definition["type"] == "plugin" {
+            let is_given = |key: &&str| {
+                definition[*key]
+                    .as_object()
+                    .is_some_and(|own| !own.is_empty())
+            };
+            for key in ["parameters", "outputSchema"]
+                .iter()
+                .filter(|key| is_given(key))
+            {
+                warnings.push(format!(
+                    "{key}: a plugin's tool has its own, and this one is ignored"
+                ));
+            }
+        }
         if kind != DocumentKind::Agent {
             return Ok(warnings);
         }

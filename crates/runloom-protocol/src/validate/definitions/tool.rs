@@ -360,14 +360,6 @@ fn mcp(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<McpCall> {
 
 fn plugin(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<PluginCall> {
     only(fields, &["plugin"], issues);
-    // An empty one stands in every definition that was read back.
-    let is_given = |value: &Value| value.as_object().is_some_and(|schema| !schema.is_empty());
-    for key in ["parameters", "outputSchema"] {
-        if fields.get(key).is_some_and(is_given) {
-            let message = "a plugin's tool has its own, which cannot be changed here; leave it out";
-            fields.refuse(key, message, issues);
-        }
-    }
     let name = fields.required_text("plugin", limits::REFERENCE_MAX_CHARS, issues)?;
     if !super::super::names::is_plugin_name(name) {
         let wanted = "expected a name like `web_search` or `@plugin/tool`";
