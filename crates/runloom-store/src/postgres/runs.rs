@@ -35,12 +35,29 @@ impl Runs for PostgresStore {
             self.workers.tell(&self.pool, &start.worker).await?;
         }
         let new = &run;
+        let seen = std::sync::Mutex::new(None);
+        let last = &seen;
         let created = self
             .pool
             .transact("create_run", |session| async move {
-                create::insert(&session, new).await
+                let created = create::insert(&session, new).await?;
+                if let (Created::New { lease, .. }, Ok(mut last)) = (&created, last.lock()) {
+                    *last = *lease;
+                }
+                Ok(created)
             })
-            .await?;
+            .await;
+        let created = match created {
+            Ok(created) => created,
+            Err(failure) => {
+                // The run may be there with a lease that nobody knows of; a living worker would keep it for ever.
+                let lease = seen.into_inner().unwrap_or_default();
+                if let (Failure::InDoubt, Some(lease)) = (&failure, lease) {
+                    self.writer.give_back(lease);
+                }
+                return Err(failure.into());
+            }
+        };
         if let Created::New {
             lease: None,
             blocked: false,

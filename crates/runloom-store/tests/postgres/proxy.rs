@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::database::Database;
-use crate::fixture::{Fixture, NOW, Place, batch, ending, finishing};
+use crate::fixture::{Fixture, NOW, Place, batch, ending, finishing, start};
 
 /// What the way does with those who use it.
 #[derive(Default)]
@@ -176,6 +176,32 @@ async fn a_batch_in_doubt_during_a_long_outage_is_not_written_again() {
     fixture.commit(lease, batch(2, 2, Next::Keep)).await;
     fixture.commit(lease, batch(3, 3, Next::Keep)).await;
     assert_eq!(fixture.seqs(lease.run).await, [(1, 1), (2, 2), (3, 3)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_in_doubt_that_is_there_after_all_finds_a_worker() {
+    let (fixture, way) = far().await;
+    way.shut_then.store(true, Ordering::SeqCst);
+    way.swallow_next_commit();
+    let (mut run, start) = (fixture.new_run("a"), start());
+    let worker = start.worker.clone();
+    run.start = Some(start);
+    let refused = fixture.store().create_run(run).await;
+    assert_eq!(refused.unwrap_err().kind, StoreErrorKind::Unavailable);
+    way.open();
+    // The lease is given back although the worker lives, so that it, or another, takes the run up.
+    let found = async {
+        loop {
+            let _ = fixture.store().heartbeat(&worker, NOW).await;
+            let claimable = fixture.store().claimable(NOW, u32::MAX, 10).await;
+            if claimable.is_ok_and(|found| !found.is_empty()) {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let found = tokio::time::timeout(std::time::Duration::from_secs(60), found).await;
+    assert!(found.is_ok(), "nobody may claim the run");
 }
 
 #[tokio::test(flavor = "multi_thread")]
