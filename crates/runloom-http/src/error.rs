@@ -252,6 +252,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn nothing_follows_on_a_connection_whose_body_may_still_come() {
+        let limit = Duration::from_secs(1);
+        for refusal in [
+            Refusal::BodyTooLarge { limit: 1 },
+            Refusal::BodyTimedOut { limit },
+        ] {
+            let (_, headers, _) = shown(refusal).await;
+            assert_eq!(headers[CONNECTION], "close");
+        }
+    }
+
+    #[tokio::test]
     async fn every_refusal_has_status_code_error_and_message() {
         let message = || "m".to_owned();
         for (error, status, code) in [

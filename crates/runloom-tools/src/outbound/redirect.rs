@@ -89,3 +89,45 @@ pub(super) fn follow(
     request.url = to;
     Ok(request)
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_body_goes_to_its_own_hosts_https_and_to_no_other_origin() {
+        let goes = |from: &str, to: &str| {
+            let mut request = OutboundRequest::new(Method::POST, from.parse().unwrap());
+            request.body = Some(Bytes::from_static(b"{}"));
+            request.headers.insert("x-key", "k".parse().unwrap());
+            let to = to.parse().unwrap();
+            let followed = follow(request, StatusCode::TEMPORARY_REDIRECT, to).ok();
+            followed.map(|request| {
+                (
+                    request.body.is_some(),
+                    request.headers.contains_key("x-key"),
+                )
+            })
+        };
+        let with_headers = Some((true, true));
+        assert_eq!(
+            goes("http://a.example/x", "http://a.example/x/"),
+            with_headers
+        );
+        let without_headers = Some((true, false));
+        assert_eq!(
+            goes("http://a.example/x", "https://a.example/x"),
+            without_headers
+        );
+        for (from, to) in [
+            ("http://a.example/", "https://b.example/"),
+            ("http://a.example/", "https://a.example:8443/"),
+            ("http://a.example:8080/", "https://a.example/"),
+            ("https://a.example/", "https://b.a.example/"),
+        ] {
+            assert_eq!(goes(from, to), None, "{from} to {to}");
+        }
+    }
+}

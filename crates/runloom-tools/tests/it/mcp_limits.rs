@@ -7,7 +7,7 @@ use axum::response::Response;
 use runloom_protocol::validate;
 use runloom_tools::ToolLimits;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::mcp::{ordinary, server};
 use crate::peers::{Bed, Defined, Heard, Peer, open_policy, result, typed};
@@ -79,11 +79,16 @@ async fn who_finds_no_room_waits_for_it() {
 
 #[tokio::test]
 async fn a_definition_that_gives_its_tool_more_time_gives_it_more_silence() {
-    let peer = Peer::start(|heard| async move {
-        if heard.rpc_method() == "tools/call" {
-            tokio::time::sleep(Duration::from_millis(1500)).await;
+    let go_on = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&go_on);
+    let peer = Peer::start(move |heard| {
+        let held = Arc::clone(&held);
+        async move {
+            if heard.rpc_method() == "tools/call" {
+                held.acquire().await.unwrap().forget();
+            }
+            ordinary(&heard)
         }
-        ordinary(&heard)
     })
     .await;
     let tool = json!({"type": "mcp", "url": format!("{}/mcp", peer.url), "tool": "echo", "timeoutMs": 300_000});
@@ -98,7 +103,17 @@ async fn a_definition_that_gives_its_tool_more_time_gives_it_more_silence() {
     };
     let bed = Bed::defining(defined, open_policy(), limits);
     let (context, tools) = bed.resolve(&json!([{"kind": "mantyx", "id": "t"}])).await;
-    let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
+    let patient = bed.call(&context, &tools[0], json!({"text": "hi"}));
+    let (plain, listed) = bed.resolve(&refs(&peer)).await;
+    let other = async {
+        peer.until(|heard| heard.rpc_method() == "tools/call").await;
+        // One without such a definition, made later, is given up in the meantime.
+        let silent = bed.call(&plain, &listed[0], json!({"text": "ho"})).await;
+        go_on.add_permits(2);
+        silent
+    };
+    let (outcome, silent) = tokio::join!(patient, other);
+    assert!(silent.content.contains("sign of life"), "{silent:?}");
     assert_eq!(outcome.content, "hi", "{outcome:?}");
 }
 

@@ -110,6 +110,27 @@ async fn a_refusal_of_the_call_itself_that_speaks_of_sessions_is_not_repeated_bu
 }
 
 #[tokio::test]
+async fn words_about_sessions_that_are_no_answer_of_the_protocol_repeat_nothing() {
+    let peer = server(|heard| {
+        if heard.rpc_method() == "initialize" {
+            let mut response = ordinary(heard);
+            let headers = response.headers_mut();
+            headers.insert("mcp-session-id", "s1".parse().unwrap());
+            return Some(response);
+        }
+        let said = json!({"detail": "Checkout session already completed"});
+        (heard.rpc_method() == "tools/call").then(|| refusal(400, &said))
+    })
+    .await;
+    let bed = Bed::new();
+    let (context, tools) = bed.resolve(&refs(&peer)).await;
+    let refused = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
+    assert!(refused.content.contains("Checkout session"), "{refused:?}");
+    assert_eq!(peer.count("tools/call"), 1);
+    assert_eq!(peer.count("initialize"), 1);
+}
+
+#[tokio::test]
 async fn a_listing_that_never_comes_ends_the_connection() {
     let peer = Peer::start(|heard| async move {
         if heard.rpc_method() == "tools/list" {
