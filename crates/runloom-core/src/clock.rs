@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use crate::ports::store::Millis;
+use crate::ports::trace::Nanos;
 
 /// The server's clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,6 +19,15 @@ impl Clock {
             .duration_since(UNIX_EPOCH)
             .unwrap_or(Duration::ZERO);
         Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Now, as finely as the machine tells.
+    #[must_use]
+    pub fn now_finely(&self) -> Nanos {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The suffix of a new id: rising with time, unguessable in the rest.

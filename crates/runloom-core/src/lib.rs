@@ -3,7 +3,7 @@
 //! Not here: HTTP, SQL and vendors' wire formats. Those plug into the [`ports`].
 //!
 //! Reading order: [`run`] (the pure machine), [`ports`] (what is needed from outside), `driver` (performs the machine's steps),
-//! [`worker`] (claims runs and keeps drivers), [`hub`] (live tails), [`service`] (what HTTP calls), [`metrics`] (what operators watch).
+//! [`worker`] (claims runs and keeps drivers), [`hub`] (live tails), [`service`] (what HTTP calls), [`metrics`] and [`trace`] (what operators watch).
 //!
 //! Invariants: the log is the truth and `run` is a function of it; only the holder of a run's lease writes its log; what is
 //! shown is durable; every task is spawned by [`tasks`] and ends by its tokens.
@@ -28,5 +28,6 @@ pub mod secret;
 pub mod service;
 pub mod tasks;
 pub mod toolbox;
+pub mod trace;
 pub mod vault;
 pub mod worker;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use runloom_protocol::id::RunId;
+use runloom_protocol::id::{AgentId, RunId, SessionId};
 use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
 use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
 use runloom_protocol::tools::ToolRef;
@@ -16,6 +16,7 @@ use crate::live_catalog::LiveCatalog;
 use crate::ports::conversation::Conversation;
 use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
 use crate::ports::tools::ToolContext;
+use crate::ports::trace::TraceParent;
 use crate::purses::{Purse, Purses};
 use crate::run::{Plan, Price, default_tool_budgets};
 use crate::schema::SchemaCache;
@@ -36,6 +37,12 @@ pub struct StoredRun {
     pub spec: AgentSpec,
     /// The request's own messages.
     pub messages: Vec<PromptMessage>,
+    /// The session whose message it is, for its trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// The span of the client's trace that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
 }
 
 /// A plan and the model that carries it out.
@@ -51,6 +58,21 @@ pub struct Planned {
     pub refs: Arc<Vec<ToolRef>>,
     /// The purses that pay for it.
     pub purses: Vec<Purse>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where a run comes from, for its trace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Origin {
+    /// The span of the client's trace that it belongs to.
+    pub trace: Option<TraceParent>,
+    /// Its session.
+    pub session: Option<SessionId>,
+    /// What its client calls it.
+    pub name: Option<String>,
+    /// Its persisted agent.
+    pub agent: Option<AgentId>,
 }
 
 impl Planned {
@@ -80,6 +102,17 @@ impl StoredRun {
     /// When it was sealed with another master key.
     pub fn opened(&self, vault: &Vault) -> Result<Self> {
         self.map_headers(|place, value| vault.open(place, value).map_err(Error::internal))
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin {
+            trace: self.trace,
+            session: self.session.clone(),
+            name: self.spec.name.clone(),
+            agent: self.spec.agent_id.clone(),
+        }
     }
 
     fn map_headers(&self, change: impl Fn(&str, &str) -> Result<String>) -> Result<Self> {
@@ -177,6 +210,7 @@ impl Planner {
             workspace: "".into(),
             refs: Arc::default(),
             purses: Vec::new(),
+            origin: stored.map(StoredRun::origin).unwrap_or_default(),
         }
     }
 
@@ -225,6 +259,7 @@ impl Planner {
             workspace: stored.workspace.as_str().into(),
             refs: Arc::new(spec.tools.clone()),
             purses,
+            origin: stored.origin(),
         })
     }
 }

@@ -7,6 +7,7 @@ use axum::http::{Extensions, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::Error;
+use runloom_core::ports::trace::TraceParent;
 use runloom_core::service::auth::Caller;
 use runloom_core::service::rate::{Bucket, RateState};
 
@@ -69,7 +70,8 @@ async fn admit(app: &App, bucket: Bucket, parts: &mut Parts) -> Answer<RateState
         .unwrap_or_default();
     let credential = credential(&parts.headers);
     let service = &app.service;
-    let caller = service.auth().authenticate(credential, slug).await?;
+    let mut caller = service.auth().authenticate(credential, slug).await?;
+    caller.trace = trace_parent(&parts.headers);
     introduce(&parts.extensions);
     let state = service
         .rates()
@@ -77,6 +79,11 @@ async fn admit(app: &App, bucket: Bucket, parts: &mut Parts) -> Answer<RateState
         .await?;
     parts.extensions.insert(caller);
     Ok(state)
+}
+
+/// The span of the client's own trace, when it sends one.
+fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
+    TraceParent::parse(headers.get("traceparent")?.to_str().ok()?)
 }
 
 /// From here on a refusal may cost some patience with the sender.

@@ -49,6 +49,9 @@ impl Driver {
         let (status, tokens) = (ending.status, ending.tokens);
         let said = ending.session_messages.clone();
         let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
+        if let Some(tracing) = self.tracing.take() {
+            tracing.tell();
+        }
         METRICS.run_ended(status);
         METRICS.tokens_in.add(tokens.input_tokens);
         METRICS.tokens_cached.add(tokens.cached_tokens);

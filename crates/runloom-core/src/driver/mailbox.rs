@@ -169,11 +169,19 @@ impl Driver {
     }
 }
 
-/// Folds one stored batch: its events in order, each followed by the notes placed after it.
+/// Folds one stored batch: its events in order, each followed by the notes placed after it. Each is shown to `seen` first.
 ///
 /// # Errors
 /// When a record cannot be read: without it the run would go on from a state that it never had.
-pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) -> Result<(), FrameError> {
+pub(crate) fn fold(
+    state: &mut RunState,
+    entry: &LogEntry,
+    mut seen: impl FnMut(&Record),
+) -> Result<(), FrameError> {
+    let mut apply = |record: Record| {
+        seen(&record);
+        state.apply(record);
+    };
     let notes: Vec<PlacedNote> = match entry.notes.as_str() {
         "" => Vec::new(),
         text => serde_json::from_str(text)?,
@@ -181,11 +189,11 @@ pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) -> Result<(), FrameEr
     let mut notes = notes.into_iter().peekable();
     let first = entry.chunk.first_seq;
     while let Some(placed) = notes.next_if(|placed| placed.after < first) {
-        state.apply(Record::Note(placed.note));
+        apply(Record::Note(placed.note));
     }
     for (frame, seq) in split_frames(&entry.chunk.frames).zip(first..) {
         match parse_frame(frame) {
-            Some(Ok(sequenced)) => state.apply(Record::Event(sequenced.event)),
+            Some(Ok(sequenced)) => apply(Record::Event(sequenced.event)),
             // It changes nothing that this version decides by.
             Some(Err(FrameError::Unknown(kind))) => {
                 warn!(seq, kind, "an event of the log is unknown to this version");
@@ -194,7 +202,7 @@ pub(crate) fn fold(state: &mut RunState, entry: &LogEntry) -> Result<(), FrameEr
             None => {}
         }
         while let Some(placed) = notes.next_if(|placed| placed.after <= seq) {
-            state.apply(Record::Note(placed.note));
+            apply(Record::Note(placed.note));
         }
     }
     Ok(())

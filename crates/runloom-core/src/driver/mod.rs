@@ -13,18 +13,19 @@ mod money;
 mod pace;
 mod stall;
 mod toolset;
+mod tracing;
 mod turn;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::tracing::debug;
 use runloom_protocol::event::{Event, LocalToolCall};
 use runloom_protocol::outcome::ErrorClass;
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::PromptMessage;
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
 
 use crate::clock::Clock;
 use crate::crash;
@@ -36,6 +37,7 @@ use crate::ports::tools::{ToolContext, ToolHost};
 use crate::purses::Purse;
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 
+pub(crate) use self::tracing::Tracing;
 pub(crate) use ahead::Ahead;
 pub(crate) use journal::{Abandon, Journal, Suspicion};
 pub use mailbox::Doorbell;
@@ -98,6 +100,8 @@ pub(crate) struct Driver {
     pub(crate) turns: Turns,
     /// Why this process cannot plan the run, in words for its client.
     pub(crate) stalled: Option<String>,
+    /// The run's trace, when it is traced.
+    pub(crate) tracing: Option<Tracing>,
 }
 
 /// How a driver left its run.
@@ -202,13 +206,21 @@ impl Driver {
     /// Records an event in the state and in the draft.
     fn record(&mut self, event: Event) -> Result<(), Abandon> {
         self.journal.event(&event)?;
-        self.state.apply(Record::Event(event));
+        self.apply(Record::Event(event));
         Ok(())
     }
 
     fn note(&mut self, note: Note) {
         self.journal.note(note.clone());
-        self.state.apply(Record::Note(note));
+        self.apply(Record::Note(note));
+    }
+
+    /// Folds what has its place in the log.
+    fn apply(&mut self, record: Record) {
+        if let Some(tracing) = &mut self.tracing {
+            tracing.see(&record, self.clock.now_finely());
+        }
+        self.state.apply(record);
     }
 
     async fn ask(&mut self, calls: Vec<LocalToolCall>) -> Result<(), Abandon> {
@@ -273,7 +285,7 @@ impl Driver {
         let closed = late.iter().filter_map(call_of).collect();
         if self.journal.attempt(&late, closed, Next::Keep).await? {
             for event in late {
-                self.state.apply(Record::Event(event));
+                self.apply(Record::Event(event));
             }
             self.resume_status();
         } else {
@@ -365,6 +377,7 @@ pub(crate) struct Start {
     pub(crate) suspicion: Option<Suspicion>,
     pub(crate) turns: Turns,
     pub(crate) stalled: Option<String>,
+    pub(crate) tracing: Option<Tracing>,
 }
 
 impl Driver {
@@ -389,6 +402,7 @@ impl Driver {
             suspicion,
             turns,
             stalled,
+            mut tracing,
         } = start;
         let (stop, kill) = tokens;
         let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
@@ -401,7 +415,12 @@ impl Driver {
         let mut state = RunState::new(plan);
         let mut unreadable = None;
         for entry in &claim.log {
-            if let Err(error) = fold(&mut state, entry) {
+            let seen = |record: &Record| {
+                if let Some(tracing) = &mut tracing {
+                    tracing.see(record, entry.at.into());
+                }
+            };
+            if let Err(error) = fold(&mut state, entry, seen) {
                 unreadable.get_or_insert(error.to_string());
             }
         }
@@ -436,6 +455,7 @@ impl Driver {
             ahead,
             turns,
             stalled,
+            tracing,
         }
     }
 }

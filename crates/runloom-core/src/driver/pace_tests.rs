@@ -215,6 +215,7 @@ impl Scene {
             suspicion: None,
             turns: turns.clone(),
             stalled: None,
+            tracing: None,
         };
         let kill = CancellationToken::new();
         let tokens = (CancellationToken::new(), kill.clone());

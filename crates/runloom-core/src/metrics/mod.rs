@@ -85,6 +85,8 @@ pub struct Metrics {
     pub answer_time: Histogram,
     pub connections: Gauge,
     pub catalogs_built: Counter,
+    pub spans_sent: Counter,
+    pub spans_dropped: Counter,
 }
 
 impl Metrics {
@@ -125,6 +127,8 @@ impl Metrics {
             answer_time: Histogram::new(&SECONDS),
             connections: Gauge::new(),
             catalogs_built: Counter::new(),
+            spans_sent: Counter::new(),
+            spans_dropped: Counter::new(),
         }
     }
 
@@ -296,6 +300,14 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
     );
     let help = "Calls that clients were asked to execute.";
     text.counter("runloom_client_calls_total", help, &metrics.client_calls);
+    text.counters(
+        ("runloom_trace_spans_total", "outcome"),
+        "Spans of traces, by whether the collector got them.",
+        [
+            ("sent", &metrics.spans_sent),
+            ("dropped", &metrics.spans_dropped),
+        ],
+    );
 }
 
 fn requests(text: &mut Text, metrics: &Metrics) {

@@ -8,4 +8,5 @@ pub mod model;
 pub mod queue;
 pub mod store;
 pub mod tools;
+pub mod trace;
 pub mod windows;

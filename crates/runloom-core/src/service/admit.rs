@@ -45,7 +45,9 @@ impl Service {
     ///
     /// # Errors
     /// When it cannot be created; nothing was then.
-    pub(super) async fn admit(&self, caller: &Caller, run: Candidate) -> Result<RunId> {
+    pub(super) async fn admit(&self, caller: &Caller, mut run: Candidate) -> Result<RunId> {
+        run.stored.session.clone_from(&run.session);
+        run.planned.origin = run.stored.origin();
         let ahead = self.parts.ahead(&run);
         let start = match (&run.place, &self.parts.worker) {
             (Some(_), Some(worker)) => Some(StartNow {

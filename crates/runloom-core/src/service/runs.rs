@@ -289,6 +289,8 @@ impl Service {
             model,
             spec,
             messages,
+            session: None,
+            trace: caller.trace,
         })
     }
 }

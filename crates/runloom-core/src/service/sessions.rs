@@ -86,6 +86,7 @@ impl Service {
         // Kept as it was asked for: each message meets its agent as the agent is then.
         let stored = StoredRun {
             spec: request.spec,
+            trace: None,
             ..stored
         };
         let new = NewSession {

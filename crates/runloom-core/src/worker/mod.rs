@@ -30,6 +30,7 @@ use crate::ports::bus::{Bus, Signal};
 use crate::ports::queue::{Job, Queue};
 use crate::ports::store::{Claim, ClaimOutcome, Delivery, Millis, RunNo, Store, WorkspaceNo};
 use crate::ports::tools::ToolHost;
+use crate::ports::trace::Tracer;
 use crate::tasks::Tasks;
 
 use doorbells::Doorbells;
@@ -73,6 +74,8 @@ pub struct WorkerParts {
     pub planner: Arc<Planner>,
     /// Executes tools.
     pub tools: Arc<dyn ToolHost>,
+    /// Takes the traces of runs, when somebody wants them.
+    pub tracer: Option<Arc<dyn Tracer>>,
     /// Where tasks are spawned.
     pub tasks: Tasks,
 }

@@ -7,7 +7,7 @@ use runloom_protocol::spec::PromptMessage;
 use tracing::warn;
 
 use super::Worker;
-use crate::driver::{Doorbell, MAX_ATTEMPTS, Start};
+use crate::driver::{Doorbell, MAX_ATTEMPTS, Start, Tracing};
 use crate::error::{Chain, Error};
 use crate::planner::{Planned, StoredRun, spoken};
 use crate::ports::store::{Claim, Claimable, Millis, RunNo};
@@ -126,6 +126,8 @@ impl Worker {
     ) -> Start {
         let context = planned.context(&claim.id);
         let tools = Arc::clone(&self.parts.tools);
+        let tracer = self.parts.tracer.as_ref();
+        let tracing = tracer.and_then(|tracer| Tracing::of(tracer, &claim, &planned));
         Start {
             purses: planned.purses,
             claim,
@@ -139,6 +141,7 @@ impl Worker {
             suspicion: None,
             turns: self.turns.clone(),
             stalled: None,
+            tracing,
         }
     }
 }

@@ -23,5 +23,6 @@ mod sessions;
 mod stalling;
 mod streams;
 mod suspects;
+mod tracing;
 mod waiting;
 mod world;

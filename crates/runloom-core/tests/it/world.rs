@@ -16,6 +16,7 @@ use runloom_core::planner::Planner;
 use runloom_core::ports::bus::NoBus;
 use runloom_core::ports::store::{Millis, RunFilter, Store, WorkspaceNo, WorkspaceRow};
 use runloom_core::ports::tools::{NoTools, ToolHost};
+use runloom_core::ports::trace::Tracer;
 use runloom_core::purses::Purses;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, Caller, KeyCache, KeyRing};
@@ -87,6 +88,7 @@ impl Default for Money {
 pub(crate) struct Having {
     pub(crate) models: bool,
     pub(crate) master_key: [u8; 32],
+    pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
 
 impl Default for Having {
@@ -94,6 +96,7 @@ impl Default for Having {
         Self {
             models: true,
             master_key: [7; 32],
+            tracer: None,
         }
     }
 }
@@ -162,6 +165,7 @@ impl World {
             key_id: KeyId::from_suffix("test"),
             agent_ids: Arc::from([]),
             runs_per_minute: None,
+            trace: None,
         };
         Self::on(
             dir,
@@ -223,6 +227,7 @@ impl World {
             }),
             tools: Arc::clone(&tools),
             bus: Arc::new(NoBus),
+            tracer: having.tracer.clone(),
             tasks: Tasks::default(),
         };
         let worker = Worker::start(parts.clone(), settings.clone());

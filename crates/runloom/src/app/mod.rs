@@ -41,6 +41,7 @@ use self::fabric::Fabric;
 use self::listeners::Listeners;
 use self::models::Models;
 use crate::config::Config;
+use crate::telemetry::traces;
 
 /// How long a driver may take to give its run back once it was told to end at once.
 const KILL_GRACE: Duration = Duration::from_secs(5);
@@ -68,6 +69,8 @@ pub struct App {
     end_streams: CancellationToken,
     end_connections: CancellationToken,
     connections: Tasks,
+    /// Sends the traces of runs; goes on while runs end.
+    tracing: Tasks,
     drain: Duration,
 }
 
@@ -90,7 +93,9 @@ impl App {
             .with_context(|| format!("cannot open the store {}", config.store.shown()))?;
         let tasks = Tasks::default();
         let end_streams = CancellationToken::new();
-        let service = wire(config, role, (master_key, store), &tasks, &end_streams).await?;
+        let tracing = Tasks::default();
+        let parts = (master_key, store);
+        let service = wire(config, role, parts, (&tasks, &tracing), &end_streams).await?;
         let doors = Listeners {
             settings: listeners::settings(config, &tasks),
             service: Arc::clone(&service),
@@ -116,6 +121,7 @@ impl App {
             end_streams,
             end_connections,
             connections,
+            tracing,
             drain: Duration::from_millis(config.runs.drain_ms),
         })
     }
@@ -162,11 +168,19 @@ impl App {
                 );
             }
         }
-        // 3. End streams, so that clients resume elsewhere, then stop accepting and close connections.
+        // 3. No run ends here any more: the last traces go out.
+        self.tracing.stop.cancel();
+        if tokio::time::timeout(traces::LAST_WORDS, self.tracing.ended())
+            .await
+            .is_err()
+        {
+            warn!("the collector did not take the last traces in time");
+        }
+        // 4. End streams, so that clients resume elsewhere, then stop accepting and close connections.
         self.end_streams.cancel();
         self.end_connections.cancel();
         self.connections.ended().await;
-        // 4. The store closes when its last owner is dropped: here.
+        // 5. The store closes when its last owner is dropped: here.
         drop(self.service);
     }
 }
@@ -175,7 +189,7 @@ async fn wire(
     config: &Config,
     role: Role,
     (master_key, store): (&[u8], Arc<dyn Store>),
-    tasks: &Tasks,
+    (tasks, tracing): (&Tasks, &Tasks),
     end_streams: &CancellationToken,
 ) -> Result<Arc<Service>> {
     let Fabric {
@@ -231,6 +245,7 @@ async fn wire(
         hub: Arc::clone(&hub),
         planner: Arc::clone(&planner),
         tools: Arc::clone(&tools),
+        tracer: traces::open(tracing)?,
         tasks: tasks.clone(),
     };
     let (worker, ender) = workers(role, parts, worker_settings(config));
@@ -251,10 +266,7 @@ async fn wire(
         ender: Some(ender),
         end_streams: end_streams.clone(),
         stopping: tasks.stop.clone(),
-        admission: AdmissionLimits {
-            max_backlog: config.limits.max_backlog,
-            max_backlog_per_workspace: config.limits.max_backlog_per_workspace,
-        },
+        admission: admission(config),
     };
     let service = Arc::new(Service::new(parts, auth, rates, tenancy));
     listen(bus, hub, worker, Arc::clone(&service), tasks);
@@ -315,6 +327,13 @@ fn rates(config: &Config) -> RateLimiter {
         writes_per_minute: config.limits.writes_per_minute,
         reads_per_minute: config.limits.reads_per_minute,
     })
+}
+
+fn admission(config: &Config) -> AdmissionLimits {
+    AdmissionLimits {
+        max_backlog: config.limits.max_backlog,
+        max_backlog_per_workspace: config.limits.max_backlog_per_workspace,
+    }
 }
 
 fn worker_settings(config: &Config) -> WorkerSettings {

@@ -50,3 +50,4 @@ mod spending;
 mod structure;
 mod tenants;
 mod tools;
+mod traces;

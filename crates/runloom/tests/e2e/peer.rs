@@ -17,6 +17,8 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
+    /// The same as it came, for what is no JSON.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// What the peer does with a request.
@@ -159,6 +161,7 @@ fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Asked>> {
         path: word(1),
         headers,
         body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+        bytes: body,
     }))
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn runloom(arguments: &[&str]) -> Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         let read = [
+            "OTEL_",
             "RUNLOOM_",
             "MANTYX_",
             "DATABASE_URL",

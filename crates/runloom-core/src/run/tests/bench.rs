@@ -193,7 +193,7 @@ impl Bench {
 
     fn fold<'a>(&self, entries: impl Iterator<Item = &'a LogEntry>) -> RunState {
         let mut state = RunState::new(Arc::clone(&self.state.plan));
-        entries.for_each(|entry| fold(&mut state, entry).unwrap());
+        entries.for_each(|entry| fold(&mut state, entry, |_| {}).unwrap());
         state
     }
 

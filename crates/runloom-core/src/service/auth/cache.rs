@@ -34,6 +34,7 @@ impl KnownKey {
                 key_id: row.id,
                 agent_ids: row.agent_ids.into(),
                 runs_per_minute: row.runs_per_minute,
+                trace: None,
             },
         }
     }

@@ -15,6 +15,7 @@ use subtle::ConstantTimeEq;
 
 use crate::error::{Error, PlanFeature, Result};
 use crate::ports::store::{KeyUsage, Tenancy, WorkspaceRow};
+use crate::ports::trace::TraceParent;
 use cache::KnownKey;
 
 pub use cache::KeyCache;
@@ -35,6 +36,8 @@ pub struct Caller {
     pub agent_ids: Arc<[String]>,
     /// Its own limit of run starts.
     pub runs_per_minute: Option<u32>,
+    /// The span of its own trace in which it calls.
+    pub trace: Option<TraceParent>,
 }
 
 /// Recognises callers.
@@ -129,6 +132,7 @@ pub(crate) fn test_caller(key: &str, runs_per_minute: Option<u32>) -> Caller {
         key_id: KeyId::from_suffix(key),
         agent_ids: Arc::new([]),
         runs_per_minute,
+        trace: None,
     }
 }
 

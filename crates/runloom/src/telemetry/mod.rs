@@ -1,4 +1,6 @@
-//! Log lines on standard error. Secrets never reach them: the types that hold them do not print.
+//! What operators are told: log lines on standard error, and traces. Secrets never reach either: the types that hold them do not print.
+
+pub(crate) mod traces;
 
 use std::io::IsTerminal;
 

@@ -1,0 +1,153 @@
+//! Traces of runs, sent to a collector over OTLP. What the environment's `OTEL_…` variables say holds, as in every other program.
+
+mod client;
+mod settings;
+mod span;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use runloom_core::metrics::METRICS;
+use runloom_core::ports::trace::{Span, TraceId, TraceParent, Tracer};
+use runloom_core::tasks::Tasks;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use self::client::Client;
+use self::settings::{Sampler, Settings};
+
+/// Longest that a stopping server waits for the collector.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// Begins to trace runs when the environment names a collector. `tasks` is stopped when no run is driven any more; what is left is
+/// sent then.
+pub(crate) fn open(tasks: &Tasks) -> Result<Option<Arc<dyn Tracer>>> {
+    let lookup = |name: &str| std::env::var(name).ok();
+    let Some(settings) = Settings::read(lookup) else {
+        return Ok(None);
+    };
+    for remark in &settings.remarks {
+        warn!("{remark}");
+    }
+    let client = Client::new(settings.timeout).context("cannot make a client for traces")?;
+    let mut exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(client)
+        .build()
+        .context("the OTEL_EXPORTER_OTLP_… variables do not name a collector")?;
+    exporter.set_resource(&resource(&settings));
+    info!(endpoint = settings.endpoint, "runs are traced");
+    let (queue, waiting) = mpsc::channel(settings.queue);
+    let sending = send(
+        exporter,
+        waiting,
+        (settings.batch, settings.delay),
+        tasks.stop.clone(),
+    );
+    tasks.spawn("send traces", sending);
+    Ok(Some(Arc::new(Traces {
+        queue,
+        sampler: settings.sampler,
+    })))
+}
+
+fn resource(settings: &Settings) -> Resource {
+    let builder = Resource::builder();
+    let builder = match &settings.service {
+        Some(_) => builder,
+        None => builder.with_service_name("runloom"),
+    };
+    builder
+        .with_attribute(opentelemetry::KeyValue::new(
+            "service.version",
+            env!("CARGO_PKG_VERSION"),
+        ))
+        .build()
+}
+
+/// The way to the collector.
+struct Traces {
+    queue: mpsc::Sender<SpanData>,
+    sampler: Sampler,
+}
+
+impl Tracer for Traces {
+    fn samples(&self, trace: TraceId, parent: Option<&TraceParent>) -> bool {
+        self.sampler.samples(trace, parent)
+    }
+
+    fn take(&self, spans: Vec<Span>) {
+        for span in spans {
+            // A collector that is slow or away costs traces, never a run.
+            if self.queue.try_send(span::data(span)).is_err() {
+                METRICS.spans_dropped.add(1);
+            }
+        }
+    }
+}
+
+/// Sends spans in batches until the end, and then what is left.
+async fn send(
+    exporter: SpanExporter,
+    mut waiting: mpsc::Receiver<SpanData>,
+    (most, delay): (usize, Duration),
+    stop: CancellationToken,
+) {
+    let mut reachable = true;
+    loop {
+        let mut batch = Vec::new();
+        let gathered = gather(&mut waiting, &mut batch, (most, delay));
+        let stopped = stop.run_until_cancelled(gathered).await.is_none();
+        if stopped {
+            waiting.close();
+            while let room @ 1.. = most - batch.len()
+                && waiting.recv_many(&mut batch, room).await > 0
+            {}
+        }
+        if batch.is_empty() {
+            return;
+        }
+        let count = batch.len() as u64;
+        match exporter.export(batch).await {
+            Ok(()) => {
+                METRICS.spans_sent.add(count);
+                if !std::mem::replace(&mut reachable, true) {
+                    info!("the collector takes traces again");
+                }
+            }
+            Err(error) => {
+                METRICS.spans_dropped.add(count);
+                // Once, not with every batch.
+                if std::mem::replace(&mut reachable, false) {
+                    warn!(%error, "traces cannot be sent; runs are not affected");
+                }
+            }
+        }
+    }
+}
+
+/// Fills a batch, or as much of it as comes within the delay after its first span. Leaves it empty only when nothing can come any more.
+async fn gather(
+    waiting: &mut mpsc::Receiver<SpanData>,
+    batch: &mut Vec<SpanData>,
+    (most, delay): (usize, Duration),
+) {
+    if waiting.recv_many(batch, most).await == 0 {
+        return;
+    }
+    let full = async {
+        while batch.len() < most {
+            let room = most - batch.len();
+            if waiting.recv_many(batch, room).await == 0 {
+                return;
+            }
+        }
+    };
+    // Too late is no failure: what has come is sent.
+    let _ = tokio::time::timeout(delay, full).await;
+}
