@@ -83,10 +83,12 @@ impl Driver {
                     self.context.clone(),
                     cancel.clone(),
                 );
+                let trace = self.tracing.as_ref().map(|tracing| tracing.call(&call.id));
                 async move {
                     let invocation = Invocation {
                         tool_use_id: call.id.clone(),
                         input: call.input,
+                        trace,
                     };
                     let began = Instant::now();
                     let outcome = host.call(&context, &call.tool, invocation, cancel).await;

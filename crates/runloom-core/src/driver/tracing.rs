@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::planner::Planned;
 use crate::ports::store::Claim;
-use crate::ports::trace::{Nanos, Tracer};
+use crate::ports::trace::{Nanos, TraceParent, Tracer};
 use crate::run::Record;
 use crate::trace::{Trail, Traveller, trace_of};
 
@@ -38,6 +38,11 @@ impl Tracing {
     /// Sees a record of the log.
     pub(crate) fn see(&mut self, record: &Record, at: Nanos) {
         self.0.0.see(record, at);
+    }
+
+    /// The span of a call, for whoever is called.
+    pub(crate) fn call(&self, tool_use_id: &str) -> TraceParent {
+        self.0.0.call(tool_use_id)
     }
 
     /// Tells of the run, which has ended.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
+use crate::ports::trace::TraceParent;
 use crate::secret::Secret;
 use crate::toolbox::Effect;
 
@@ -151,6 +152,8 @@ pub struct Invocation {
     pub tool_use_id: String,
     /// Arguments, already checked against the tool's schema.
     pub input: Value,
+    /// The span of the call, which the peer is told where its protocol has a place for it; `None` when the run is not traced.
+    pub trace: Option<TraceParent>,
 }
 
 /// How a call ended.

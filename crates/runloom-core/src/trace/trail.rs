@@ -98,6 +98,16 @@ impl Trail {
         }
     }
 
+    /// The span of a call under way, as what the called party does belongs to it.
+    #[must_use]
+    pub fn call(&self, tool_use_id: &str) -> TraceParent {
+        TraceParent {
+            trace: self.trace,
+            span: span_of(&self.who.run, tool_use_id),
+            sampled: true,
+        }
+    }
+
     fn event(&mut self, event: &Event, at: Nanos) {
         match event {
             Event::AssistantDelta(_) | Event::ThinkingDelta(_) => {

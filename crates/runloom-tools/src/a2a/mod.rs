@@ -10,6 +10,7 @@ mod wire;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use reqwest::header::HeaderMap;
 use runloom_core::error::{Error, Result};
 use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
 use runloom_core::tasks::Tasks;
@@ -24,7 +25,7 @@ use crate::budget::Budget;
 use crate::content::{self, Content};
 use crate::host::ToolLimits;
 use crate::kind::Kind;
-use crate::outbound::{Outbound, spec_headers};
+use crate::outbound::{Outbound, spec_headers, tell_trace};
 
 use dialogue::{Miss, Speaker};
 use wire::{Outgoing, Reply, State};
@@ -74,7 +75,11 @@ impl A2a {
                 .to_owned(),
             context_id: agent.context_id.clone(),
         };
-        let mut work = self.open(agent, message, deadline, cancel).await?;
+        let mut headers = spec_headers(&agent.headers).map_err(|error| error.to_string())?;
+        tell_trace(&mut headers, call.trace.as_ref());
+        let mut work = self
+            .open((agent, headers), message, deadline, cancel)
+            .await?;
         let mut pause = FIRST_PAUSE;
         let mut blind = 0;
         loop {
@@ -133,12 +138,11 @@ impl A2a {
     /// Finds the endpoint and sends the message, once: the next address is tried only when the one before did nothing.
     async fn open(
         &self,
-        agent: &A2aTool,
+        (agent, headers): (&A2aTool, HeaderMap),
         message: Outgoing,
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<Work, String> {
-        let headers = spec_headers(&agent.headers).map_err(|error| error.to_string())?;
         let finding = card::endpoints(&self.outbound, &agent.agent_card_url, &headers);
         let endpoints = cancel.run_until_cancelled(finding).await.ok_or(CANCELLED)?;
         let mut first = None;

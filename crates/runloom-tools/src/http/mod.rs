@@ -21,7 +21,7 @@ use runloom_protocol::tools::Object;
 use serde_json::{Map, Value, json};
 
 use crate::action::Secrets;
-use crate::outbound::{Outbound, OutboundRequest, spec_headers};
+use crate::outbound::{Outbound, OutboundRequest, spec_headers, tell_trace};
 
 use answer::Answer;
 use fill::{Filling, Result};
@@ -103,6 +103,7 @@ fn request(
     {
         headers.entry(IDEMPOTENCY_KEY).or_insert(key);
     }
+    tell_trace(&mut headers, call.trace.as_ref());
     let request = OutboundRequest::new(method(http.method), url)
         .headers(headers)
         .keeping_method();

@@ -16,6 +16,7 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::{ExponentialBackoff, SseRetryPolicy};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use runloom_core::ports::trace::TraceParent;
 use runloom_core::tasks::Tasks;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,8 @@ const NOTICE_AT_MOST: Duration = Duration::from_secs(5);
 
 /// The key of the call's id in `_meta`: a server can recognise a repeated call by it.
 const TOOL_USE_ID: &str = "io.runloom/toolUseId";
+/// Under which a server is told the span of a call, as the protocol's `_meta` has it.
+const TRACE_PARENT: &str = "traceparent";
 
 /// Why a connection or a call failed, in words for a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -245,6 +248,9 @@ impl Link {
     ) -> Result<ServerResult, Fault> {
         let mut meta = RequestMetaObject::new();
         meta.insert(TOOL_USE_ID.to_owned(), Value::from(call.tool_use_id));
+        if let Some(trace) = call.trace {
+            meta.insert(TRACE_PARENT.to_owned(), Value::from(trace.to_string()));
+        }
         let mut params = CallToolRequestParams::new(call.tool.to_owned());
         params.arguments = Some(call.arguments);
         let request = CallToolRequest::new(params);
@@ -316,6 +322,7 @@ pub(super) struct Call<'a> {
     pub(super) tool: &'a str,
     pub(super) arguments: Map<String, Value>,
     pub(super) tool_use_id: &'a str,
+    pub(super) trace: Option<TraceParent>,
     /// How long it may go on without a sign of life.
     pub(super) idle: Duration,
 }

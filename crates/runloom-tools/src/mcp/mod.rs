@@ -116,6 +116,7 @@ impl Mcp {
             tool,
             arguments: arguments(call.input),
             tool_use_id: &call.tool_use_id,
+            trace: call.trace,
             idle: within.map_or(self.limits.idle_timeout, |time| time + MARGIN),
         };
         let answer = self.execute(workspace, server, asked, cancel).await;

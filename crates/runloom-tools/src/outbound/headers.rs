@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use runloom_core::ports::trace::TraceParent;
 use runloom_protocol::validate::is_servers_header;
 
 use super::error::{OutboundError, Result};
@@ -30,4 +31,13 @@ pub fn spec_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap> {
         headers.append(parsed, value);
     }
     Ok(headers)
+}
+/// Tells a peer which span its work belongs to, unless the request says so already.
+pub(crate) fn tell_trace(headers: &mut HeaderMap, trace: Option<&TraceParent>) {
+    let told = trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok());
+    if let Some(told) = told {
+        headers
+            .entry(HeaderName::from_static("traceparent"))
+            .or_insert(told);
+    }
 }

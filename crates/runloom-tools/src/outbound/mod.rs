@@ -30,6 +30,7 @@ use tokio::time::Instant;
 
 pub use error::{OutboundError, Result};
 pub use headers::spec_headers;
+pub(crate) use headers::tell_trace;
 pub use resolver::{Found, Lookup, SystemLookup};
 pub use response::OutboundResponse;
 

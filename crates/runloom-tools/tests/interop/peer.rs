@@ -215,6 +215,7 @@ impl Bed {
         let call = Invocation {
             tool_use_id: format!("tu_{}", input.to_string().len()),
             input,
+            trace: None,
         };
         let calling = self.host.call(context, tool, call, cancel);
         tokio::time::timeout(Duration::from_secs(60), calling)

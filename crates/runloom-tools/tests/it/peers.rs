@@ -307,6 +307,7 @@ impl Bed {
         let call = Invocation {
             tool_use_id: "tu_1".to_owned(),
             input,
+            trace: None,
         };
         let calling = self.host.call(context, tool, call, cancel);
         tokio::time::timeout(Duration::from_secs(30), calling)

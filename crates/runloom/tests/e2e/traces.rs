@@ -46,6 +46,10 @@ fn text<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn start(api: &Api, headers: &[(&str, &str)]) -> String {
     let body = json!({"systemPrompt": "s", "prompt": "say Hello.", "name": "greeter"});
     let headers = [&[("Content-Type", "application/json")], headers].concat();
@@ -82,7 +86,6 @@ fn a_run_arrives_at_the_collector_as_a_part_of_its_clients_trace() {
         .iter()
         .find(|span| span.name == "invoke_agent greeter");
     let root = root.unwrap_or_else(|| panic!("{spans:#?}"));
-    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
     assert_eq!(hex(&root.trace_id), TRACE);
     assert_eq!(hex(&root.parent_span_id), "b7ad6b7169203331");
     assert_eq!(text(&root.attributes, "runloom.run.id"), Some(run.as_str()));
@@ -148,4 +151,38 @@ fn a_run_that_its_client_does_not_sample_is_not_sent() {
     replay(&api, &start(&api, &[("traceparent", &unsampled)])).unwrap();
     assert!(server.stop().success(), "{}", server.said());
     assert_eq!(peer.asked().len(), 0);
+}
+
+#[test]
+fn a_tool_is_told_which_span_its_work_belongs_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let (peer, shop) = (collector(200), collector(200));
+    let host = shop.url.trim_start_matches("http://");
+    let mut server = Server::dev(
+        folder.path(),
+        &settings([
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", peer.url.as_str()),
+            ("RUNLOOM_OUTBOUND__ALLOW_HOSTS", host),
+        ]),
+    );
+    let definition = json!({"type": "http", "url": shop.url, "description": "Looks."});
+    let path = "/api/admin/v1/workspaces/demo/tools/look";
+    let made = server.admin("PUT", path, &definition);
+    assert!(made.status < 300, "{made:?}");
+    let api = server.api();
+    let tools = json!([{"kind": "mantyx", "id": "look"}]);
+    let body = json!({"systemPrompt": "s", "prompt": "call look {}", "tools": tools});
+    replay(&api, &api.run(&body)).unwrap();
+    assert!(server.stop().success(), "{}", server.said());
+    let batches = batches(&peer);
+    let spans = spans(&batches);
+    let tool = spans.iter().find(|span| span.name == "execute_tool look");
+    let tool = tool.unwrap_or_else(|| panic!("{spans:#?}"));
+    let asked = shop.asked();
+    let told = asked[0]
+        .headers
+        .iter()
+        .find(|(name, _)| name == "traceparent");
+    let expected = format!("00-{}-{}-01", hex(&tool.trace_id), hex(&tool.span_id));
+    assert_eq!(told.unwrap().1, expected);
 }

@@ -87,6 +87,7 @@ impl Bed {
         let call = Invocation {
             tool_use_id: "tu_1".to_owned(),
             input,
+            trace: None,
         };
         let calling = self.host.call(&self.context, &self.tool, call, cancel);
         tokio::time::timeout(Duration::from_secs(60), calling)

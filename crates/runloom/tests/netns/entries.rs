@@ -250,6 +250,7 @@ impl Attacker {
                 let call = Invocation {
                     tool_use_id: "tu_1".to_owned(),
                     input: (entry.input)(url),
+                    trace: None,
                 };
                 let calling = self
                     .host

@@ -251,6 +251,7 @@ mod tests {
         let call = Invocation {
             tool_use_id: "tu_1".to_owned(),
             input: json!({}),
+            trace: None,
         };
         let outcome = host
             .call(&context, &tool, call, CancellationToken::new())
