@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Run(run::Run),
     /// Talk with a model in a session
     Chat(chat::Chat),
-    /// List, show, follow, cancel and export runs
+    /// List, show, follow, cancel, export and replay runs
     #[command(subcommand)]
     Runs(runs::Runs),
     /// List and try the models of the workspace

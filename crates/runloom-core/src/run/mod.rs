@@ -5,13 +5,14 @@
 //! does it and feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
 //! Reading order: `plan`, `record`, `spoken` (the conversation), `state` (the fold), `step` (the decisions), `guard` (loops and
-//! budgets), `money`, `ending` (terminal events).
+//! budgets), `money`, `ending` (terminal events), `replay` (a log decided once more).
 
 mod ending;
 mod guard;
 mod money;
 mod plan;
 mod record;
+mod replay;
 mod spoken;
 mod state;
 mod step;
@@ -23,6 +24,7 @@ pub use guard::signature_of;
 pub use money::Bid;
 pub use plan::{Plan, Price, default_tool_budgets};
 pub use record::{Note, PlacedNote, Record};
+pub use replay::{Divergence, Replayed, recorded_plan, replay};
 pub use spoken::Spoken;
 pub use state::{Call, CallState, RunState};
 pub use step::{CallPlan, ServerCall, Step, TIMED_OUT, answer, expire, next};

@@ -7,6 +7,7 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 mod migrate;
 pub(crate) mod models;
+mod replay;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod serve;

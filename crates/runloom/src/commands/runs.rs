@@ -9,6 +9,7 @@ use runloom_client::protocol::id::RunId;
 use runloom_client::protocol::resource::{RunListItem, RunSnapshot, RunStatus};
 use runloom_client::{Client, RunFilter};
 
+use super::replay::{self, Source};
 use crate::config::Environment;
 use crate::exit::{Exit, Failure};
 use crate::render::{self, Form, OnInterrupt, preview, summary};
@@ -80,10 +81,29 @@ pub(crate) enum Runs {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Decide a run once more from its log, with the recorded answers of its model and tools, and say where this version would do otherwise
+    ///
+    /// Nothing is called and nothing is changed; with --file no server is needed. Judged are the server's own decisions: guards, checks of
+    /// arguments, which calls clients are asked for and when, how the run ends. Taken as recorded are what the public log does not show:
+    /// what MCP servers and agents offered, tokens and money, clocks. Exits with 1 when something differs.
+    Replay {
+        /// Which run
+        #[arg(value_parser = run_id, required_unless_present = "file", conflicts_with = "file")]
+        run: Option<RunId>,
+        /// A file that `runs export` wrote, instead of a run of the server
+        #[arg(long, short, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Tool turns of runs whose spec does not say: the server's runs.max_tool_turns
+        #[arg(long, value_name = "N", default_value_t = 32)]
+        max_tool_turns: u32,
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub(crate) async fn run(runs: Runs, environment: &Environment) -> Result<Exit, Failure> {
-    let client = connect::client(environment)?;
+    let client = || connect::client(environment);
     match runs {
         Runs::List {
             status,
@@ -101,16 +121,32 @@ pub(crate) async fn run(runs: Runs, environment: &Environment) -> Result<Exit, F
                 cursor,
                 ..RunFilter::default()
             };
-            list(&client, &filter, json).await
+            list(&client()?, &filter, json).await
         }
-        Runs::Show { run, json } => show(&client, &run, json).await,
+        Runs::Show { run, json } => show(&client()?, &run, json).await,
         Runs::Tail { run, after, json } => {
+            let client = client()?;
             let mut stream = client.stream_after(&run, after);
             let form = if json { Form::Json } else { Form::Text };
             render::follow(&client, &run, &mut stream, form, OnInterrupt::Detach).await
         }
-        Runs::Cancel { run, json } => cancel(&client, &run, json).await,
-        Runs::Export { run, output } => export(&client, &run, output).await,
+        Runs::Cancel { run, json } => cancel(&client()?, &run, json).await,
+        Runs::Export { run, output } => export(&client()?, &run, output).await,
+        Runs::Replay {
+            run,
+            file,
+            max_tool_turns,
+            json,
+        } => {
+            let source = match (run, file) {
+                (_, Some(file)) => Source::File(file),
+                (Some(run), None) => Source::Run(run),
+                (None, None) => {
+                    return Err(Failure::new(Exit::Usage, "name a run, or --file FILE"));
+                }
+            };
+            replay::run(source, max_tool_turns, json, environment).await
+        }
     }
 }
 

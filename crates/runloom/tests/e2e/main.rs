@@ -45,6 +45,7 @@ mod plugins;
 mod provider_faults;
 mod receipts;
 mod repeats;
+mod replaying;
 mod sockets;
 mod spending;
 mod structure;

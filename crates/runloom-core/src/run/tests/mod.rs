@@ -8,4 +8,5 @@ mod loops;
 mod money;
 mod output;
 mod random;
+mod replaying;
 mod restarts;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, TIMEOUT, Turn, facts, plan, says};
 use crate::ports::model::{Message, StructuredSupport};
-use crate::run::{Plan, Spent, Step, cancelled};
+use crate::run::{Plan, Spent, Step, cancelled, replay};
 use crate::schema::SchemaCache;
 
 /// One thing that the world does.
@@ -322,6 +322,8 @@ proptest! {
         prop_assert!(bench.state.ended);
         assert_legal_log(&bench);
         assert_legal_conversation_prefix(&bench);
+        let replayed = replay(Arc::clone(&bench.state.plan), &bench.events);
+        prop_assert!(replayed.is_ok(), "{:#?}\n{:#?}", replayed, bench.events);
     }
 }
 

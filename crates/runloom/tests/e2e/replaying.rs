@@ -1,0 +1,106 @@
+//! Runs that are decided once more from their log, with and without a server.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, err, one_object, out};
+use crate::sse::replay;
+
+/// A run with a tool of the server, one of the client past its budget, and an end.
+fn a_run(desk: &Desk) -> String {
+    let api = desk.server.api();
+    let tools = json!([
+        {"kind": "mantyx_plugin", "name": "@time/now"},
+        {"kind": "local", "name": "weather", "parameters": {"type": "object", "required": ["city"]}},
+    ]);
+    let prompt = "call time_now {}\ncall weather {}\ncall weather {\"city\": \"Oslo\"}";
+    let body = json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": prompt, "tools": tools,
+        "toolBudgets": {"weather": {"maxCalls": 0}}});
+    let run = api.run(&body);
+    let kinds: Vec<String> = replay(&api, &run)
+        .unwrap()
+        .iter()
+        .map(|frame| frame.kind().to_owned())
+        .collect();
+    for kind in ["tool_call", "tool_budget_exceeded", "result"] {
+        assert!(kinds.iter().any(|seen| seen == kind), "{kind}: {kinds:?}");
+    }
+    run
+}
+
+#[test]
+fn a_run_of_the_server_is_decided_the_same_way_again() {
+    let desk = Desk::new();
+    let run = a_run(&desk);
+    let told = desk.json(&["runs", "replay", &run, "--json"]);
+    assert_eq!(told["same"], true, "{told}");
+    assert!(told["decided"].as_u64().unwrap() >= 3, "{told}");
+    let words = out(&desk.ended(&["runs", "replay", &run]));
+    assert!(words.contains("all the same"), "{words}");
+}
+
+#[test]
+fn an_export_is_replayed_without_a_server_and_a_change_in_it_is_found() {
+    let mut desk = Desk::new();
+    let run = a_run(&desk);
+    let file = desk.folder.path().join("run.jsonl");
+    let file = file.to_str().unwrap();
+    let exported = desk.ended(&["runs", "export", &run, "--output", file]);
+    assert_eq!(exported.status.code(), Some(0), "{}", err(&exported));
+    desk.server.kill();
+    assert_eq!(
+        desk.json(&["runs", "replay", "--file", file, "--json"])["run"],
+        run.as_str()
+    );
+
+    let text = std::fs::read_to_string(file).unwrap();
+    let (mut kept, mut cut) = (Vec::new(), 0);
+    for line in text.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        if event["type"] == "tool_budget_exceeded" && cut == 0 {
+            cut = event["seq"].as_u64().unwrap();
+        } else {
+            kept.push(line);
+        }
+    }
+    std::fs::write(file, kept.join("\n")).unwrap();
+    let told = desk.ended(&["runs", "replay", "--file", file, "--json"]);
+    assert_eq!(told.status.code(), Some(1), "{}", err(&told));
+    let told = one_object(&out(&told));
+    assert_eq!(told["same"], false);
+    assert_eq!(
+        told["seq"],
+        cut + 1,
+        "the first event that is not as expected"
+    );
+    let words = desk.ended(&["runs", "replay", "--file", file]);
+    assert!(
+        err(&words).contains("tool_budget_exceeded"),
+        "{}",
+        err(&words)
+    );
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    let desk = Desk::new();
+    let run = desk
+        .server
+        .api()
+        .run(&json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": "hang"}));
+    let early = desk.ended(&["runs", "replay", &run]);
+    assert_eq!(early.status.code(), Some(1));
+    assert!(
+        err(&early).contains("only runs that have ended"),
+        "{}",
+        err(&early)
+    );
+    let file = desk.folder.path().join("no.jsonl");
+    for text in ["", "{}", "no json", "{\"type\":\"runloom.export\"}"] {
+        std::fs::write(&file, text).unwrap();
+        let refused = desk.ended(&["runs", "replay", "--file", file.to_str().unwrap()]);
+        assert_eq!(refused.status.code(), Some(1), "{text}");
+        assert!(err(&refused).contains("no.jsonl"), "{}", err(&refused));
+    }
+    let neither = desk.ended(&["runs", "replay"]);
+    assert_eq!(neither.status.code(), Some(2), "{}", err(&neither));
+}
