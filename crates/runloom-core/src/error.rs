@@ -121,6 +121,15 @@ impl Error {
         }])
     }
 
+    /// The same, saying which field of the request named the model when it was not `modelId`.
+    #[must_use]
+    pub fn at_field(mut self, field: &str) -> Self {
+        if let Self::InvalidModel { message, .. } = &mut self {
+            *message = format!("{field}: {message}");
+        }
+        self
+    }
+
     /// A failure that only the operator can read.
     #[must_use]
     pub fn internal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {

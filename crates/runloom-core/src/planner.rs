@@ -18,7 +18,7 @@ use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest
 use crate::ports::tools::ToolContext;
 use crate::ports::trace::TraceParent;
 use crate::purses::{Purse, Purses};
-use crate::run::{Plan, Price, default_tool_budgets};
+use crate::run::{Plan, Price, Speaker, default_tool_budgets};
 use crate::schema::SchemaCache;
 use crate::toolbox::Toolbox;
 use crate::vault::Vault;
@@ -33,6 +33,9 @@ pub struct StoredRun {
     pub key: Option<String>,
     /// Catalog id of the model.
     pub model: String,
+    /// Catalog id of the model that takes over when that one is out of service; never the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
     /// The agent, with every override applied.
     pub spec: AgentSpec,
     /// The request's own messages.
@@ -52,6 +55,8 @@ pub struct Planned {
     pub plan: Arc<Plan>,
     /// What the driver calls.
     pub model: Arc<dyn Model>,
+    /// What it calls when that one is out of service.
+    pub fallback: Option<Arc<dyn Model>>,
     /// Slug of the workspace.
     pub workspace: Arc<str>,
     /// The tools of the spec, header values in clear.
@@ -88,6 +93,16 @@ impl Planned {
 }
 
 impl StoredRun {
+    /// The same as a run of a session that stays on this model since an earlier run fell back. That counts for as long as it is the
+    /// fallback: an agent may have got other models meanwhile.
+    #[must_use]
+    pub fn staying_on(mut self, active: Option<&str>) -> Self {
+        if let Some(fallback) = self.fallback.take_if(|fallback| active == Some(fallback)) {
+            self.model = fallback;
+        }
+        self
+    }
+
     /// The same with the header values of its tools sealed, as it is stored.
     ///
     /// # Errors
@@ -154,11 +169,16 @@ impl Planner {
     ) -> Result<Planned> {
         let model = self.catalog.find(&stored.workspace, Some(&stored.model));
         let model = model.await?;
+        let fallback = match &stored.fallback {
+            Some(id) => Some(self.catalog.find(&stored.workspace, Some(id)).await?),
+            None => None,
+        };
+        let models = (model, fallback);
         if self.knows_schemas(&stored.spec) {
-            return self.plan_now(id, &model, &stored, history);
+            return self.plan_now(id, models, &stored, history);
         }
         let planner = Arc::clone(self);
-        tokio::task::spawn_blocking(move || planner.plan_now(id, &model, &stored, history))
+        tokio::task::spawn_blocking(move || planner.plan_now(id, models, &stored, history))
             .await
             .unwrap_or_else(|panic| Err(Error::internal(panic)))
     }
@@ -192,10 +212,13 @@ impl Planner {
             schemas: Arc::clone(&self.schemas),
             reasoning_level: None,
             output: None,
-            model: info,
-            capabilities: Capabilities::default(),
-            price: None,
-            max_output_tokens: None,
+            primary: Speaker {
+                model: info,
+                capabilities: Capabilities::default(),
+                price: None,
+                max_output_tokens: None,
+            },
+            fallback: None,
             has_purses: false,
             max_tool_turns: budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
             loop_detection: spec
@@ -207,6 +230,7 @@ impl Planner {
         Planned {
             plan: Arc::new(plan),
             model: Arc::new(NoModel { reason }),
+            fallback: None,
             workspace: "".into(),
             refs: Arc::default(),
             purses: Vec::new(),
@@ -217,7 +241,7 @@ impl Planner {
     fn plan_now(
         &self,
         id: RunId,
-        model: &Arc<CatalogModel>,
+        (model, fallback): (Arc<CatalogModel>, Option<Arc<CatalogModel>>),
         stored: &StoredRun,
         history: Conversation,
     ) -> Result<Planned> {
@@ -243,10 +267,10 @@ impl Planner {
             schemas: Arc::clone(&self.schemas),
             reasoning_level: spec.reasoning_level,
             output,
-            model: info_of(model, spec.reasoning_level),
-            capabilities: model.model.capabilities(),
-            price: price_of(model),
-            max_output_tokens: model.max_output_tokens,
+            primary: speaker(&model, spec.reasoning_level),
+            fallback: fallback
+                .as_ref()
+                .map(|model| speaker(model, spec.reasoning_level)),
             has_purses: !purses.is_empty(),
             max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
             loop_detection: spec.loop_detection.unwrap_or_default(),
@@ -256,6 +280,7 @@ impl Planner {
         Ok(Planned {
             plan: Arc::new(plan),
             model: Arc::clone(&model.model),
+            fallback: fallback.map(|model| Arc::clone(&model.model)),
             workspace: stored.workspace.as_str().into(),
             refs: Arc::new(spec.tools.clone()),
             purses,
@@ -295,6 +320,15 @@ pub(crate) fn spoken(message: &PromptMessage) -> Option<Message> {
             calls: Vec::new(),
             state: None,
         }),
+    }
+}
+
+fn speaker(model: &CatalogModel, level: Option<u8>) -> Speaker {
+    Speaker {
+        model: info_of(model, level),
+        capabilities: model.model.capabilities(),
+        price: price_of(model),
+        max_output_tokens: model.max_output_tokens,
     }
 }
 

@@ -30,6 +30,12 @@ pub struct AgentSpec {
     /// The model as the client wrote it; see the catalog for the accepted forms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
+    /// The model that takes over when that one is out of service, in the same forms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_model_id: Option<String>,
+    /// The model that a session stays on since one of its runs fell back; set by the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_model_id: Option<String>,
     /// 0–100; `None` when the client did not ask for reasoning either way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_level: Option<u8>,

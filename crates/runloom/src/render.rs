@@ -201,6 +201,12 @@ impl Screen {
                     restart.turn, restart.reason
                 ));
             }
+            Event::ModelFallback(moved) => self.remark(&format!(
+                "[{} is out of service ({}); {} takes over]",
+                moved.primary_model_id,
+                moved.error_class.as_str(),
+                moved.fallback_model_id
+            )),
             Event::ToolCall(call) => self.remark(&format!(
                 "→ {} {}",
                 call.name,

@@ -6,7 +6,7 @@ use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, Role};
 use tracing::info;
 
-use super::{Abandon, Driver, Left};
+use super::{Abandon, Driver, LastWord, Left};
 use crate::clock::rfc3339;
 use crate::metrics::METRICS;
 use crate::ports::model::ModelError;
@@ -47,7 +47,10 @@ impl Driver {
         self.journal.count_run();
         self.record(event)?;
         let (status, tokens) = (ending.status, ending.tokens);
-        let said = ending.session_messages.clone();
+        let said = LastWord {
+            messages: ending.session_messages.clone(),
+            active_model: ending.active_model.clone(),
+        };
         let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
         if let Some(tracing) = self.tracing.take() {
             tracing.tell();
@@ -64,7 +67,8 @@ impl Driver {
     }
 
     fn ending(&self, event: &Event) -> Ending {
-        let plan = &self.state.plan;
+        let model = self.state.speaker().model.clone();
+        let fell_back = self.in_session && self.state.fell_back();
         let mut ending = Ending {
             status: RunStatus::Failed,
             final_text: None,
@@ -73,7 +77,8 @@ impl Driver {
             cancel: None,
             tokens: self.state.tokens,
             turns: self.state.turns,
-            model: plan.model.clone(),
+            active_model: fell_back.then(|| model.id.clone()),
+            model,
             cost_usd: None,
             tool_calls: self.state.tool_calls,
             session_messages: Vec::new(),

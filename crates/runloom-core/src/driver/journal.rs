@@ -70,6 +70,8 @@ pub(crate) struct Journal {
     pub(crate) status: Option<RunStatus>,
     /// Held for as long as the run is one that may have killed its workers: until it gets further.
     pub(crate) suspicion: Option<Suspicion>,
+    /// Who is accounted for what the run uses, when it is not the model that it was created with.
+    pub(crate) speaker: Option<Arc<str>>,
     /// When the last batch began, or this process took the run.
     began: Instant,
     draft: Draft,
@@ -121,6 +123,7 @@ impl Journal {
             mail_read: MailNo::default(),
             status: None,
             suspicion: None,
+            speaker: None,
             began: Instant::now(),
             draft: Draft::default(),
         }
@@ -320,6 +323,7 @@ impl Journal {
             unless_mail,
             status: draft.status,
             usage: Some(draft.usage).filter(|usage| !usage.is_empty()),
+            speaker: self.speaker.clone(),
             progress: draft.progress,
             next,
         })
@@ -336,6 +340,7 @@ fn is_progress(event: &Event) -> bool {
         | Event::TurnRestarted(_)
         | Event::ToolCall(_) => false,
         Event::AssistantMessage(_)
+        | Event::ModelFallback(_)
         | Event::ToolResult(_)
         | Event::ToolFiles(_)
         | Event::LocalToolCall(_)

@@ -7,6 +7,7 @@ mod ahead;
 mod attempt;
 mod ending;
 mod execute;
+mod fallback;
 mod journal;
 mod mailbox;
 mod money;
@@ -77,6 +78,8 @@ pub(crate) struct Driver {
     pub(crate) journal: Journal,
     pub(crate) mailbox: Mailbox,
     pub(crate) model: Arc<dyn Model>,
+    /// Who speaks instead once the state says so.
+    pub(crate) fallback: Option<Arc<dyn Model>>,
     pub(crate) tools: Arc<dyn ToolHost>,
     pub(crate) context: ToolContext,
     pub(crate) settings: DriverSettings,
@@ -112,7 +115,7 @@ pub enum Left {
         /// The session's next run, which wants a worker.
         next: Option<RunNo>,
         /// What the session was told.
-        said: Vec<PromptMessage>,
+        said: LastWord,
     },
     /// It was over before.
     Over,
@@ -122,6 +125,15 @@ pub enum Left {
     Deferred(Millis),
     /// The process stops; another worker goes on.
     Released,
+}
+
+/// What a session hears of a run at its end.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LastWord {
+    /// The request and the answer; nothing unless it succeeded.
+    pub messages: Vec<PromptMessage>,
+    /// Catalog id of the model that the session stays on from now on, when the run fell back.
+    pub active_model: Option<String>,
 }
 
 impl Driver {
@@ -368,6 +380,9 @@ pub(crate) struct Start {
     pub(crate) claim: Claim,
     pub(crate) plan: Arc<Plan>,
     pub(crate) model: Arc<dyn Model>,
+    pub(crate) fallback: Option<Arc<dyn Model>>,
+    /// Catalog id of the model, when its session moved on to it after the run was accepted.
+    pub(crate) moved_to: Option<Arc<str>>,
     pub(crate) tools: Arc<dyn ToolHost>,
     pub(crate) context: ToolContext,
     pub(crate) request: Vec<PromptMessage>,
@@ -393,6 +408,8 @@ impl Driver {
             claim,
             plan,
             model,
+            fallback,
+            moved_to,
             tools,
             context,
             request,
@@ -434,11 +451,13 @@ impl Driver {
         // What the row says follows from the log. Writing it again would cost every claim a commit.
         journal.status = Some(status_of(&state));
         journal.suspicion = suspicion;
+        journal.speaker = fallback::accounted(&state).or(moved_to);
         Self {
             state,
             journal,
             mailbox: Mailbox::new(log, claim.lease.run, doorbell, claim.mail),
             model,
+            fallback,
             tools,
             context,
             settings,

@@ -96,7 +96,7 @@ impl Driver {
 
     /// Records a call that did not complete. `accepted`: the provider may have billed more than it told.
     pub(super) fn record_attempt(&mut self, tokens: Tokens, accepted: bool) {
-        let told = self.state.plan.price.map(|price| price.micro(&tokens));
+        let told = self.state.speaker().price.map(|price| price.micro(&tokens));
         let told = told.unwrap_or_default();
         let reserved = self.reserved.take();
         let spent = reserved.map(|reserved| if accepted { reserved.max(told) } else { told });
@@ -120,14 +120,14 @@ impl Driver {
             // The provider did not tell, which is not the same as a gift.
             self.record_attempt(*tokens, true);
         } else if self.reserved.take().is_some() {
-            let price = self.state.plan.price;
+            let price = self.state.speaker().price;
             let spent = price.map(|price| price.micro(tokens));
             self.journal.settle(spent.unwrap_or_default());
         }
     }
 
     fn count(&mut self, tokens: &Tokens, turns: u32) {
-        let price = self.state.plan.price;
+        let price = self.state.speaker().price;
         let cost = price.map_or(0, |price| price.pico(tokens));
         let cost = u64::try_from(cost).unwrap_or(u64::MAX);
         self.journal.count(tokens, cost, turns);

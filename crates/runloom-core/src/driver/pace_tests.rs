@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Turns;
-use crate::driver::{Driver, DriverSettings, Left, Start};
+use crate::driver::{Driver, DriverSettings, LastWord, Left, Start};
 use crate::hub::Hub;
 use crate::ports::model::{
     Capabilities, Done, Model, ModelError, ModelEvent, ModelRequest, ModelStream,
@@ -153,6 +153,7 @@ fn claim(id: RunId) -> Claim {
         in_session: false,
         spec: String::new(),
         history: Vec::new(),
+        active_model: None,
         log: Vec::new(),
         mail: Vec::new(),
         attempts: 1,
@@ -207,6 +208,8 @@ impl Scene {
             },
             plan,
             model: Arc::new(model),
+            fallback: None,
+            moved_to: None,
             tools: Arc::new(NoTools),
             request: Vec::new(),
             doorbell: Arc::default(),
@@ -235,7 +238,7 @@ impl Scene {
         let began = self.store.began;
         let over = Left::Finished {
             next: None,
-            said: Vec::new(),
+            said: LastWord::default(),
         };
         assert_eq!(self.driver.drive().await.unwrap(), over);
         let batches = self.store.batches.lock().unwrap();

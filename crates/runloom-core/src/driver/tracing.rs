@@ -28,7 +28,7 @@ impl Tracing {
             session: origin.session.as_ref().map(ToString::to_string),
             agent: origin.agent.as_ref().map(ToString::to_string),
             name: origin.name.clone(),
-            model: planned.plan.model.clone(),
+            model: planned.plan.primary.model.clone(),
             wants_json: planned.plan.output.is_some(),
             accepted: claim.created_at.into(),
         });

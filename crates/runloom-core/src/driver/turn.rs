@@ -1,7 +1,6 @@
 //! One turn: the model is called, its deltas are written and shown, its end is recorded.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
@@ -70,7 +69,7 @@ impl Driver {
             // The first call may have been sent before the run was durable.
             let began = self.ahead.as_ref().map_or_else(Instant::now, Ahead::began);
             let attempt = given_back(self.attempt(plan).await?);
-            let provider = &self.state.plan.model.provider;
+            let provider = &self.state.speaker().model.provider;
             METRICS.model_called(provider, attempt.outcome(), began.elapsed());
             match attempt {
                 Attempt::Done(progress, done) => {
@@ -90,6 +89,9 @@ impl Driver {
                     let again =
                         error.retryable && !progress.shown && retries < self.settings.model_retries;
                     if !again || pause > BACKOFF_LONGEST {
+                        if let Some(event) = run::fall_back(&self.state, &error) {
+                            return self.fall_back(event).await;
+                        }
                         return Ok(TurnEnd::Failed(error, progress.spent()));
                     }
                     debug!(
@@ -133,7 +135,7 @@ impl Driver {
     /// One call, from the request to its end.
     async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
         let mut progress = Progress::default();
-        let model = Arc::clone(&self.model);
+        let model = self.speaker();
         crash::point("before_model");
         let ahead = self.ahead.take().and_then(|ahead| ahead.take(plan));
         let mut opening = ahead.unwrap_or_else(|| model.call(request_of(&mut self.state, plan)));
@@ -339,7 +341,7 @@ impl Driver {
             turn: plan.turn.saturating_sub(1),
             finish_reason: Some(finish),
             tool_calls,
-            model: Some(self.state.plan.model.id.clone()),
+            model: Some(self.state.speaker().model.id.clone()),
         }))?;
         self.account(&progress.tokens);
         self.note(Note::Turn {

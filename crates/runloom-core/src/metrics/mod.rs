@@ -77,6 +77,7 @@ pub struct Metrics {
     pub tools_failed: Counter,
     pub tool_time: Histogram,
     pub client_calls: Counter,
+    pub model_fallbacks: Counter,
     limited: [Counter; BUCKETS.len()],
     pub shared_windows_missed: Counter,
     pub refused_by_server: Counter,
@@ -119,6 +120,7 @@ impl Metrics {
             tools_failed: Counter::new(),
             tool_time: Histogram::new(&SECONDS),
             client_calls: Counter::new(),
+            model_fallbacks: Counter::new(),
             limited: [const { Counter::new() }; BUCKETS.len()],
             shared_windows_missed: Counter::new(),
             refused_by_server: Counter::new(),
@@ -298,6 +300,9 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
         "How long they took.",
         [("", &metrics.tool_time)],
     );
+    let help = "Runs whose model was out of service and that went on with their fallback.";
+    let fallbacks = &metrics.model_fallbacks;
+    text.counter("runloom_model_fallbacks_total", help, fallbacks);
     let help = "Calls that clients were asked to execute.";
     text.counter("runloom_client_calls_total", help, &metrics.client_calls);
     text.counters(

@@ -5,9 +5,10 @@
 //! does it and feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
 //! Reading order: `plan`, `record`, `spoken` (the conversation), `state` (the fold), `step` (the decisions), `guard` (loops and
-//! budgets), `money`, `ending` (terminal events), `replay` (a log decided once more).
+//! budgets), `money`, `fallback` (another model), `ending` (terminal events), `replay` (a log decided once more).
 
 mod ending;
+mod fallback;
 mod guard;
 mod money;
 mod plan;
@@ -20,9 +21,10 @@ mod step;
 pub(crate) mod tests;
 
 pub use ending::{Spent, cancelled, failed, failure, succeeded};
+pub use fallback::fall_back;
 pub use guard::signature_of;
 pub use money::Bid;
-pub use plan::{Plan, Price, default_tool_budgets};
+pub use plan::{Plan, Price, Speaker, default_tool_budgets};
 pub use record::{Note, PlacedNote, Record};
 pub use replay::{Divergence, Replayed, recorded_plan, replay};
 pub use spoken::Spoken;

@@ -75,9 +75,8 @@ impl RunState {
     /// What counts against the run's own budget: what the provider told, and what it may have billed without telling.
     #[must_use]
     pub fn spent(&self) -> MicroUsd {
-        let told = self.plan.price.map(|price| price.micro(&self.tokens));
         let unknown = self.lost.plus(self.reserved.unwrap_or_default());
-        told.unwrap_or_default().plus(unknown)
+        micro(self.known_cost_pico()).plus(unknown)
     }
 
     /// The bid for the next call; `None` when no limit of money applies to it. A model without a price cannot be held to one.
@@ -91,9 +90,9 @@ impl RunState {
     /// model without a bound of its own is taken to have the bound that a limit would give it.
     #[must_use]
     pub fn worst_bid(&self) -> Option<Bid> {
-        let plan = &self.plan;
-        let price = plan.price?;
-        let output = self.output_left(plan.max_output_tokens.unwrap_or(DEFAULT_OUTPUT));
+        let speaker = self.speaker();
+        let price = speaker.price?;
+        let output = self.output_left(speaker.max_output_tokens.unwrap_or(DEFAULT_OUTPUT));
         let output = output.max(PROVIDER_LEAST);
         let (least, most) = if self.economising.is_some() {
             (output.min(FINAL_LEAST), output.min(FINAL_MOST))
@@ -113,7 +112,7 @@ impl RunState {
     /// tools return comes on top. `None` when the model has no price.
     #[must_use]
     pub fn worst_of_turns(&self, turns: u32) -> Option<MicroUsd> {
-        let (bid, price) = (self.worst_bid()?, self.plan.price?);
+        let (bid, price) = (self.worst_bid()?, self.speaker().price?);
         let (turns, output) = (u128::from(turns), u128::from(bid.most));
         let read_again = turns.saturating_mul(turns.saturating_sub(1)) / 2 * output;
         let answers = turns * output * u128::from(bid.output_pico);
@@ -132,7 +131,7 @@ impl RunState {
     #[must_use]
     pub fn output_bound(&self) -> Option<u64> {
         self.plan.budgets.max_output_tokens?;
-        Some(self.output_left(self.plan.max_output_tokens.unwrap_or(u64::MAX)))
+        Some(self.output_left(self.speaker().max_output_tokens.unwrap_or(u64::MAX)))
     }
 
     /// An estimate of the prompt's tokens, for people.

@@ -31,14 +31,10 @@ pub struct Plan {
     pub reasoning_level: Option<u8>,
     /// The schema of the final text, and its validator.
     pub output: Option<(Arc<OutputSchema>, Validator)>,
-    /// Which model runs.
-    pub model: ModelInfo,
-    /// What it can do.
-    pub capabilities: Capabilities,
-    /// What it costs, when that is known.
-    pub price: Option<Price>,
-    /// Upper bound of one answer, when the model has one.
-    pub max_output_tokens: Option<u64>,
+    /// Who speaks.
+    pub primary: Speaker,
+    /// Who speaks when that one is out of service.
+    pub fallback: Option<Speaker>,
     /// Purses that other runs share have to pay for the calls.
     pub has_purses: bool,
     /// Tool turns before the finalise turn.
@@ -49,6 +45,19 @@ pub struct Plan {
     pub tool_budgets: Arc<BTreeMap<String, u32>>,
     /// Limits of time, tokens and money.
     pub budgets: Budgets,
+}
+
+/// A model, as the machine knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Speaker {
+    /// Which one.
+    pub model: ModelInfo,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// What it costs, when that is known.
+    pub price: Option<Price>,
+    /// Upper bound of one answer, when it has one.
+    pub max_output_tokens: Option<u64>,
 }
 
 /// US dollars for a million tokens.
@@ -63,13 +72,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What these tokens cost.
-    #[must_use]
-    pub fn of(&self, tokens: &Tokens) -> f64 {
-        self.pico(tokens) as f64 / 1e12
-    }
-
-    /// The same in whole millionths of a millionth of a dollar: sums are exact in any order.
+    /// What these tokens cost in whole millionths of a millionth of a dollar: sums are exact in any order.
     #[must_use]
     pub fn pico(&self, tokens: &Tokens) -> u128 {
         let cached = tokens.cached_tokens.min(tokens.input_tokens);

@@ -16,7 +16,7 @@ use runloom_protocol::outcome::{
 use runloom_protocol::spec::{AgentSpec, Budgets};
 use serde_json::Value;
 
-use super::plan::{Plan, default_tool_budgets};
+use super::plan::{Plan, Speaker, default_tool_budgets};
 use super::record::{Note, Record};
 use super::state::RunState;
 use super::step::{Step, next};
@@ -81,18 +81,11 @@ pub fn recorded_plan(
         schemas,
         reasoning_level: spec.reasoning_level,
         output,
-        model: ModelInfo {
-            id: String::new(),
-            provider: String::new(),
-            vendor_model_id: String::new(),
-            reasoning_effort: None,
-        },
-        capabilities: Capabilities {
-            reasoning: true,
-            structured: structured_support(events),
-        },
-        price: None,
-        max_output_tokens: None,
+        primary: speaker(nobody(), events),
+        fallback: events.iter().find_map(|event| match event {
+            Event::ModelFallback(other) => Some(speaker(other.model.clone(), events)),
+            _ => None,
+        }),
         has_purses: false,
         max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(max_tool_turns),
         loop_detection: spec.loop_detection.unwrap_or_default(),
@@ -100,6 +93,28 @@ pub fn recorded_plan(
         // Tokens and money of single turns are not public.
         budgets: Budgets::default(),
     })
+}
+
+/// A model of which the log shows little.
+fn speaker(model: ModelInfo, events: &[Event]) -> Speaker {
+    Speaker {
+        model,
+        capabilities: Capabilities {
+            reasoning: true,
+            structured: structured_support(events),
+        },
+        price: None,
+        max_output_tokens: None,
+    }
+}
+
+fn nobody() -> ModelInfo {
+    ModelInfo {
+        id: String::new(),
+        provider: String::new(),
+        vendor_model_id: String::new(),
+        reasoning_effort: None,
+    }
 }
 
 /// What the model could do about an output schema, as the run's end tells.
@@ -297,7 +312,7 @@ impl<'a> Replay<'a> {
                 self.spoke(event, message, tools_enabled)
             }
             // The provider failed.
-            Some(event @ Event::Error(_)) => {
+            Some(event @ (Event::Error(_) | Event::ModelFallback(_))) => {
                 self.take(event);
                 Ok(())
             }

@@ -42,6 +42,8 @@ pub struct RunState {
     pub tokens: Tokens,
     /// Why the run makes no calls but the last, when money runs out.
     pub economising: Option<String>,
+    /// What the run had used when another model took over.
+    pub(super) before_fallback: Option<Tokens>,
     /// What calls without a seen end may have cost beyond the tokens.
     pub(super) lost: MicroUsd,
     /// What the call under way may cost.
@@ -145,6 +147,7 @@ impl RunState {
             tool_calls: 0,
             tokens: Tokens::default(),
             economising: None,
+            before_fallback: None,
             lost: MicroUsd::default(),
             reserved: None,
             shown: false,
@@ -169,7 +172,8 @@ impl RunState {
 
     /// True when the answer did not come through the hidden output tool, which must now be forced.
     pub(super) fn must_force_output(&self) -> bool {
-        let synthetic = self.plan.capabilities.structured == StructuredSupport::SyntheticTool;
+        let structured = self.speaker().capabilities.structured;
+        let synthetic = structured == StructuredSupport::SyntheticTool;
         let open = self
             .answer
             .as_ref()
@@ -195,6 +199,7 @@ impl RunState {
                 self.shown = false;
                 self.restarts = self.restarts.saturating_add(1);
             }
+            Event::ModelFallback(_) => self.apply_fallback(),
             Event::AssistantMessage(message) => {
                 self.shown = false;
                 self.restarts = 0;

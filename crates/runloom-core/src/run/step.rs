@@ -11,10 +11,11 @@ use runloom_protocol::spec::{Enforcement, ToolAnswer};
 use serde_json::{Value, json};
 
 use super::ending::{Spent, failed, succeeded};
+use super::fallback::lacks_strict_schema;
 use super::guard::{self, Verdict};
 use super::money::Bid;
 use super::state::{Answer, Call, CallState, RunState};
-use crate::ports::model::{ModelError, StructuredSupport};
+use crate::ports::model::ModelError;
 use crate::ports::tools::ServerTool;
 use crate::toolbox::{Effect, Tool};
 
@@ -380,14 +381,12 @@ fn call_model(state: &RunState, force_output: bool) -> Step {
 }
 
 fn schema_unsupported(state: &RunState) -> Option<ModelError> {
-    let (schema, _) = state.plan.output.as_ref()?;
-    let strict = schema.enforcement == Enforcement::Strict;
-    (strict && state.plan.capabilities.structured == StructuredSupport::None).then(|| {
+    lacks_strict_schema(&state.plan, state.speaker()).then(|| {
         ModelError::new(
             ErrorClass::StructuredOutputNotSupported,
             format!(
                 "the model {} cannot enforce an output schema, and enforcement is strict",
-                state.plan.model.id
+                state.speaker().model.id
             ),
         )
     })

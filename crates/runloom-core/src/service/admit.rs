@@ -207,6 +207,7 @@ fn first_claim(
         in_session: run.session.is_some(),
         spec: String::new(),
         history: Vec::new(),
+        active_model: None,
         log: vec![LogEntry {
             chunk,
             notes: String::new(),

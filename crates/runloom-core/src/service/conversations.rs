@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::spec::PromptMessage;
 
+use crate::driver::LastWord;
 use crate::planner::spoken;
 use crate::ports::conversation::Conversation;
 use crate::ports::store::WorkspaceNo;
-use crate::worker::{Driving, LastWord};
+use crate::worker::Driving;
 
 /// Most bytes that are remembered, roughly: texts, and the same texts as an API has written them.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -34,6 +35,8 @@ pub(super) struct Remembered {
     pub(super) count: u64,
     /// Whose it is, and how the session was made.
     of: Option<(WorkspaceNo, Arc<str>)>,
+    /// The model that the session stays on since a run fell back.
+    pub(super) active_model: Option<Arc<str>>,
     rest: Rest,
 }
 
@@ -62,6 +65,12 @@ impl Remembered {
     /// The same with whose it is and how the session was made.
     pub(super) fn of(mut self, workspace: WorkspaceNo, spec: Arc<str>) -> Self {
         self.of = Some((workspace, spec));
+        self
+    }
+
+    /// The same with the model that the session stays on.
+    pub(super) fn staying_on(mut self, model: Option<String>) -> Self {
+        self.active_model = model.map(Arc::from).or(self.active_model);
         self
     }
 
@@ -165,7 +174,8 @@ impl Conversations {
         // Otherwise a message that came meanwhile has asked the store, and knows better.
         if generations.awaits(&session, run) {
             let before = generations.remove(&session).unwrap_or_default();
-            let mut settled = before.followed_by(said);
+            let mut settled = before.followed_by(&said.messages);
+            settled = settled.staying_on(said.active_model.clone());
             settled.rest = Rest::Nothing(Instant::now());
             generations.insert(session, Kept::of(settled), self.max_bytes / 2);
         }

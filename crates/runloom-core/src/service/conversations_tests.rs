@@ -12,6 +12,13 @@ fn said(text: &str) -> PromptMessage {
     }
 }
 
+fn last_word(messages: &[PromptMessage]) -> LastWord {
+    LastWord {
+        messages: messages.to_vec(),
+        active_model: None,
+    }
+}
+
 fn session(name: &str) -> SessionId {
     SessionId::from_suffix(name.to_owned())
 }
@@ -49,7 +56,7 @@ fn after_the_awaited_run_nobody_has_to_be_asked() {
         None
     );
     let memory = waiting_for_the_first_run();
-    memory.ended(session("a"), &run("1"), &vec![said("1"), said("2")]);
+    memory.ended(session("a"), &run("1"), &last_word(&[said("1"), said("2")]));
     let settled = memory.take(&session("a"), OURS);
     assert_eq!(settled.settled(Instant::now()).as_deref(), Some("spec"));
     assert_eq!((settled.count, settled.messages.len()), (2, 2));
@@ -59,16 +66,32 @@ fn after_the_awaited_run_nobody_has_to_be_asked() {
 #[test]
 fn a_run_that_said_nothing_settles_too() {
     let memory = waiting_for_the_first_run();
-    memory.ended(session("a"), &run("1"), &Vec::new());
+    memory.ended(session("a"), &run("1"), &LastWord::default());
     let settled = memory.take(&session("a"), OURS);
     assert!(settled.settled(Instant::now()).is_some());
     assert_eq!(settled.count, 0);
 }
 
 #[test]
+fn the_model_that_a_run_moved_on_to_stays() {
+    let memory = waiting_for_the_first_run();
+    let moved = LastWord {
+        active_model: Some("spare".to_owned()),
+        ..last_word(&[])
+    };
+    memory.ended(session("a"), &run("1"), &moved);
+    let kept = memory.take(&session("a"), OURS);
+    assert_eq!(kept.active_model.as_deref(), Some("spare"));
+    memory.put(session("a"), kept.awaiting(run("2")));
+    memory.ended(session("a"), &run("2"), &last_word(&[said("2")]));
+    let kept = memory.take(&session("a"), OURS);
+    assert_eq!(kept.active_model.as_deref(), Some("spare"));
+}
+
+#[test]
 fn what_is_known_of_a_session_that_may_have_been_deleted_is_asked_for_again() {
     let memory = waiting_for_the_first_run();
-    memory.ended(session("a"), &run("1"), &vec![said("1")]);
+    memory.ended(session("a"), &run("1"), &last_word(&[said("1")]));
     let remembered = memory.take(&session("a"), OURS);
     let day = Duration::from_secs(24 * 3600);
     assert_eq!(remembered.settled(Instant::now() + day), None);
@@ -80,15 +103,15 @@ fn another_workspace_neither_sees_nor_disturbs_what_is_remembered() {
     let memory = waiting_for_the_first_run();
     let rival = memory.take(&session("a"), WorkspaceNo(2));
     assert_eq!((rival.count, rival.settled(Instant::now())), (0, None));
-    memory.ended(session("a"), &run("1"), &vec![said("1")]);
+    memory.ended(session("a"), &run("1"), &last_word(&[said("1")]));
     assert_eq!(memory.take(&session("a"), OURS).count, 1);
 }
 
 #[test]
 fn the_end_of_a_run_that_nobody_awaits_changes_nothing() {
     let memory = waiting_for_the_first_run();
-    memory.ended(session("a"), &run("0"), &vec![said("late")]);
-    memory.ended(session("b"), &run("1"), &vec![said("forgotten")]);
+    memory.ended(session("a"), &run("0"), &last_word(&[said("late")]));
+    memory.ended(session("b"), &run("1"), &last_word(&[said("forgotten")]));
     let kept = memory.take(&session("a"), OURS);
     assert_eq!((kept.count, kept.settled(Instant::now())), (0, None));
     assert_eq!(memory.take(&session("b"), OURS).count, 0);

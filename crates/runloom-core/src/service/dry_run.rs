@@ -19,7 +19,7 @@ use crate::ports::conversation::Conversation;
 use crate::ports::model::StructuredSupport;
 use crate::ports::store::{MicroUsd, PurseScope};
 use crate::ports::tools::ToolContext;
-use crate::run::{self, Note, Record, RunState, Step};
+use crate::run::{self, Note, Plan, Record, RunState, Step};
 use crate::toolbox::has_object_root;
 
 impl Service {
@@ -47,11 +47,16 @@ impl Service {
         let state = self.first_state(id, &planned).await;
         let mut budgets = self.applied(&planned).await?;
         let mut warnings = warnings(&state, window);
+        if spec.fallback_model_id.is_some() && planned.plan.fallback.is_none() {
+            let same =
+                "fallbackModelId is the model of the run itself, so that there is no fallback";
+            warnings.push(same.to_owned());
+        }
         warnings.extend(of_tools(&spec, &state));
         let (turn, run) = worst_case(&state, &budgets, &mut warnings);
         let plan = &state.plan;
-        if plan.price.is_none() {
-            let model = &plan.model.id;
+        if plan.primary.price.is_none() {
+            let model = &plan.primary.model.id;
             warnings.push(format!(
                 "the model {model} has no price in the catalog: no budget of money can hold its runs"
             ));
@@ -60,13 +65,13 @@ impl Service {
         let bound = state.bid().map(|bid| bid.most);
         Ok(DryRun {
             dry_run: true,
-            model: plan.model.clone(),
+            model: plan.primary.model.clone(),
             tools: state.toolbox.names().map(str::to_owned).collect(),
             schema_requested: plan.output.is_some(),
             estimated_prompt_tokens: state.estimated_input(),
             max_output_tokens: bound
                 .or_else(|| state.output_bound())
-                .or(plan.max_output_tokens),
+                .or(plan.primary.max_output_tokens),
             max_tool_turns: plan.max_tool_turns,
             worst_case_turn_usd: turn.map(MicroUsd::usd),
             worst_case_run_usd: run.map(MicroUsd::usd),
@@ -165,14 +170,35 @@ fn warnings(state: &RunState, window: Option<u64>) -> Vec<String> {
         ));
     }
     let plan = &state.plan;
-    if plan.output.is_some() && plan.capabilities.structured == StructuredSupport::None {
+    if plan.output.is_some() && plan.primary.capabilities.structured == StructuredSupport::None {
         warnings.push("the model cannot enforce an output schema".to_owned());
     }
-    if plan.reasoning_level.is_some_and(|level| level > 0) && !plan.capabilities.reasoning {
+    if plan.reasoning_level.is_some_and(|level| level > 0) && !plan.primary.capabilities.reasoning {
         warnings.push("the model does not reason: reasoningLevel has no effect".to_owned());
     }
+    warnings.extend(of_fallback(plan));
     if let Step::Finish(Event::Error(error)) = run::next(state) {
         warnings.push(format!("the run would fail at once: {}", error.error));
+    }
+    warnings
+}
+
+/// What is lost when the fallback takes over.
+fn of_fallback(plan: &Plan) -> Vec<String> {
+    let Some(fallback) = &plan.fallback else {
+        return Vec::new();
+    };
+    let mut warnings = Vec::new();
+    let id = &fallback.model.id;
+    if plan.output.is_some() && fallback.capabilities.structured == StructuredSupport::None {
+        warnings.push(format!(
+            "the fallback {id} cannot enforce an output schema: with strict enforcement it is not asked"
+        ));
+    }
+    if plan.primary.price.is_some() && fallback.price.is_none() {
+        warnings.push(format!(
+            "the fallback {id} has no price in the catalog: no budget of money holds it"
+        ));
     }
     warnings
 }

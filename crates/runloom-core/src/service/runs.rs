@@ -275,18 +275,22 @@ impl Service {
             .check(&caller.workspace.slug, &spec.tools)
             .await?;
         let workspace = caller.workspace.slug.clone();
-        let model = self
-            .parts
-            .planner
-            .catalog
-            .find(&workspace, spec.model_id.as_deref())
-            .await?
-            .id
-            .clone();
+        let catalog = &self.parts.planner.catalog;
+        let model = catalog.find(&workspace, spec.model_id.as_deref()).await?;
+        let fallback = match spec.fallback_model_id.as_deref() {
+            None => None,
+            Some(name) => {
+                let found = catalog.find(&workspace, Some(name)).await;
+                Some(found.map_err(|error| error.at_field("fallbackModelId"))?)
+            }
+        };
+        // An agent's fallback may be just the model that a request asks for: then there is none.
+        let fallback = fallback.filter(|fallback| fallback.id != model.id);
         Ok(StoredRun {
             workspace,
             key: Some(caller.key_id.to_string()),
-            model,
+            model: model.id.clone(),
+            fallback: fallback.map(|model| model.id.clone()),
             spec,
             messages,
             session: None,

@@ -155,6 +155,7 @@ impl Service {
         let place = self.place(caller);
         let found = self.find(caller, &session, place.is_some()).await?;
         let (messages, history) = (found.so_far.messages.clone(), found.so_far.count);
+        let active_model = found.so_far.active_model.clone();
         let run_id = RunId::from_suffix(self.clock.new_id());
         if place.is_some() {
             let awaiting = found.so_far.awaiting(run_id.clone());
@@ -163,6 +164,7 @@ impl Service {
         let base: StoredRun = serde_json::from_str(&found.spec).map_err(Error::internal)?;
         let base = base.opened(&self.parts.planner.vault)?;
         let stored = self.merge(caller, base.spec, request).await?;
+        let stored = stored.staying_on(active_model.as_deref());
         let planned = self
             .parts
             .planner
@@ -211,7 +213,8 @@ impl Service {
         Ok(Found {
             so_far: remembered
                 .followed_by(&resumed.since)
-                .of(workspace, Arc::clone(&spec)),
+                .of(workspace, Arc::clone(&spec))
+                .staying_on(resumed.row.active_model),
             spec,
             busy: resumed.busy,
         })

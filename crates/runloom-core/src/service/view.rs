@@ -90,7 +90,10 @@ pub(super) fn session_snapshot(
     let messages = messages.into_iter().map(|(_, message)| message).collect();
     Ok(SessionSnapshot {
         truncated,
-        agent_spec: parse_spec(&row.public_spec)?,
+        agent_spec: AgentSpec {
+            active_model_id: row.active_model,
+            ..parse_spec(&row.public_spec)?
+        },
         id: row.id,
         name: row.name,
         status: row.status,

@@ -124,6 +124,10 @@ impl Trail {
                 self.has_spoken = false;
                 mark(&mut self.marks, at, names::RESTARTED);
             }
+            Event::ModelFallback(other) => {
+                mark(&mut self.marks, at, names::FALLBACK);
+                self.who.model = other.model.clone();
+            }
             Event::AssistantMessage(message) => self.turn(message, at),
             Event::ToolCall(call) => self.called(&call.tool_use_id, &call.name, "server", at),
             Event::LocalToolCall(call) => self.called(&call.tool_use_id, &call.name, "client", at),

@@ -60,6 +60,7 @@ impl Drop for LeaveOnPanic<'_> {
             unless_mail: false,
             status: None,
             usage: None,
+            speaker: None,
             progress: false,
             next: Next::Return,
         };

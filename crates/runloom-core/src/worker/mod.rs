@@ -21,7 +21,7 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::driver::{
-    Ahead, Doorbell, Driver, DriverSettings, Left, Start, Suspicion, Turns, meet_schemas,
+    Ahead, Doorbell, Driver, DriverSettings, LastWord, Left, Start, Suspicion, Turns, meet_schemas,
 };
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
@@ -40,11 +40,8 @@ use places::Places;
 use planning::PassedOn;
 use suspects::{Suspects, TRUSTED};
 
-/// A run under way, from its first step to where it is left.
+/// A run under way, from its first step to where it is left; what it told its session, when no other run waits behind it.
 pub(crate) type Driving = Pin<Box<dyn Future<Output = Option<LastWord>> + Send>>;
-
-/// What a run told its session at its end, when no other run of the session waits behind it.
-pub(crate) type LastWord = Vec<PromptMessage>;
 
 /// How a worker works.
 #[derive(Debug, Clone)]

@@ -72,8 +72,16 @@ impl Worker {
             let given_up = Unplanned::Refused("the run is given up".to_owned());
             return self.without_plan(claim, Some(stored), given_up, doorbell);
         }
+        // What was planned when the run came in is older than what its session knows by now.
+        let asked = stored.model.clone();
+        let stored = stored.staying_on(claim.active_model.as_deref());
         match self.try_plan(&claim, &stored).await {
-            Ok(planned) => self.start_of(claim, planned, stored.messages, doorbell),
+            Ok(planned) => {
+                let moved = (stored.model != asked).then(|| Arc::from(stored.model.as_str()));
+                let mut start = self.start_of(claim, planned, stored.messages, doorbell);
+                start.moved_to = moved;
+                start
+            }
             Err(unplanned) => self.without_plan(claim, Some(stored), unplanned, doorbell),
         }
     }
@@ -133,6 +141,8 @@ impl Worker {
             claim,
             plan: planned.plan,
             model: planned.model,
+            fallback: planned.fallback,
+            moved_to: None,
             tools,
             context,
             request,

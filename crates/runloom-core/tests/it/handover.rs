@@ -172,6 +172,7 @@ async fn ends_unreadable(frames: &str, notes: &str) {
         unless_mail: false,
         status: None,
         usage: None,
+        speaker: None,
         progress: false,
         next: Next::Release,
     };

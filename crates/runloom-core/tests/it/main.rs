@@ -9,6 +9,7 @@
 
 mod cancelling;
 mod fairness;
+mod falling_back;
 mod handover;
 mod money;
 mod pages;

@@ -216,6 +216,7 @@ async fn a_run_that_nobody_could_plan_for_an_hour_fails_and_may_be_tried_again()
         unless_mail: false,
         status: None,
         usage: None,
+        speaker: None,
         progress: false,
         next: Next::Defer { until: now },
     };

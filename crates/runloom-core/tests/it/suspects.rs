@@ -38,6 +38,7 @@ async fn break_worker(world: &World, no: RunNo) {
         unless_mail: false,
         status: None,
         usage: None,
+        speaker: None,
         progress: false,
         next: Next::Return,
     };

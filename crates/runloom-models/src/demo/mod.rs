@@ -22,10 +22,14 @@ use runloom_core::ports::model::{
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use turn::Turn;
 
+/// Name of the model that obeys everything but `fail`: it takes over from one that does.
+const SPARE: &str = "demo-spare";
+
 /// The demo model. It has no state of its own.
 #[derive(Debug)]
 struct Demo {
     max_output_tokens: Option<u64>,
+    fails: bool,
 }
 
 /// Opens the demo model; needs neither key nor address.
@@ -36,6 +40,7 @@ pub(crate) fn open(
     provider.check_extra(&[])?;
     Ok(Arc::new(Demo {
         max_output_tokens: model.max_output_tokens,
+        fails: model.vendor_model_id != SPARE,
     }))
 }
 
@@ -51,7 +56,8 @@ impl Model for Demo {
     async fn call(&self, mut request: ModelRequest) -> Result<ModelStream, ModelError> {
         request.max_output_tokens = request.max_output_tokens.or(self.max_output_tokens);
         let turn = turn::plan(&request, |limit, prompt| {
-            faults::attempt(&request.cache_key, prompt, limit)
+            let within = |limit| faults::attempt(&request.cache_key, prompt, limit);
+            self.fails && limit.is_none_or(within)
         });
         match turn {
             Turn::Fail(error) => Err(error),

@@ -51,8 +51,12 @@ impl Heard {
 }
 
 async fn hear(request: ModelRequest) -> Heard {
+    hear_from(&ModelSettings::default(), request).await
+}
+
+async fn hear_from(model: &ModelSettings, request: ModelRequest) -> Heard {
     let mut heard = Heard::default();
-    let model = open(&ProviderSettings::default(), &ModelSettings::default()).unwrap();
+    let model = open(&ProviderSettings::default(), model).unwrap();
     let mut stream = match model.call(request).await {
         Ok(stream) => stream,
         Err(error) => {
@@ -278,6 +282,21 @@ async fn a_reset_breaks_after_two_deltas() {
         assert_eq!(heard.text.len(), 2, "{prompt}");
         assert_eq!(heard.error.unwrap().class, ErrorClass::Server);
         assert!(heard.done.is_none());
+    }
+}
+
+#[tokio::test]
+async fn the_spare_model_obeys_everything_but_failures() {
+    let spare = ModelSettings {
+        vendor_model_id: SPARE.to_owned(),
+        ..ModelSettings::default()
+    };
+    for prompt in ["fail 503\nsay hello", "fail timeout 3\nsay hello"] {
+        let user = Message::User {
+            text: prompt.into(),
+        };
+        let heard = hear_from(&spare, ModelRequest::new(vec![user])).await;
+        assert_eq!(heard.said(), "hello");
     }
 }
 

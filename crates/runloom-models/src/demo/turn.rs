@@ -51,17 +51,17 @@ pub(super) enum Answer {
     Words(u64),
 }
 
-/// Decides a turn. `within` counts one attempt of the prompt (its place and text) and tells whether a limited failure
-/// still applies.
+/// Decides a turn. `fails` counts one attempt of the prompt (its place and text) and tells whether a failure applies to it, which
+/// may be limited to so many.
 pub(super) fn plan(
     request: &ModelRequest,
-    within: impl FnOnce(u32, (usize, &str)) -> bool,
+    fails: impl FnOnce(Option<u32>, (usize, &str)) -> bool,
 ) -> Turn {
     let messages: Vec<&Message> = request.messages.iter().collect();
     let (at, prompt, script) = find_prompt(&messages);
     let mut reset_after = None;
     if let Some(Fail { how, attempts }) = script.fail
-        && attempts.is_none_or(|limit| within(limit, (at, prompt)))
+        && fails(attempts, (at, prompt))
     {
         match how {
             Failure::Reset => reset_after = Some(2),

@@ -25,6 +25,9 @@ pub struct AgentDefinition {
     /// Its model, in any form of the catalog; `None` = the workspace's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
+    /// The model that takes over when that one is out of service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_model_id: Option<String>,
     /// 0–100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_level: Option<u8>,

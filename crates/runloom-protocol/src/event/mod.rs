@@ -5,7 +5,7 @@ mod frame;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::outcome::{RunCancelled, RunError, RunResult};
+use crate::outcome::{ErrorClass, ModelInfo, RunCancelled, RunError, RunResult};
 use crate::tools::Object;
 
 pub use frame::{FrameError, frame_json, kind_of_frame, parse_frame, split_frames};
@@ -24,6 +24,8 @@ pub enum Event {
     AssistantMessage(AssistantMessage),
     /// The turn is called again; viewers discard the deltas of the broken attempt.
     TurnRestarted(TurnRestarted),
+    /// The model is out of service; another takes over for the rest of the run.
+    ModelFallback(ModelFallback),
     /// A server-resolved tool is about to be called.
     ToolCall(ToolCall),
     /// A server-resolved tool, or a guard in its place, has answered.
@@ -94,6 +96,20 @@ pub struct TurnRestarted {
     pub turn: u32,
     /// Why.
     pub reason: String,
+}
+
+/// Payload of `model_fallback`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelFallback {
+    /// What the first model failed with.
+    pub error_class: ErrorClass,
+    /// Who speaks from now on.
+    pub model: ModelInfo,
+    /// Catalog id of the model that failed.
+    pub primary_model_id: String,
+    /// Catalog id of the one that takes over.
+    pub fallback_model_id: String,
 }
 
 /// Payload of `tool_call`.
@@ -222,6 +238,7 @@ impl Event {
             Self::ThinkingDelta(_) => "thinking_delta",
             Self::AssistantMessage(_) => "assistant_message",
             Self::TurnRestarted(_) => "turn_restarted",
+            Self::ModelFallback(_) => "model_fallback",
             Self::ToolCall(_) => "tool_call",
             Self::ToolResult(_) => "tool_result",
             Self::ToolFiles(_) => "tool_files",

@@ -10,13 +10,14 @@ use crate::limits;
 use crate::spec::AgentSpec;
 
 /// Every field of a run's body.
-pub(super) const FIELDS_OF_RUNS: [&str; 13] = [
+pub(super) const FIELDS_OF_RUNS: [&str; 14] = [
     "name",
     "agentId",
     "systemPrompt",
     "prompt",
     "messages",
     "modelId",
+    "fallbackModelId",
     "reasoningLevel",
     "tools",
     "budgets",
@@ -80,10 +81,9 @@ pub(super) fn read(
         agent_id,
         agent_version: None,
         system_prompt: system_prompt(fields, needs_prompt, issues),
-        model_id: fields
-            .text("modelId", limits::REFERENCE_MAX_CHARS, issues)
-            .filter(|id| !id.is_empty())
-            .map(str::to_owned),
+        model_id: model_id(fields, "modelId", issues),
+        fallback_model_id: model_id(fields, "fallbackModelId", issues),
+        active_model_id: None,
         reasoning_level: reasoning_level(fields, issues),
         tools: tools::read(fields, issues).unwrap_or_default(),
         budgets: guards::budgets(fields, issues),
@@ -92,6 +92,13 @@ pub(super) fn read(
         tool_budgets: guards::tool_budgets(fields, issues),
         metadata: documents::metadata(fields, issues),
     }
+}
+
+fn model_id(fields: &Fields<'_, '_>, key: &str, issues: &mut Issues) -> Option<String> {
+    fields
+        .text(key, limits::REFERENCE_MAX_CHARS, issues)
+        .filter(|id| !id.is_empty())
+        .map(str::to_owned)
 }
 
 fn agent_id(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<AgentId> {

@@ -15,6 +15,7 @@ const KEYS: &[&str] = &[
     "systemPrompt",
     "agentId",
     "modelId",
+    "fallbackModelId",
     "name",
     "reasoningLevel",
     "tools",

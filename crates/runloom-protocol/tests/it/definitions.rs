@@ -15,14 +15,14 @@ fn paths<T: std::fmt::Debug>(result: Result<T, Vec<Issue>>) -> Vec<String> {
 #[test]
 fn an_agent_is_read_in_either_spelling() {
     let camel = agent_definition(&json!({
-        "systemPrompt": "Help.", "modelId": "platform:demo", "reasoningLevel": "low",
+        "systemPrompt": "Help.", "modelId": "platform:demo", "fallbackModelId": "b", "reasoningLevel": "low",
         "loopDetection": {"consecutiveThreshold": 2}, "toolBudgets": {"a_b": {"maxCalls": 1}},
         "budgets": {"maxToolTurns": 3},
         "tools": [{"kind": "local", "name": "look", "readOnly": true}],
         "skills": [{"name": "S", "text": "Do so."}],
     }));
     let snake = agent_definition(&json!({
-        "slug": "support", "system_prompt": "Help.", "model": "platform:demo", "reasoning_level": 30,
+        "slug": "support", "system_prompt": "Help.", "model": "platform:demo", "fallback_model": "b", "reasoning_level": 30,
         "loop_detection": {"consecutive_threshold": 2}, "tool_budgets": {"a_b": {"max_calls": 1}},
         "budgets": {"max_tool_turns": 3},
         "tools": [{"kind": "local", "name": "look", "read_only": true}],

@@ -3,9 +3,9 @@
 use bytes::BytesMut;
 use proptest::prelude::*;
 use runloom_protocol::event::{
-    AssistantMessage, Event, LocalToolCall, LocalToolResultIn, LoopDetected, RequestedCall,
-    Sequenced, Started, TextDelta, ToolBudgetExceeded, ToolCall, ToolResult, TurnRestarted,
-    frame_json, kind_of_frame, parse_frame, split_frames,
+    AssistantMessage, Event, LocalToolCall, LocalToolResultIn, LoopDetected, ModelFallback,
+    RequestedCall, Sequenced, Started, TextDelta, ToolBudgetExceeded, ToolCall, ToolResult,
+    TurnRestarted, frame_json, kind_of_frame, parse_frame, split_frames,
 };
 use runloom_protocol::outcome::{
     ErrorClass, ModelInfo, RunCancelled, RunError, RunResult, StructuredOutput, Tokens,
@@ -65,6 +65,18 @@ fn text_events() -> Vec<(Event, &'static str, String)> {
             Event::TurnRestarted(TurnRestarted { turn: 2, reason: "worker lost".into() }),
             "turn_restarted",
             r#""turn":2,"reason":"worker lost""#.into(),
+        ),
+        (
+            Event::ModelFallback(ModelFallback {
+                error_class: ErrorClass::Overloaded,
+                model: model(),
+                primary_model_id: "provider:oa:gpt".into(),
+                fallback_model_id: "platform:demo".into(),
+            }),
+            "model_fallback",
+            format!(
+                r#""errorClass":"overloaded",{MODEL_JSON},"primaryModelId":"provider:oa:gpt","fallbackModelId":"platform:demo""#
+            ),
         ),
     ]
 }

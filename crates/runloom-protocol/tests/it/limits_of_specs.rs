@@ -88,6 +88,12 @@ fn texts_are_counted_in_characters() {
             "modelId",
         ),
         Row(
+            "fallbackModelId",
+            json!("m".repeat(256)),
+            json!("m".repeat(257)),
+            "fallbackModelId",
+        ),
+        Row(
             "agentId",
             json!(format!("agent_{}", "a".repeat(64))),
             json!(format!("agent_{}", "a".repeat(65))),

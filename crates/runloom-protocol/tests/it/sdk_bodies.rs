@@ -57,7 +57,7 @@ fn a_run_of_the_baseline_sdk_is_accepted() {
 #[test]
 fn fields_of_the_newest_sdk_that_we_do_not_know_are_ignored() {
     let body = json!({
-        "tools": [], "systemPrompt": "You help.", "fallbackModelId": "openai/gpt-5.5", "supervisor": {"interval": 5},
+        "tools": [], "systemPrompt": "You help.", "fallbackModelId": "openai/gpt-5.5", "activeModelId": "x", "supervisor": {"interval": 5},
         "plan": {"steps": ["a"]}, "budgets": {"maxToolTurns": 3, "maxMoons": 1},
         "messages": [
             {"role": "system", "content": "Be brief."},
@@ -66,6 +66,9 @@ fn fields_of_the_newest_sdk_that_we_do_not_know_are_ignored() {
     });
     let run = validate::create_run(&body).unwrap();
     assert_eq!(run.messages.len(), 2);
+    assert_eq!(run.spec.active_model_id, None);
+    let fallback = run.spec.fallback_model_id.as_deref();
+    assert_eq!(fallback, Some("openai/gpt-5.5"));
     let message = json!({"prompt": "Hi", "supervisor": false, "plan": "auto"});
     assert!(validate::create_message(&message).is_ok());
 }

@@ -8,7 +8,7 @@ use runloom_protocol::id::RunId;
 use runloom_protocol::spec::PromptMessage;
 use tokio_postgres::Row;
 
-use super::columns::{Json, get_count, get_time, get_word};
+use super::columns::{Json, get_count, get_maybe_text, get_time, get_word};
 use super::error::Failure;
 use super::leases::alive;
 use super::pool::Session;
@@ -90,15 +90,19 @@ pub(super) async fn load(session: &Session, taken: &Taken) -> Result<Claim, Fail
         Some(row) => row.try_get(0)?,
         None => String::new(),
     };
-    let history = match taken.session {
-        Some(of) => history(session, of).await?,
-        None => Vec::new(),
+    let (history, active_model) = match taken.session {
+        Some(of) => (
+            history(session, of).await?,
+            active_model(session, of).await?,
+        ),
+        None => (Vec::new(), None),
     };
     Ok(Claim {
         log: entries(session, run).await?,
         mail: mail::read(session, run, MailNo::default()).await?,
         spec,
         history,
+        active_model,
         lease: taken.lease,
         id: taken.id.clone(),
         workspace: taken.workspace,
@@ -184,6 +188,14 @@ async fn history(session: &Session, of: SessionNo) -> Result<Vec<PromptMessage>,
     rows.iter()
         .map(|row| Ok(row.try_get::<_, Json<PromptMessage>>(0)?.0))
         .collect()
+}
+
+async fn active_model(session: &Session, of: SessionNo) -> Result<Option<String>, Failure> {
+    let sql = "SELECT active_model FROM sessions WHERE no = $1";
+    match session.first(sql, &[&of.0]).await? {
+        Some(row) => get_maybe_text(&row, "active_model"),
+        None => Ok(None),
+    }
 }
 
 async fn entries(session: &Session, run: RunNo) -> Result<Vec<LogEntry>, Failure> {

@@ -35,7 +35,7 @@ pub(super) struct Work<'a> {
     kept: Kept,
     ended: Ended,
     messages: (Vec<i64>, Vec<i64>, Vec<String>),
-    sessions: (Vec<i64>, Vec<i64>, Vec<i64>),
+    sessions: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<Option<String>>),
     account: Account,
 }
 
@@ -167,6 +167,8 @@ impl<'a> Work<'a> {
             .1
             .push(int(ending.session_messages.len() as u64));
         self.sessions.2.push(batch.at.0);
+        let model = maybe_text(ending.active_model.as_ref());
+        self.sessions.3.push(model.map(|model| model.into_owned()));
         Ok(())
     }
 
@@ -214,7 +216,12 @@ impl<'a> Work<'a> {
         send(
             &self.sessions.0,
             &prepared.sessions,
-            vec![&self.sessions.0, &self.sessions.1, &self.sessions.2],
+            vec![
+                &self.sessions.0,
+                &self.sessions.1,
+                &self.sessions.2,
+                &self.sessions.3,
+            ],
         );
         let (runs, spent) = &self.account.settled;
         send(runs, &prepared.lock_purses, vec![runs]);

@@ -159,13 +159,13 @@ pub(super) const SETTLED: &str = "DELETE FROM reservations WHERE run = ANY($1)";
 /// Adds to the account.
 pub(super) const USE: &str = "INSERT INTO usage (workspace, day, credential, model_id, runs, turns, input_tokens, cached_tokens,
         reasoning_tokens, output_tokens, cost_pico)
-    SELECT runs.workspace, used.day, runs.credential, runs.model_id, sum(used.runs)::BIGINT, sum(used.turns)::BIGINT,
+    SELECT runs.workspace, used.day, runs.credential, coalesce(used.model, runs.model_id), sum(used.runs)::BIGINT, sum(used.turns)::BIGINT,
         least(sum(input), 2305843009213693952)::BIGINT, least(sum(cached), 2305843009213693952)::BIGINT,
         least(sum(reasoning), 2305843009213693952)::BIGINT, least(sum(output), 2305843009213693952)::BIGINT,
         least(sum(cost), 2305843009213693952)::BIGINT
     FROM unnest($1::BIGINT[], $2::BIGINT[], $3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[], $7::BIGINT[],
-            $8::BIGINT[], $9::BIGINT[])
-        AS used (run, day, runs, turns, input, cached, reasoning, output, cost)
+            $8::BIGINT[], $9::BIGINT[], $10::TEXT[])
+        AS used (run, day, runs, turns, input, cached, reasoning, output, cost, model)
     JOIN runs ON runs.no = used.run
     GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
     ON CONFLICT (workspace, day, credential, model_id) DO UPDATE SET
@@ -183,6 +183,8 @@ pub(super) struct Account {
     pub(super) settled: (Vec<i64>, Vec<Option<i64>>),
     /// Run, day, runs, turns, input, cached, reasoning, output, cost.
     used: [Vec<i64>; 9],
+    /// Models, where they are not the runs'.
+    speakers: Vec<Option<String>>,
 }
 
 impl Account {
@@ -217,6 +219,9 @@ impl Account {
         for (column, value) in self.used.iter_mut().zip(row) {
             column.push(value);
         }
+        let speaker = batch.speaker.as_deref();
+        self.speakers
+            .push(speaker.map(|speaker| text(speaker).into_owned()));
     }
 
     /// Runs that used something.
@@ -227,7 +232,8 @@ impl Account {
 
     /// Values of [`USE`].
     pub(super) fn used(&self) -> Values<'_> {
-        self.used.iter().map(|column| column as _).collect()
+        let numbers = self.used.iter().map(|column| column as _);
+        numbers.chain([&self.speakers as _]).collect()
     }
 }
 

@@ -49,6 +49,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0006_retention.sql"),
         breaking: false,
     },
+    Migration {
+        name: "0008_feedback",
+        sql: include_str!("migrations/0008_feedback.sql"),
+        breaking: false,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

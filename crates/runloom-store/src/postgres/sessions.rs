@@ -172,6 +172,7 @@ fn session_row(row: &Row) -> Result<SessionRow, Failure> {
         id: get_word(row, "id")?,
         name: get_maybe_text(row, "name")?,
         status: get_word(row, "status")?,
+        active_model: get_maybe_text(row, "active_model")?,
         spec: get_text(row, "spec")?,
         public_spec: get_text(row, "public_spec")?,
         metadata: get_json(row, "metadata")?,

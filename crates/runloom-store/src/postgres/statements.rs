@@ -154,9 +154,12 @@ const END: &str = "UPDATE runs SET worker = NULL, attempts = 0, parked = FALSE, 
 const MESSAGES: &str = "INSERT INTO messages (session, n, body)
     SELECT * FROM unnest($1::BIGINT[], $2::BIGINT[], $3::TEXT[])";
 
-const SESSIONS: &str = "UPDATE sessions SET messages = messages + used.added, last_used_at = greatest(last_used_at, used.at)
-    FROM (SELECT session, sum(added)::BIGINT AS added, max(at) AS at
-        FROM unnest($1::BIGINT[], $2::BIGINT[], $3::BIGINT[]) AS used (session, added, at) GROUP BY session) AS used
+/// Of several runs of a session only one has had its turn, so at most one names a model.
+const SESSIONS: &str = "UPDATE sessions SET messages = messages + used.added, last_used_at = greatest(last_used_at, used.at),
+        active_model = coalesce(used.model, active_model)
+    FROM (SELECT session, sum(added)::BIGINT AS added, max(at) AS at, max(model) AS model
+        FROM unnest($1::BIGINT[], $2::BIGINT[], $3::BIGINT[], $4::TEXT[]) AS used (session, added, at, model)
+        GROUP BY session) AS used
     WHERE sessions.no = used.session";
 
 /// The oldest live run of each session, and whether it waits for a worker.

@@ -109,15 +109,19 @@ pub(super) fn load(connection: &Connection, taken: Taken) -> rusqlite::Result<Cl
     let spec = connection
         .prepare_cached("SELECT spec FROM run_specs WHERE run = ?1")?
         .query_row([run.0], |row| row.get(0))?;
-    let history = match taken.session {
-        Some(session) => history(connection, session)?,
-        None => Vec::new(),
+    let (history, active_model) = match taken.session {
+        Some(session) => (
+            history(connection, session)?,
+            active_model(connection, session)?,
+        ),
+        None => (Vec::new(), None),
     };
     Ok(Claim {
         log: entries(connection, run)?,
         mail: mail::read(connection, run, MailNo::default())?,
         spec,
         history,
+        active_model,
         lease: taken.lease,
         id: taken.id,
         workspace: taken.workspace,
@@ -168,6 +172,14 @@ fn history(connection: &Connection, session: SessionNo) -> rusqlite::Result<Vec<
             Ok(row.get::<_, Json<PromptMessage>>(0)?.0)
         })?
         .collect()
+}
+
+fn active_model(connection: &Connection, session: SessionNo) -> rusqlite::Result<Option<String>> {
+    let found = connection
+        .prepare_cached("SELECT active_model FROM sessions WHERE no = ?1")?
+        .query_row([session.0], |row| row.get(0))
+        .optional()?;
+    Ok(found.flatten())
 }
 
 fn entries(connection: &Connection, run: RunNo) -> rusqlite::Result<Vec<LogEntry>> {

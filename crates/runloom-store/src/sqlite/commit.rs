@@ -61,7 +61,7 @@ pub(super) fn write(
     }
     update_calls(tx, run, batch)?;
     if let Some(usage) = &batch.usage {
-        ledger::record(tx, run, usage, batch.at)?;
+        ledger::record(tx, run, (usage, batch.speaker.as_deref()), batch.at)?;
     }
     let mut next_in_session = None;
     match &batch.next {
@@ -266,8 +266,9 @@ fn extend_session(
         )?;
     }
     tx.execute(
-        "UPDATE sessions SET messages = ?2, last_used_at = max(last_used_at, ?3) WHERE no = ?1",
-        params![session, count, at.0],
+        "UPDATE sessions SET messages = ?2, last_used_at = max(last_used_at, ?3), active_model = coalesce(?4, active_model)
+         WHERE no = ?1",
+        params![session, count, at.0, ending.active_model],
     )?;
     Ok(())
 }

@@ -106,11 +106,11 @@ pub(super) fn settle(tx: &Tx<'_>, run: RunNo, spent: Option<MicroUsd>) -> rusqli
     Ok(())
 }
 
-/// Adds what a batch used to the account, and settles.
+/// Adds what a batch used to the account, and settles. `speaker`: the model whose account it is, when it is not the run's.
 pub(super) fn record(
     tx: &Tx<'_>,
     run: RunNo,
-    usage: &UsageDelta,
+    (usage, speaker): (&UsageDelta, Option<&str>),
     at: Millis,
 ) -> rusqlite::Result<()> {
     if usage.settle.is_some() {
@@ -128,7 +128,7 @@ pub(super) fn record(
     tx.execute(
         "INSERT INTO usage (workspace, day, credential, model_id, runs, turns, input_tokens, cached_tokens, reasoning_tokens,
              output_tokens, cost_pico)
-         SELECT workspace, ?2, credential, model_id, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM runs WHERE no = ?1
+         SELECT workspace, ?2, credential, coalesce(?11, model_id), ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM runs WHERE no = ?1
          ON CONFLICT DO UPDATE SET
              runs = runs + excluded.runs,
              turns = turns + excluded.turns,
@@ -148,6 +148,7 @@ pub(super) fn record(
             count(tokens.output_tokens),
             count(usage.cost_pico),
             SUMMED,
+            speaker,
         ],
     )?;
     Ok(())

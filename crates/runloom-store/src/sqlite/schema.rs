@@ -21,6 +21,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0006_retention",
         include_str!("migrations/0006_retention.sql"),
     ),
+    (
+        "0008_feedback",
+        include_str!("migrations/0008_feedback.sql"),
+    ),
 ];
 
 /// The version this program reads and writes.

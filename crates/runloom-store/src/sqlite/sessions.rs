@@ -160,6 +160,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         status: row.get::<_, Word<SessionStatus>>("status")?.0,
         spec: row.get("spec")?,
         public_spec: row.get("public_spec")?,
+        active_model: row.get("active_model")?,
         metadata: row.get::<_, Json<Metadata>>("metadata")?.0,
         created_at: Millis(row.get("created_at")?),
         last_used_at: Millis(row.get("last_used_at")?),

@@ -290,6 +290,7 @@ pub(crate) fn batch(first_seq: u64, last_seq: u64, next: Next) -> Batch {
         unless_mail: false,
         status: None,
         usage: None,
+        speaker: None,
         progress: true,
         next,
     }
@@ -319,6 +320,7 @@ pub(crate) fn ending(status: RunStatus) -> Ending {
         cost_usd: None,
         tool_calls: 0,
         session_messages: Vec::new(),
+        active_model: None,
     }
 }
 

@@ -13,8 +13,9 @@ use runloom_protocol::definition::ModelDefinition;
 
 use crate::config::{Config, ModelConfig, PricingConfig, ProviderConfig, ProviderKind};
 
-/// Name of the offering that needs no key.
+/// Name of the offerings that need no key: the second is there to take over when the first is told to fail.
 const DEMO: &str = "demo";
+const DEMO_SPARE: &str = "demo-spare";
 
 /// Opens the models of the configuration, and those of stored providers beside them.
 pub(super) struct Models {
@@ -169,7 +170,8 @@ fn config_of(provider: &StoredProvider) -> Result<ProviderConfig> {
 fn catalog(config: &Config, calls: &Calls) -> Result<Catalog> {
     let mut platform = Vec::new();
     if config.platform.demo == Some(true) {
-        platform.push(demo(calls)?);
+        platform.push(demo(DEMO, calls)?);
+        platform.push(demo(DEMO_SPARE, calls)?);
     }
     for provider in &config.platform.providers {
         platform.extend(models_of(provider, calls, Source::PlatformOffering)?);
@@ -196,10 +198,10 @@ fn catalog(config: &Config, calls: &Calls) -> Result<Catalog> {
     })
 }
 
-fn demo(calls: &Calls) -> Result<Arc<CatalogModel>> {
+fn demo(name: &str, calls: &Calls) -> Result<Arc<CatalogModel>> {
     let provider = ProviderConfig::demo(DEMO);
     let settings = settings_of(&provider, calls);
-    let model = ModelConfig::named(DEMO);
+    let model = ModelConfig::named(name);
     open(&provider, &settings, &model, Source::PlatformOffering)
 }
 

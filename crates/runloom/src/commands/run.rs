@@ -50,6 +50,9 @@ pub(crate) struct Agent {
     /// The model: a catalog id, <provider>/<model>, …; without it the workspace's default
     #[arg(long, short)]
     pub(crate) model: Option<String>,
+    /// The model that takes over when that one is out of service
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) fallback_model: Option<String>,
     /// The system prompt
     #[arg(long, short)]
     pub(crate) system: Option<String>,
@@ -82,6 +85,7 @@ impl Agent {
             },
             agent_id,
             model_id: self.model.clone(),
+            fallback_model_id: self.fallback_model.clone(),
             reasoning_level: self.reasoning,
             tools: self.tools(),
             ..AgentSpec::default()

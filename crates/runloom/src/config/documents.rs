@@ -31,6 +31,10 @@ pub(super) fn agents(
         if let Some(model) = agent.text("model").or_else(|| agent.text("model_id")) {
             check_model(&agent, "model", &model, providers, platform);
         }
+        let fallback = agent.text("fallback_model");
+        if let Some(model) = fallback.or_else(|| agent.text("fallback_model_id")) {
+            check_model(&agent, "fallback_model", &model, providers, platform);
+        }
         agents.extend(document(agent, &mut seen, |body, _| {
             validate::agent_definition(body).map(drop)
         }));

@@ -355,7 +355,7 @@ fn platform(table: Table<'_>) -> PlatformConfig {
         demo: table.boolean("demo"),
         providers: providers::read(&table),
     };
-    let mut seen = BTreeSet::from(["demo"]);
+    let mut seen = BTreeSet::from(["demo", "demo-spare"]);
     for provider in &config.providers {
         for model in &provider.models {
             let demo = provider.kind == ProviderKind::Demo && model.id == "demo";

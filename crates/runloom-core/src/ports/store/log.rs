@@ -1,5 +1,7 @@
 //! The worker's side: claiming a run, writing its log, leaving it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use runloom_protocol::id::RunId;
@@ -100,6 +102,8 @@ pub struct Claim {
     pub spec: String,
     /// The session's messages so far; empty without a session.
     pub history: Vec<PromptMessage>,
+    /// The session's [`super::SessionRow::active_model`]. No other run changes it under the lease.
+    pub active_model: Option<String>,
     /// The whole log so far, oldest first.
     pub log: Vec<LogEntry>,
     /// Unread mail, oldest first.
@@ -161,6 +165,8 @@ pub struct Batch {
     pub status: Option<RunStatus>,
     /// What is added to the account of the run's workspace, key and model, on the day of `at`.
     pub usage: Option<UsageDelta>,
+    /// Catalog id of the model whose account that is, when it is not [`super::NewRun::model_id`].
+    pub speaker: Option<Arc<str>>,
     /// The run gets further with this batch: claims are counted anew. What every attempt at the same step would write again
     /// is no progress.
     pub progress: bool,
@@ -233,6 +239,8 @@ pub struct Ending {
     pub tool_calls: u32,
     /// Appended to the session: only on success.
     pub session_messages: Vec<PromptMessage>,
+    /// The session's [`super::SessionRow::active_model`] from now on; `None` leaves it as it is.
+    pub active_model: Option<String>,
 }
 
 /// A client call that waits.

@@ -127,6 +127,8 @@ pub struct SessionRow {
     pub spec: String,
     /// See [`NewSession::public_spec`].
     pub public_spec: String,
+    /// Catalog id of the model that its runs stay on since one of them fell back.
+    pub active_model: Option<String>,
     /// Client labels.
     pub metadata: Metadata,
     /// Created.

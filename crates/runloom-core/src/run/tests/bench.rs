@@ -5,16 +5,16 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, TextDelta};
 use runloom_protocol::id::RunId;
-use runloom_protocol::outcome::{ModelInfo, StructuredOutput, Tokens, finish_reason};
+use runloom_protocol::outcome::{ErrorClass, ModelInfo, StructuredOutput, Tokens, finish_reason};
 use runloom_protocol::spec::{Budgets, LoopDetection, ToolAnswer};
 use serde_json::{Value, json};
 
 use crate::driver::fold;
-use crate::ports::model::{Capabilities, Message, ProviderState};
+use crate::ports::model::{Capabilities, Message, ModelError, ProviderState};
 use crate::ports::store::{Chunk, LogEntry, Millis};
 use crate::run::{
-    CallPlan, Note, PlacedNote, Plan, Record, RunState, Step, answer, default_tool_budgets, expire,
-    next,
+    CallPlan, Note, PlacedNote, Plan, Record, RunState, Speaker, Step, answer,
+    default_tool_budgets, expire, fall_back, next,
 };
 use crate::schema::SchemaCache;
 use crate::toolbox::Toolbox;
@@ -47,15 +47,8 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
         schemas: Arc::new(SchemaCache::new()),
         reasoning_level: None,
         output: None,
-        model: ModelInfo {
-            id: "platform:bench".to_owned(),
-            provider: "demo".to_owned(),
-            vendor_model_id: "bench".to_owned(),
-            reasoning_effort: None,
-        },
-        capabilities: Capabilities::default(),
-        price: None,
-        max_output_tokens: None,
+        primary: speaker("bench"),
+        fallback: None,
         has_purses: false,
         max_tool_turns: 32,
         loop_detection: LoopDetection::default(),
@@ -64,6 +57,21 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
     };
     change(&mut plan);
     Arc::new(plan)
+}
+
+/// A model without a price.
+pub(super) fn speaker(name: &str) -> Speaker {
+    Speaker {
+        model: ModelInfo {
+            id: format!("platform:{name}"),
+            provider: "demo".to_owned(),
+            vendor_model_id: name.to_owned(),
+            reasoning_effort: None,
+        },
+        capabilities: Capabilities::default(),
+        price: None,
+        max_output_tokens: None,
+    }
 }
 
 /// What the model does in one turn.
@@ -241,6 +249,13 @@ impl Bench {
         }
     }
 
+    /// The turn fails for good; true when another model takes over.
+    pub(super) fn fails(&mut self, class: ErrorClass) -> bool {
+        self.call_plan();
+        let event = fall_back(&self.state, &ModelError::new(class, "it fails"));
+        event.map(|event| self.record(event)).is_some()
+    }
+
     /// Calls the model, which does this.
     pub(super) fn turn(&mut self, turn: Turn) -> CallPlan {
         let plan = self.call_plan();
@@ -268,7 +283,7 @@ impl Bench {
             tool_calls: requested
                 .map(|(id, (name, input))| RequestedCall { id, name, input })
                 .collect(),
-            model: None,
+            model: Some(self.state.speaker().model.id.clone()),
         }));
         self.note(Note::Turn {
             tokens: turn.tokens,
@@ -395,6 +410,7 @@ pub(super) fn facts(state: &RunState) -> String {
         restarts,
         stalled_since,
         economising,
+        before_fallback,
         lost,
         reserved,
         structured,
@@ -409,6 +425,6 @@ pub(super) fn facts(state: &RunState) -> String {
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
         "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
-         {economising:?} {lost:?} {reserved:?} {stalled_since:?}"
+         {economising:?} {lost:?} {reserved:?} {stalled_since:?} {before_fallback:?}"
     )
 }

@@ -132,13 +132,13 @@ fn cached_input_has_its_own_price() {
         (tokens(0, 0, 0, 0), 0.0),
     ];
     for (tokens, dollars) in cases {
-        assert_eq!(price.of(&tokens), dollars, "{tokens:?}");
+        assert_eq!(price.pico(&tokens) as f64 / 1e12, dollars, "{tokens:?}");
     }
 }
 
 fn spent_run() -> Bench {
     let mut bench = Bench::new(plan(|plan| {
-        plan.price = Some(Price {
+        plan.primary.price = Some(Price {
             input: 1.0,
             output: 1.0,
             cache_read: 1.0,

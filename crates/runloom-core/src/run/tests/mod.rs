@@ -4,6 +4,7 @@ pub(crate) mod bench;
 mod budgets;
 mod calls;
 mod endings;
+mod fallback;
 mod loops;
 mod money;
 mod output;

@@ -22,7 +22,7 @@ const PRICE: Price = Price {
 
 fn capped(usd: f64) -> Arc<Plan> {
     plan(|plan| {
-        plan.price = Some(PRICE);
+        plan.primary.price = Some(PRICE);
         plan.budgets.max_cost_usd = Some(usd);
         plan.loop_detection = LoopDetection::Off;
     })
@@ -44,14 +44,17 @@ fn tokens_cost_what_the_price_says_to_the_last_decimal() {
         (tokens(5, 9, 0), 0.000_000_5, 1),
         (Tokens::default(), 0.0, 0),
     ] {
-        assert!((PRICE.of(&spent) - usd).abs() < 1e-15, "{spent:?}");
+        assert!(
+            (PRICE.pico(&spent) as f64 / 1e12 - usd).abs() < 1e-15,
+            "{spent:?}"
+        );
         assert_eq!(PRICE.micro(&spent), MicroUsd(micro), "{spent:?}");
     }
 }
 
 #[test]
 fn without_a_limit_or_a_price_nothing_is_bounded() {
-    let free = Bench::new(plan(|plan| plan.price = Some(PRICE))).call_plan();
+    let free = Bench::new(plan(|plan| plan.primary.price = Some(PRICE))).call_plan();
     assert_eq!((free.bid, free.max_output_tokens), (None, None));
     let unpriced = plan(|plan| plan.budgets.max_cost_usd = Some(0.000_001));
     let unpriced = Bench::new(unpriced).call_plan();
@@ -62,7 +65,7 @@ fn without_a_limit_or_a_price_nothing_is_bounded() {
 fn any_limit_of_money_bounds_the_output() {
     let bound = |change: fn(&mut Plan)| {
         let mut bench = Bench::new(plan(|plan| {
-            plan.price = Some(PRICE);
+            plan.primary.price = Some(PRICE);
             change(plan);
         }));
         bench.call_plan().max_output_tokens
@@ -74,12 +77,12 @@ fn any_limit_of_money_bounds_the_output() {
     );
     let own = |plan: &mut Plan| {
         plan.has_purses = true;
-        plan.max_output_tokens = Some(500);
+        plan.primary.max_output_tokens = Some(500);
     };
     assert_eq!(bound(own), Some(500));
     let least_of_all = |plan: &mut Plan| {
         plan.has_purses = true;
-        plan.max_output_tokens = Some(500);
+        plan.primary.max_output_tokens = Some(500);
         plan.budgets.max_output_tokens = Some(77);
     };
     assert_eq!(bound(least_of_all), Some(77));
@@ -88,7 +91,7 @@ fn any_limit_of_money_bounds_the_output() {
 #[test]
 fn a_models_own_bound_holds_beside_the_runs_budget_of_tokens() {
     let both = plan(|plan| {
-        plan.max_output_tokens = Some(50);
+        plan.primary.max_output_tokens = Some(50);
         plan.budgets.max_output_tokens = Some(1_000);
     });
     assert_eq!(Bench::new(both).call_plan().max_output_tokens, Some(50));

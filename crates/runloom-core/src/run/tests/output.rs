@@ -30,7 +30,7 @@ fn bench(support: StructuredSupport, enforcement: Enforcement) -> Bench {
     };
     Bench::new(plan(|plan| {
         plan.output = Some((Arc::new(output), validator));
-        plan.capabilities.structured = support;
+        plan.primary.capabilities.structured = support;
     }))
 }
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use runloom_protocol::event::{Event, Started, parse_frame, split_frames};
 use runloom_protocol::outcome::{
-    EnforcementMechanism, RunCancelled, StructuredOutput, Tokens, finish_reason,
+    EnforcementMechanism, ErrorClass, RunCancelled, StructuredOutput, Tokens, finish_reason,
 };
 use runloom_protocol::spec::{Enforcement, LoopDetection, OutputSchema};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, TIMEOUT, Turn, facts, plan, says};
-use crate::ports::model::{Message, StructuredSupport};
-use crate::run::{Plan, Spent, Step, cancelled, replay};
+use super::bench::{Bench, TIMEOUT, Turn, facts, plan, says, speaker};
+use crate::ports::model::{Message, ModelError, StructuredSupport};
+use crate::run::{Plan, Spent, Step, cancelled, failed, replay};
 use crate::schema::SchemaCache;
 
 /// One thing that the world does.
@@ -32,6 +32,8 @@ enum Action {
     Flush,
     /// The process dies; what was not durable never happened.
     Crash,
+    /// The model is called in vain, until nobody tries again.
+    Outage(ErrorClass),
     /// Somebody cancels.
     Cancel,
 }
@@ -87,6 +89,7 @@ fn actions() -> impl Strategy<Value = Action> {
         2 => (0..TIMEOUT).prop_map(Action::Pass),
         2 => Just(Action::Flush),
         2 => Just(Action::Crash),
+        1 => prop::sample::select(vec![ErrorClass::Overloaded, ErrorClass::Timeout]).prop_map(Action::Outage),
         1 => prop::bool::weighted(0.1).prop_map(|cancel| if cancel { Action::Cancel } else { Action::Flush }),
     ]
 }
@@ -108,18 +111,27 @@ fn plans() -> impl Strategy<Value = Arc<Plan>> {
         StructuredSupport::SyntheticTool,
         StructuredSupport::None,
     ]);
-    let parts = (loops, support, any::<(bool, bool)>(), 1..6_u32, 0..3_u32);
-    parts.prop_map(|(loops, support, (schema, strict), tool_turns, budget)| {
-        plan(|plan| {
-            plan.loop_detection = loops;
-            plan.max_tool_turns = tool_turns;
-            plan.tool_budgets =
-                Arc::new([("look".to_owned(), budget), ("send".to_owned(), 2)].into());
-            plan.budgets.max_output_tokens = Some(400);
-            plan.capabilities.structured = support;
-            plan.output = schema.then(|| output(strict));
-        })
-    })
+    let spare = prop::option::weighted(0.7, support.clone());
+    let parts = (loops, (support, spare), any::<(bool, bool)>());
+    let parts = (parts, 1..6_u32, 0..3_u32);
+    parts.prop_map(
+        |((loops, (support, spare), (schema, strict)), tool_turns, budget)| {
+            plan(|plan| {
+                plan.fallback = spare.map(|support| {
+                    let mut spare = speaker("spare");
+                    spare.capabilities.structured = support;
+                    spare
+                });
+                plan.loop_detection = loops;
+                plan.max_tool_turns = tool_turns;
+                plan.tool_budgets =
+                    Arc::new([("look".to_owned(), budget), ("send".to_owned(), 2)].into());
+                plan.budgets.max_output_tokens = Some(400);
+                plan.primary.capabilities.structured = support;
+                plan.output = schema.then(|| output(strict));
+            })
+        },
+    )
 }
 
 fn output(strict: bool) -> (Arc<OutputSchema>, crate::schema::Validator) {
@@ -166,6 +178,14 @@ fn perform(bench: &mut Bench, action: Action) -> bool {
             (0..pieces).for_each(|_| bench.delta("piece"));
             bench.complete(plan, turn);
         }
+        (Step::CallModel(_), Action::Outage(class)) => {
+            if !bench.fails(class) {
+                let error = ModelError::new(class, "out of service");
+                let event = failed(&bench.state, &error, &Spent::default());
+                bench.record(event);
+                return false;
+            }
+        }
         (Step::CallModel(_), Action::Break) => {
             bench.delta("piece");
             bench.flush();
@@ -183,7 +203,7 @@ fn perform(bench: &mut Bench, action: Action) -> bool {
         }
         (_, Action::Flush) => bench.flush(),
         (_, Action::Crash) => bench.crash(),
-        (_, Action::Turn(..) | Action::Break) => {}
+        (_, Action::Turn(..) | Action::Break | Action::Outage(_)) => {}
     }
     true
 }
@@ -246,7 +266,7 @@ fn assert_all_answered(events: &[Event]) {
 }
 
 /// Every call of the model is followed by its results, in order, before anything else is said.
-fn assert_legal_conversation<'a>(messages: impl Iterator<Item = &'a Message>) {
+pub(super) fn assert_legal_conversation<'a>(messages: impl Iterator<Item = &'a Message>) {
     let mut owed: Vec<&str> = Vec::new();
     for message in messages {
         match message {
@@ -321,9 +341,30 @@ proptest! {
         prop_assert_eq!(facts(&bench.folded()), facts(&bench.state));
         prop_assert!(bench.state.ended);
         assert_legal_log(&bench);
+        assert_one_voice_at_a_time(&bench);
         assert_legal_conversation_prefix(&bench);
         let replayed = replay(Arc::clone(&bench.state.plan), &bench.events);
         prop_assert!(replayed.is_ok(), "{:#?}\n{:#?}", replayed, bench.events);
+    }
+}
+
+/// The first model speaks until the log says that it gave way, and the other one from then on, to the end.
+fn assert_one_voice_at_a_time(bench: &Bench) {
+    let mut voice = "platform:bench";
+    for event in &bench.events {
+        match event {
+            Event::ModelFallback(moved) => {
+                assert_eq!(
+                    (voice, moved.primary_model_id.as_str()),
+                    ("platform:bench", voice)
+                );
+                voice = "platform:spare";
+            }
+            Event::AssistantMessage(message) => assert_eq!(message.model.as_deref(), Some(voice)),
+            Event::Result(result) => assert_eq!(result.model.id, voice),
+            Event::Error(error) => assert_eq!(error.model.id, voice),
+            _ => {}
+        }
     }
 }
 

@@ -102,6 +102,8 @@ fn merge(agent: AgentDefinition, spec: AgentSpec) -> Result<AgentSpec> {
         system_prompt: Some(agent.instructions()),
         name: spec.name.or(agent.name),
         model_id: spec.model_id.or(agent.model_id),
+        fallback_model_id: spec.fallback_model_id.or(agent.fallback_model_id),
+        active_model_id: None,
         reasoning_level: spec.reasoning_level.or(agent.reasoning_level),
         tools: merge_tools(agent.tools, spec.tools)?,
         budgets: merge_budgets(agent.budgets, spec.budgets),

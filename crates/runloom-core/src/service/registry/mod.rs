@@ -307,25 +307,29 @@ impl RegistryService {
         Ok(())
     }
 
-    /// A warning when the model of an agent is not offered and that is allowed.
+    /// A warning when a model of an agent is not offered and that is allowed.
     fn check_model(
         &self,
         author: Author,
         workspace: &WorkspaceRow,
         definition: &Value,
     ) -> Result<Option<String>> {
-        let Some(model) = definition.get("modelId").and_then(Value::as_str) else {
-            return Ok(None);
-        };
         let catalog = self.catalog.now();
-        match catalog.resolve(&workspace.slug, Some(model)) {
-            Err(Error::InvalidModel { message, .. }) if author == Author::Configuration => {
-                Ok(Some(format!(
-                    "modelId: {message} Runs of the agent are refused until it is offered."
-                )))
+        for field in ["modelId", "fallbackModelId"] {
+            let Some(model) = definition.get(field).and_then(Value::as_str) else {
+                continue;
+            };
+            match catalog.resolve(&workspace.slug, Some(model)) {
+                Err(Error::InvalidModel { message, .. }) if author == Author::Configuration => {
+                    return Ok(Some(format!(
+                        "{field}: {message} Runs of the agent are refused until it is offered."
+                    )));
+                }
+                Err(error) if field == "fallbackModelId" => return Err(error.at_field(field)),
+                found => found.map(drop)?,
             }
-            found => found.map(|_| None),
         }
+        Ok(None)
     }
 
     /// Another process has changed something.

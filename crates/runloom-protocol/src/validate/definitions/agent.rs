@@ -6,13 +6,14 @@ use super::super::{documents, guards, spec, tools};
 use crate::definition::{AgentDefinition, Skill};
 use crate::limits;
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "slug",
     "name",
     "description",
     "systemPrompt",
     "skills",
     "modelId",
+    "fallbackModelId",
     "reasoningLevel",
     "tools",
     "budgets",
@@ -39,6 +40,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> AgentDefinit
         system_prompt: prompt.unwrap_or_default().to_owned(),
         skills: skills(fields, issues),
         model_id: text("modelId", limits::REFERENCE_MAX_CHARS, issues),
+        fallback_model_id: text("fallbackModelId", limits::REFERENCE_MAX_CHARS, issues),
         reasoning_level: spec::reasoning_level(fields, issues),
         tools: tools::read(fields, issues).unwrap_or_default(),
         budgets: guards::budgets(fields, issues),

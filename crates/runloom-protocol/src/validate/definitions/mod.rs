@@ -25,7 +25,11 @@ type Checked<T> = Result<T, Vec<Issue>>;
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn agent_definition(body: &Value) -> Checked<AgentDefinition> {
-    let aliases = [("prompt", "systemPrompt"), ("model", "modelId")];
+    let aliases = [
+        ("prompt", "systemPrompt"),
+        ("model", "modelId"),
+        ("fallbackModel", "fallbackModelId"),
+    ];
     let body = &names::normal(body, &aliases);
     within_size(body)?;
     checked(body, agent::read)

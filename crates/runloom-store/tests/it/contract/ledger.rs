@@ -276,6 +276,23 @@ pub(crate) async fn the_account_adds_up_by_day_model_and_key(mut fixture: Fixtur
     assert!(by(never, UsageGroup::Day).await.is_empty());
 }
 
+pub(crate) async fn what_another_model_used_is_on_its_own_account(fixture: Fixture) {
+    let lease = fixture.started("a").await;
+    for (seq, speaker) in [(2, None), (3, Some("platform:spare")), (4, None)] {
+        let mut turn = batch(seq, seq, Next::Keep);
+        turn.usage = Some(used(seq, 1, 1));
+        turn.speaker = speaker.map(Into::into);
+        fixture.commit(lease, turn).await;
+    }
+    let day = Day::of(NOW);
+    let rows = account(&fixture, (day, day), UsageGroup::Model).await;
+    let inputs = rows
+        .iter()
+        .map(|row| (row.group.as_str(), row.tokens.input_tokens));
+    let inputs: Vec<_> = inputs.collect();
+    assert_eq!(inputs, [("platform:demo", 6), ("platform:spare", 3)]);
+}
+
 pub(crate) async fn a_fenced_batch_adds_nothing_to_the_account(fixture: Fixture) {
     let lease = fixture.started("a").await;
     let stale = Lease {

@@ -107,6 +107,7 @@ macro_rules! suite {
                 a_message_behind_another_is_not_started_at_once,
                 a_cancelled_message_needs_no_turn,
                 the_end_of_a_run_names_the_next_of_its_session,
+                a_session_stays_on_the_model_that_a_run_ended_with,
                 messages_are_appended_when_the_ending_has_them,
                 the_next_run_knows_the_sessions_history,
                 a_message_is_started_at_once_by_who_knows_all_that_was_said,
@@ -135,6 +136,7 @@ macro_rules! suite {
                 a_purse_refills_at_the_turn_of_the_month,
                 many_runs_cannot_overspend_one_purse,
                 the_account_adds_up_by_day_model_and_key,
+                what_another_model_used_is_on_its_own_account,
                 a_fenced_batch_adds_nothing_to_the_account,
                 absurd_amounts_do_not_keep_a_run_from_ending,
             }

@@ -106,6 +106,37 @@ pub(crate) async fn the_end_of_a_run_names_the_next_of_its_session(fixture: Fixt
     assert_eq!(done.next_in_session, None);
 }
 
+pub(crate) async fn a_session_stays_on_the_model_that_a_run_ended_with(mut fixture: Fixture) {
+    fixture.session("s").await;
+    let active = async |fixture: &Fixture| {
+        let row = fixture
+            .store()
+            .session(fixture.acme, &session_id("s"))
+            .await;
+        row.unwrap().unwrap().active_model
+    };
+    let end = async |fixture: &Fixture, name: &str, model: Option<&str>| {
+        let run = fixture.message("s", name).await;
+        let claim = fixture.claim(run).await;
+        let mut end = ending(RunStatus::Failed);
+        end.active_model = model.map(str::to_owned);
+        fixture.commit(claim.lease, finishing(1, end)).await;
+        claim.active_model
+    };
+    assert_eq!(active(&fixture).await, None);
+    assert_eq!(end(&fixture, "a", Some("platform:spare")).await, None);
+    let spare = Some("platform:spare".to_owned());
+    assert_eq!(active(&fixture).await, spare);
+    assert_eq!(end(&fixture, "b", None).await, spare, "the next run knows");
+    fixture.reopen().await;
+    assert_eq!(active(&fixture).await, spare);
+    let resumed = fixture
+        .store()
+        .resume_session(fixture.acme, &session_id("s"), Some(0))
+        .await;
+    assert_eq!(resumed.unwrap().unwrap().row.active_model, spare);
+}
+
 pub(crate) async fn messages_are_appended_when_the_ending_has_them(fixture: Fixture) {
     let store = fixture.store();
     let session = fixture.session("s").await;
