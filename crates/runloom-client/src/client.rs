@@ -5,7 +5,7 @@ use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::{
     AgentList, ModelCatalog, RunAccepted, RunList, RunSnapshot, SessionCreated, SessionSnapshot,
 };
-use runloom_protocol::spec::{AgentSpec, ToolAnswer};
+use runloom_protocol::spec::{AgentSpec, ToolAnswer, ToolFile};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -147,12 +147,30 @@ impl Client {
         tool_use_id: &str,
         answer: &ToolAnswer,
     ) -> Result<()> {
+        let files = &[];
+        self.submit_tool_result_with_files(run, tool_use_id, answer, files)
+            .await
+    }
+
+    /// As [`Client::submit_tool_result`], with files that the model is shown beside a result.
+    ///
+    /// # Errors
+    /// As [`Client::submit_tool_result`].
+    pub async fn submit_tool_result_with_files(
+        &self,
+        run: &RunId,
+        tool_use_id: &str,
+        answer: &ToolAnswer,
+        files: &[ToolFile],
+    ) -> Result<()> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Body<'a> {
             tool_use_id: &'a str,
             #[serde(flatten)]
             answer: &'a ToolAnswer,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            files: &'a [ToolFile],
         }
         let url = self.path(&["agent-runs", run.as_str(), "tool-results"]);
         let call = Call::post(
@@ -160,6 +178,7 @@ impl Client {
             &Body {
                 tool_use_id,
                 answer,
+                files,
             },
             Repeat::Harmless,
         )?;

@@ -31,4 +31,4 @@ pub use options::{Options, RetryPolicy};
 pub use request::{MessageRequest, Prompt, RunFilter, RunRequest};
 pub use runloom_protocol as protocol;
 pub use stream::RunStream;
-pub use tools::{RunEnd, ToolHandlers};
+pub use tools::{RunEnd, ToolHandlers, ToolOutput};

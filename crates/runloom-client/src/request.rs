@@ -1,7 +1,8 @@
 //! What a client asks for, as it goes over the wire.
 
+use runloom_protocol::attachment::Attachment;
 use runloom_protocol::resource::RunStatus;
-use runloom_protocol::spec::{AgentSpec, Metadata, PromptMessage};
+use runloom_protocol::spec::{AgentSpec, Metadata, PromptMessage, Role};
 use serde::Serialize;
 
 /// The words that start a run: one text, or messages.
@@ -12,6 +13,20 @@ pub enum Prompt {
     Prompt(String),
     /// A conversation so far; the last message that is not `system` must be the user's.
     Messages(Vec<PromptMessage>),
+}
+
+impl Prompt {
+    /// One user message with files. Without any it is the text alone.
+    #[must_use]
+    pub fn with_files(text: impl Into<String>, files: Vec<Attachment>) -> Self {
+        if files.is_empty() {
+            return Self::Prompt(text.into());
+        }
+        Self::Messages(vec![PromptMessage {
+            attachments: files,
+            ..PromptMessage::new(Role::User, text)
+        }])
+    }
 }
 
 impl From<&str> for Prompt {

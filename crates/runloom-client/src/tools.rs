@@ -12,15 +12,33 @@ use runloom_protocol::error::ErrorCode;
 use runloom_protocol::event::{Event, LocalToolCall};
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::limits::{TOOL_ERROR_MAX_BYTES, TOOL_RESULT_MAX_BYTES};
-use runloom_protocol::spec::ToolAnswer;
+use runloom_protocol::spec::{ToolAnswer, ToolFile};
 
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::event::RunEvent;
 use crate::request::{MessageRequest, RunRequest};
 
-type Answer = Pin<Box<dyn Future<Output = std::result::Result<String, String>> + Send>>;
+type Answer = Pin<Box<dyn Future<Output = std::result::Result<ToolOutput, String>> + Send>>;
 type Handler = Arc<dyn Fn(LocalToolCall) -> Answer + Send + Sync>;
+
+/// What a local tool gives back: a text, and files that the model is shown beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// What the model reads as the result.
+    pub text: String,
+    /// At most 20, 5 MB together.
+    pub files: Vec<ToolFile>,
+}
+
+impl From<String> for ToolOutput {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            files: Vec::new(),
+        }
+    }
+}
 
 /// Local tools by name. A call of a name that is not here is answered with an error that says so.
 #[derive(Clone, Default)]
@@ -43,29 +61,43 @@ impl ToolHandlers {
 
     /// Adds a tool. `Ok` is what the model reads as the result, `Err` what it reads as the failure.
     #[must_use]
-    pub fn on<F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    pub fn on<F, Fut>(self, name: impl Into<String>, handler: F) -> Self
     where
         F: Fn(LocalToolCall) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = std::result::Result<String, String>> + Send + 'static,
+    {
+        self.on_with_files(name, move |call| {
+            let answer = handler(call);
+            async move { answer.await.map(ToolOutput::from) }
+        })
+    }
+
+    /// Adds a tool that gives back files as well.
+    #[must_use]
+    pub fn on_with_files<F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(LocalToolCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = std::result::Result<ToolOutput, String>> + Send + 'static,
     {
         let handler: Handler = Arc::new(move |call| Box::pin(handler(call)));
         self.by_name.insert(name.into(), handler);
         self
     }
 
-    async fn answer(&self, call: LocalToolCall) -> ToolAnswer {
+    async fn answer(&self, call: LocalToolCall) -> (ToolAnswer, Vec<ToolFile>) {
+        let failed = |message: String| (ToolAnswer::Error(message), Vec::new());
         let Some(handler) = self.by_name.get(&call.name) else {
-            return ToolAnswer::Error(format!("this client has no tool named `{}`", call.name));
+            return failed(format!("this client has no tool named `{}`", call.name));
         };
         match handler(call).await {
-            Ok(result) if result.len() > TOOL_RESULT_MAX_BYTES => ToolAnswer::Error(format!(
+            Ok(output) if output.text.len() > TOOL_RESULT_MAX_BYTES => failed(format!(
                 "the result has {} bytes, more than the {TOOL_RESULT_MAX_BYTES} that may be sent",
-                result.len()
+                output.text.len()
             )),
-            Ok(result) => ToolAnswer::Result(result),
+            Ok(output) => (ToolAnswer::Result(output.text), output.files),
             Err(mut error) => {
                 error.truncate(error.floor_char_boundary(TOOL_ERROR_MAX_BYTES));
-                ToolAnswer::Error(error)
+                failed(error)
             }
         }
     }
@@ -181,8 +213,9 @@ impl Client {
         call: LocalToolCall,
     ) -> Result<()> {
         let id = call.tool_use_id.clone();
-        let answer = handlers.answer(call).await;
-        match self.submit_tool_result(run, &id, &answer).await {
+        let (answer, files) = handlers.answer(call).await;
+        let sent = self.submit_tool_result_with_files(run, &id, &answer, &files);
+        match sent.await {
             // Too late: it timed out, was answered elsewhere, or the run is over. The stream tells the rest.
             Err(error)
                 if matches!(

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod crash;
 pub mod driver;
 pub mod error;
+mod files;
 pub mod hub;
 pub mod listener;
 pub mod live_catalog;

@@ -14,6 +14,7 @@ use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
 use crate::live_catalog::LiveCatalog;
 use crate::ports::conversation::Conversation;
+use crate::ports::file::{self, File};
 use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
 use crate::ports::tools::ToolContext;
 use crate::ports::trace::TraceParent;
@@ -305,13 +306,33 @@ fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
 }
 
 fn opening(mut history: Conversation, messages: &[PromptMessage]) -> Conversation {
-    history.append(messages.iter().filter_map(spoken).collect());
+    history.append(messages.iter().filter_map(asked).collect());
     history
 }
 
-/// A message as part of the conversation; system messages stand before it.
+/// A message of the request, with its files.
+fn asked(message: &PromptMessage) -> Option<Message> {
+    let files: Arc<[File]> = message.attachments.iter().filter_map(File::of).collect();
+    if files.is_empty() || message.role != Role::User {
+        return spoken(message);
+    }
+    Some(Message::UserFiles {
+        text: message.content.as_str().into(),
+        files,
+    })
+}
+
+/// A message as part of the conversation; system messages stand before it. Files belong to the turn that they came with and are
+/// mentioned afterwards: a session would otherwise send them again, and pay for them, with every message.
 pub(crate) fn spoken(message: &PromptMessage) -> Option<Message> {
-    let text = message.content.as_str().into();
+    let text = if message.attachments.is_empty() {
+        message.content.as_str().into()
+    } else {
+        let mentions = message.attachments.iter().map(file::mention);
+        let said = Some(message.content.clone()).filter(|text| !text.is_empty());
+        let lines: Vec<String> = said.into_iter().chain(mentions).collect();
+        lines.join("\n").into()
+    };
     match message.role {
         Role::System => None,
         Role::User => Some(Message::User { text }),

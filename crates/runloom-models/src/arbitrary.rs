@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use runloom_core::ports::conversation::Conversation;
+use runloom_core::ports::file::{File, FileContent};
 use runloom_core::ports::model::{CallRequest, Message, ModelRequest, ProviderState};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -28,6 +29,9 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         1 => text().prop_map(|text| Message::System { text: text.into() }),
         2 => text().prop_map(|text| Message::User { text: text.into() }),
+        1 => (text(), proptest::collection::vec(file(), 1..3)).prop_map(|(text, files)| {
+            Message::UserFiles { text: text.into(), files: files.into() }
+        }),
         3 => assistant(),
         2 => (select(CALLS.to_vec()), text(), any::<bool>()).prop_map(|(call_id, content, is_error)| {
             Message::Tool {
@@ -38,6 +42,20 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
             }
         }),
     ]
+}
+
+fn file() -> impl Strategy<Value = File> {
+    let kinds = vec!["image/png", "application/pdf", "audio/wav", "text/plain"];
+    (select(kinds), text(), 0..3_u8).prop_map(|(kind, text, content)| File {
+        name: "a \"name\"".into(),
+        mime_type: kind.into(),
+        size: Some(text.len() as u64),
+        content: match content {
+            0 => FileContent::Text(text.into()),
+            1 => FileContent::Base64("QUI=".into()),
+            _ => FileContent::Url("https://h.example/a".into()),
+        },
+    })
 }
 
 fn text() -> impl Strategy<Value = String> {

@@ -1,6 +1,7 @@
 //! What every API needs to know of a conversation.
 
 use runloom_core::ports::conversation::Conversation;
+use runloom_core::ports::file::{File, FileContent};
 use runloom_core::ports::model::{Message, ModelError};
 use runloom_protocol::outcome::ErrorClass;
 
@@ -16,9 +17,18 @@ pub(crate) fn room_for<'a>(messages: impl IntoIterator<Item = &'a Message>) -> u
         Message::System { text } | Message::User { text } | Message::Assistant { text, .. } => {
             text.len()
         }
+        Message::UserFiles { text, files } => {
+            text.len() + files.iter().map(room_for_file).sum::<usize>()
+        }
         Message::Tool { content, .. } => content.len(),
     });
     texts.map(|text| text + AROUND_A_MESSAGE).sum()
+}
+
+fn room_for_file(file: &File) -> usize {
+    let (FileContent::Text(content) | FileContent::Base64(content) | FileContent::Url(content)) =
+        &file.content;
+    content.len() + 2 * file.name.len() + AROUND_A_MESSAGE
 }
 
 /// The error of a request that cannot be written.

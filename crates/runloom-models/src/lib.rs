@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `scan` (the frames of which there are most), `http` (one call: its head and
 //! error bodies) with `deadlines`, `reading` (the answer as events) and `exchange` (what a person looking for a fault is shown), on `clients`: a library's, or our own
-//! plain connections (`lines`, `line`, `gather`) whose bytes come as an `answer`; `error` and `retry_after` (classification), `structured` (output schemas), `conversation`, `payload` with `list_body` and `turns` (bodies that are put together of what is remembered) and `tools`; then
+//! plain connections (`lines`, `line`, `gather`) whose bytes come as an `answer`; `error` and `retry_after` (classification), `structured` (output schemas), `conversation`, `files`, `payload` with `list_body` and `turns` (bodies that are put together of what is remembered) and `tools`; then
 //! one folder per API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
 //! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder). `probe` is
 //! the door through which fuzzing and measurements reach the pure parts.
@@ -23,6 +23,7 @@ mod deadlines;
 mod decode;
 mod error;
 mod exchange;
+mod files;
 mod gather;
 mod http;
 mod line;

@@ -94,6 +94,10 @@ pub const TOOL_USE_ID_MAX_CHARS: usize = 256;
 pub const TOOL_RESULT_MAX_BYTES: usize = 2 * 1024 * 1024;
 /// Bytes of a client tool's `error`.
 pub const TOOL_ERROR_MAX_BYTES: usize = 8 * 1024;
+/// Files of a message.
+pub const ATTACHMENTS_MAX: usize = 20;
+/// Bytes of all files of a message together, decoded: those that it carries, and those that the server fetches for it.
+pub const ATTACHMENTS_MAX_BYTES: usize = 5 * 1024 * 1024;
 /// Entries of `files` beside a client tool's result.
 pub const TOOL_FILES_MAX: usize = 20;
 /// Bytes of all `files` together, decoded.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::attachment::Attachment;
 use crate::id::AgentId;
 use crate::tools::ToolRef;
 
@@ -210,6 +211,21 @@ pub struct PromptMessage {
     pub role: Role,
     /// What is said.
     pub content: String,
+    /// Files beside it: with their bytes on the last user message of a request, without them in what a session remembers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+}
+
+impl PromptMessage {
+    /// Words without files.
+    #[must_use]
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: content.into(),
+            attachments: Vec::new(),
+        }
+    }
 }
 
 /// `POST /agent-runs`, checked. `prompt` has become a single user message.
@@ -257,10 +273,10 @@ pub struct SubmitToolResult {
     /// What the tool said.
     pub answer: ToolAnswer,
     /// Files beside a result; empty beside an error.
-    pub files: Vec<ToolFile>,
+    pub files: Vec<Attachment>,
 }
 
-/// A file that a client's tool made.
+/// A file that a tool of the server made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolFile {

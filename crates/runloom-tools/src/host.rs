@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use runloom_core::error::Result;
 use runloom_core::ports::tools::{
-    Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
+    FetchedFile, Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
 };
 use runloom_core::service::memory::MemoryService;
 use runloom_core::tasks::Tasks;
@@ -21,6 +21,7 @@ use crate::action::Actions;
 use crate::budget::Budget;
 use crate::code::{Sandbox, SandboxProgram};
 use crate::content;
+use crate::fetch;
 use crate::http::Http;
 use crate::kind::Kind;
 use crate::mcp::Mcp;
@@ -100,6 +101,7 @@ pub struct HostParts {
 pub struct Host {
     kinds: Vec<Arc<dyn Kind>>,
     installed: Arc<Installed>,
+    outbound: Outbound,
 }
 
 impl std::fmt::Debug for Host {
@@ -129,7 +131,7 @@ impl Host {
             shipped: Shipped::new(outbound.clone(), memory),
             http: Http::new(outbound.clone()),
             code: sandbox.map(|program| Sandbox::new(program, outbound.clone(), &limits)),
-            outbound,
+            outbound: outbound.clone(),
             mcp: Arc::clone(&mcp),
             a2a: Arc::clone(&a2a),
             schemas: Arc::default(),
@@ -144,6 +146,7 @@ impl Host {
         Self {
             kinds,
             installed: definitions,
+            outbound,
         }
     }
 
@@ -197,5 +200,14 @@ impl ToolHost for Host {
 
     async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
         self.installed.given(workspace).await
+    }
+
+    async fn fetch(
+        &self,
+        url: &str,
+        most: usize,
+        within: Duration,
+    ) -> std::result::Result<FetchedFile, String> {
+        fetch::file(&self.outbound, url, most, within).await
     }
 }

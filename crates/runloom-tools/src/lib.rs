@@ -16,6 +16,7 @@ mod charset;
 mod code;
 mod content;
 mod escape;
+mod fetch;
 mod host;
 mod http;
 mod kind;

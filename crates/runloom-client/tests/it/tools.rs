@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use runloom_client::{RunRequest, ToolHandlers};
+use runloom_client::protocol::spec::ToolFile;
+use runloom_client::{RunRequest, ToolHandlers, ToolOutput};
 use tokio::sync::Barrier;
 
 use crate::server::{Server, frame, json, result, stream_head, write};
@@ -116,4 +117,28 @@ async fn an_answer_that_comes_too_late_does_not_end_the_run() {
         .await
         .unwrap();
     assert_eq!(end.text(), Some("went on"));
+}
+
+#[tokio::test]
+async fn files_go_beside_the_result() {
+    let server = asking(call(1, "tu_1", "draw"), 1);
+    let tools = ToolHandlers::new().on_with_files("draw", |_| async {
+        Ok(ToolOutput {
+            text: "drawn".to_owned(),
+            files: vec![ToolFile {
+                filename: "a.png".to_owned(),
+                mime_type: "image/png".to_owned(),
+                data: "QUJD".to_owned(),
+            }],
+        })
+    });
+    let end = server
+        .client()
+        .run_with_tools(&RunRequest::prompt("s", "p"), &tools)
+        .await;
+    assert_eq!(end.unwrap().text(), Some("done"));
+    let sent: serde_json::Value = serde_json::from_str(&answers(&server)[0]).unwrap();
+    let file = serde_json::json!({"filename": "a.png", "mimeType": "image/png", "data": "QUJD"});
+    assert_eq!(sent["files"], serde_json::json!([file]));
+    assert_eq!(sent["result"], "drawn");
 }

@@ -1,5 +1,6 @@
 //! How a run ends: with its answer, an error or a receipt, in one batch with what follows from it.
 
+use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::{Event, Started};
 use runloom_protocol::outcome::{RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
@@ -116,10 +117,10 @@ fn said(request: &[PromptMessage], answer: &str) -> Vec<PromptMessage> {
     let asked = request
         .iter()
         .filter(|message| message.role != Role::System)
-        .cloned();
-    let answer = PromptMessage {
-        role: Role::Assistant,
-        content: answer.to_owned(),
-    };
+        .map(|message| PromptMessage {
+            attachments: message.attachments.iter().map(Attachment::info).collect(),
+            ..PromptMessage::new(message.role, message.content.as_str())
+        });
+    let answer = PromptMessage::new(Role::Assistant, answer);
     asked.chain([answer]).collect()
 }

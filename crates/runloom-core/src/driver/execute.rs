@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt};
+use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::{Event, FileInfo, ToolCall, ToolFiles, ToolResult};
 use runloom_protocol::outcome::RunCancelled;
 use tracing::debug;
@@ -14,6 +15,7 @@ use tracing::debug;
 use super::turn::TurnInterrupt;
 use super::{Abandon, Ahead, Driver, Left, toolset};
 use crate::crash;
+use crate::files;
 use crate::metrics::METRICS;
 use crate::ports::tools::{Invocation, Outcome};
 use crate::run::{Note, ServerCall, Spent};
@@ -93,18 +95,20 @@ impl Driver {
                     let began = Instant::now();
                     let outcome = host.call(&context, &call.tool, invocation, cancel).await;
                     count(&outcome, began);
-                    (call.id, call.tool, outcome)
+                    let files = files_of(&outcome).await;
+                    (call.id, call.tool, outcome, files)
                 }
             })
             .collect();
         while !running.is_empty() {
             tokio::select! {
-                done = running.next() => if let Some((id, tool, outcome)) = done {
+                done = running.next() => if let Some((id, tool, outcome, files)) = done {
                     // A process that ends has cancelled the call: what came back is not its outcome.
                     if self.kill.is_cancelled() {
                         return self.release().await.map(Some);
                     }
                     crash::point("tool_done");
+                    self.record_files(&id, files)?;
                     self.record_outcome(id, &tool.name, outcome)?;
                     // The last one is written while the model is called with it.
                     if !running.is_empty() {
@@ -143,23 +147,45 @@ impl Driver {
         receipt
     }
 
+    /// Records what a call brought beside its result, which is recorded next. The log shows what they are; what is in them stands beside
+    /// it, for the model.
+    pub(super) fn record_files(
+        &mut self,
+        tool_use_id: &str,
+        files: Vec<Attachment>,
+    ) -> Result<(), Abandon> {
+        let calls = &self.state.calls;
+        let Some(call) = calls.iter().find(|call| call.id == tool_use_id) else {
+            return Ok(());
+        };
+        if files.is_empty() {
+            return Ok(());
+        }
+        let name = call.name.clone();
+        let files = self.state.brought.within_bounds(files);
+        let shown = files.iter().map(|file| FileInfo {
+            filename: file.name().to_owned(),
+            mime_type: file.mime_type.clone().unwrap_or_default(),
+            size_bytes: file.size.unwrap_or_default(),
+        });
+        let files_event = ToolFiles {
+            name,
+            files: shown.collect(),
+        };
+        self.record(Event::ToolFiles(files_event))?;
+        self.note(Note::Files {
+            tool_use_id: tool_use_id.to_owned(),
+            files,
+        });
+        Ok(())
+    }
+
     fn record_outcome(
         &mut self,
         tool_use_id: String,
         name: &str,
         outcome: Outcome,
     ) -> Result<(), Abandon> {
-        if !outcome.files.is_empty() {
-            let files = outcome.files.iter().map(|file| FileInfo {
-                filename: file.filename.clone(),
-                mime_type: file.mime_type.clone(),
-                size_bytes: decoded_bytes(&file.data),
-            });
-            self.record(Event::ToolFiles(ToolFiles {
-                name: name.to_owned(),
-                files: files.collect(),
-            }))?;
-        }
         let shown = cut(&outcome.content, SHOWN_BYTES);
         let summary = summary_of(&outcome.content);
         let result = if shown.len() < outcome.content.len() {
@@ -193,6 +219,15 @@ async fn wind_down(calls: impl Stream) {
     if tokio::time::timeout(WIND_DOWN, ending).await.is_err() {
         debug!("a tool did not end when it was told to");
     }
+}
+
+/// The files of an outcome as they are kept.
+async fn files_of(outcome: &Outcome) -> Vec<Attachment> {
+    let came = outcome.files.iter().map(|file| Attachment {
+        size: Some(decoded_bytes(&file.data)),
+        ..Attachment::inline(&*file.filename, &*file.mime_type, &*file.data)
+    });
+    files::read_leniently(came.collect()).await
 }
 
 /// How many bytes a base64 text stands for; its padding stands for none.

@@ -142,12 +142,14 @@ impl Driver {
                 MailBody::ToolResult {
                     tool_use_id,
                     answer,
+                    files,
                 } => {
                     // An answer that came too late finds no waiting call and changes nothing.
                     if let Some(event) = run::answer(&self.state, &tool_use_id, &answer) {
                         if let Some(call) = call_of(&event) {
                             self.journal.close_call(call);
                         }
+                        self.record_files(&tool_use_id, files)?;
                         self.record(event)?;
                         crash::point("mail_read");
                     }

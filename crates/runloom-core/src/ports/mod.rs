@@ -4,6 +4,7 @@
 pub mod bus;
 pub mod catalog;
 pub mod conversation;
+pub mod file;
 pub mod model;
 pub mod queue;
 pub mod store;

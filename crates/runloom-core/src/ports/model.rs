@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::conversation::Conversation;
+use super::file::{File, FileSupport};
 
 /// One configured LLM API, ready to be called.
 ///
@@ -45,6 +46,8 @@ pub struct Capabilities {
     pub reasoning: bool,
     /// How an output schema is enforced.
     pub structured: StructuredSupport,
+    /// Which files it takes as they are.
+    pub files: FileSupport,
 }
 
 /// How an output schema is enforced.
@@ -131,6 +134,13 @@ pub enum Message {
         /// What is said.
         text: Arc<str>,
     },
+    /// The person with files, or the server with those that the tools before it brought.
+    UserFiles {
+        /// What is said; may be empty.
+        text: Arc<str>,
+        /// At least one.
+        files: Arc<[File]>,
+    },
     /// The model.
     Assistant {
         /// What was said; may be empty when there are calls.
@@ -162,6 +172,9 @@ impl Message {
     pub fn bytes(&self) -> usize {
         match self {
             Self::System { text } | Self::User { text } => text.len(),
+            Self::UserFiles { text, files } => {
+                text.len() + files.iter().map(File::bytes).sum::<usize>()
+            }
             Self::Assistant { text, calls, state } => {
                 let calls = calls
                     .iter()

@@ -1,6 +1,7 @@
 //! The tools port: tools that the server executes itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -12,6 +13,8 @@ use runloom_protocol::tools::ToolRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::ports::trace::TraceParent;
@@ -56,6 +59,26 @@ pub trait ToolHost: Send + Sync {
     async fn installed(&self, _workspace: &str) -> Result<Vec<InstalledPlugin>> {
         Ok(Vec::new())
     }
+
+    /// Fetches a file that a client gave the address of, through the same guard as tools: at most so many bytes, within this time. The
+    /// failure is in words for the client.
+    async fn fetch(
+        &self,
+        _url: &str,
+        _most: usize,
+        _within: Duration,
+    ) -> std::result::Result<FetchedFile, String> {
+        Err("this server fetches nothing".to_owned())
+    }
+}
+
+/// A file that was fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedFile {
+    /// The media type that its server named, in lower case and without parameters.
+    pub mime_type: Option<String>,
+    /// All of it.
+    pub bytes: Bytes,
 }
 
 /// What a workspace keeps for its tools, for a [`ToolHost`].

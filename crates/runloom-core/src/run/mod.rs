@@ -7,6 +7,7 @@
 //! Reading order: `plan`, `record`, `spoken` (the conversation), `state` (the fold), `step` (the decisions), `guard` (loops and
 //! budgets), `money`, `fallback` (another model), `ending` (terminal events), `replay` (a log decided once more).
 
+mod brought;
 mod ending;
 mod fallback;
 mod guard;

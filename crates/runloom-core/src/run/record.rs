@@ -1,5 +1,6 @@
 //! What the state is folded from: public events, and private notes beside them.
 
+use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::{StructuredOutput, Tokens};
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,13 @@ pub enum Note {
         tool_use_id: String,
         /// The whole of it.
         content: String,
+    },
+    /// Stands before the result of a tool that brought files: what is in them, as far as the model is given it.
+    Files {
+        /// Which call.
+        tool_use_id: String,
+        /// In the tool's order; those without their content are only named.
+        files: Vec<Attachment>,
     },
     /// Stands beside each `local_tool_call`.
     Asked {

@@ -7,6 +7,7 @@ use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
 use runloom_protocol::outcome::{StructuredOutput, Tokens, finish_reason};
 use serde_json::Value;
 
+use super::brought::Brought;
 use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
 use super::record::{Note, Record};
@@ -67,6 +68,8 @@ pub struct RunState {
     pub(super) message: Option<AssistantMessage>,
     /// Whole outputs whose `tool_result` follows.
     pub(super) outputs: HashMap<String, String>,
+    /// Files that the tools brought.
+    pub(crate) brought: Brought,
 }
 
 /// A turn that called no tools.
@@ -138,6 +141,7 @@ impl RunState {
             toolbox: Arc::clone(&plan.toolbox),
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),
+            brought: Brought::default(),
             plan,
             calls: Vec::new(),
             started: false,
@@ -277,6 +281,7 @@ impl RunState {
             } => {
                 self.outputs.insert(tool_use_id, content);
             }
+            Note::Files { tool_use_id, files } => self.brought.put(tool_use_id, files),
             Note::Asked {
                 tool_use_id,
                 deadline,
@@ -368,7 +373,9 @@ impl RunState {
         }
         let verdict = self.guards.verdict(self.plan.loop_detection);
         let skipped = verdict != Verdict::Fine;
+        let mut shown = Vec::new();
         for call in std::mem::take(&mut self.calls) {
+            shown.extend(self.brought.take(&call));
             if !skipped {
                 *self.guards.calls.entry(call.name.clone()).or_default() += 1;
             }
@@ -381,6 +388,8 @@ impl RunState {
                 });
             }
         }
+        // Behind all answers: APIs want those of a turn together.
+        shown.into_iter().for_each(|files| self.push(files));
         // The last answer closes the turn before the event that announces the hard cutoff is folded.
         if self.must_finalise() || verdict == Verdict::Stuck {
             self.push(Message::User {

@@ -87,8 +87,7 @@ impl Service {
             session: run.session.clone(),
             spec: serde_json::to_string(&stored.sealed(&self.parts.planner.vault)?)
                 .map_err(Error::internal)?,
-            public_spec: serde_json::to_string(&view::public_spec(spec))
-                .map_err(Error::internal)?,
+            public_spec: view::public_run(stored)?,
             metadata: spec.metadata.clone(),
             spec_name: spec.name.clone(),
             agent_id: spec.agent_id.as_ref().map(ToString::to_string),

@@ -6,10 +6,7 @@ use runloom_protocol::spec::Role;
 const OURS: WorkspaceNo = WorkspaceNo(1);
 
 fn said(text: &str) -> PromptMessage {
-    PromptMessage {
-        role: Role::User,
-        content: text.to_owned(),
-    }
+    PromptMessage::new(Role::User, text.to_owned())
 }
 
 fn last_word(messages: &[PromptMessage]) -> LastWord {

@@ -4,6 +4,7 @@
 
 mod admission;
 mod admit;
+mod attachments;
 pub mod auth;
 mod conversations;
 mod dry_run;

@@ -12,7 +12,9 @@ use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResu
 use super::admit::{Candidate, accepted};
 use super::auth::Caller;
 use super::{EventStream, PAGE_BYTES, PageRequest, Service, cut_page, view};
+use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::hub::subscribe;
 use crate::planner::StoredRun;
 use crate::ports::conversation::Conversation;
@@ -195,6 +197,10 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
+        let answer = SubmitToolResult {
+            files: files::read_leniently(answer.files).await,
+            ..answer
+        };
         let (workspace, now) = (caller.workspace.no, self.clock.now());
         let parts = self.parts.clone();
         self.see_through(async move {
@@ -262,7 +268,7 @@ impl Service {
             .ok_or(Error::NotFound { what: "run" })
     }
 
-    /// Resolves what a spec refers to: agent, plugins, model.
+    /// Resolves what a request refers to: agent, plugins, model, files.
     pub(super) async fn resolve(
         &self,
         caller: &Caller,
@@ -286,13 +292,18 @@ impl Service {
         };
         // An agent's fallback may be just the model that a request asks for: then there is none.
         let fallback = fallback.filter(|fallback| fallback.id != model.id);
+        let models: Vec<&CatalogModel> = [Some(&model), fallback.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|model| &**model)
+            .collect();
         Ok(StoredRun {
             workspace,
             key: Some(caller.key_id.to_string()),
+            messages: self.take_in(&models, messages).await?,
             model: model.id.clone(),
             fallback: fallback.map(|model| model.id.clone()),
             spec,
-            messages,
             session: None,
             trace: caller.trace,
         })

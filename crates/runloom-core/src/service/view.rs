@@ -1,15 +1,22 @@
 //! From stored rows to what is answered.
 
+use runloom_protocol::attachment::Attachment;
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::{
     RunListItem, RunSnapshot, SessionEvent, SessionEventKind, SessionEvents, SessionListItem,
     SessionSnapshot,
 };
 use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
+use runloom_protocol::tools::Object;
+use serde::Deserialize;
 
 use crate::clock::rfc3339;
 use crate::error::{Error, Result};
+use crate::planner::StoredRun;
 use crate::ports::store::{RunRow, RunSummary, SessionRow, SessionSummary};
+
+/// The member with the files, of a run's spec and of a frame of a session.
+const ATTACHMENTS: &str = "attachments";
 
 /// Stands in a public spec where a secret stood.
 const SEALED: &str = "***";
@@ -27,9 +34,42 @@ pub(super) fn public_spec(spec: &AgentSpec) -> AgentSpec {
     public
 }
 
+/// What everybody may see of a run's files, beside its spec.
+#[derive(Deserialize)]
+struct Attached {
+    attachments: Vec<Attachment>,
+}
+
+/// The spec and the files of a run as they are kept for its snapshot.
+///
+/// # Errors
+/// When they cannot be written.
+pub(super) fn public_run(run: &StoredRun) -> Result<String> {
+    let mut shown = serde_json::to_string(&public_spec(&run.spec)).map_err(Error::internal)?;
+    let files = run.messages.iter().flat_map(|message| &message.attachments);
+    let attachments: Vec<Attachment> = files.map(Attachment::info).collect();
+    if !attachments.is_empty() {
+        // One object: older versions pass over the member that they do not know.
+        let mut object: Object = serde_json::from_str(&shown).map_err(Error::internal)?;
+        let files = serde_json::to_value(attachments).map_err(Error::internal)?;
+        object.insert(ATTACHMENTS.to_owned(), files);
+        shown = serde_json::to_string(&object).map_err(Error::internal)?;
+    }
+    Ok(shown)
+}
+
+fn attachments(public_spec: &str) -> Vec<Attachment> {
+    if !public_spec.contains("\"attachments\"") {
+        return Vec::new();
+    }
+    // A spec may have such a name inside, in a tool's schema.
+    serde_json::from_str::<Attached>(public_spec).map_or_else(|_| Vec::new(), |it| it.attachments)
+}
+
 pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
     let agent_spec = parse_spec(&row.public_spec)?;
     Ok(RunSnapshot {
+        attachments: attachments(&row.public_spec),
         agent_version: agent_spec.agent_version,
         agent_spec,
         id: row.id,
@@ -141,11 +181,17 @@ fn session_event(seq: u64, message: PromptMessage) -> SessionEvent {
         Role::Assistant => SessionEventKind::AssistantMessage,
         Role::System => SessionEventKind::Message,
     };
+    let mut rest = Object::default();
+    if !message.attachments.is_empty()
+        && let Ok(files) = serde_json::to_value(&message.attachments)
+    {
+        rest.insert(ATTACHMENTS.to_owned(), files);
+    }
     SessionEvent {
         seq,
         kind,
         text: message.content,
-        rest: Default::default(),
+        rest,
     }
 }
 

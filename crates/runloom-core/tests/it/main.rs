@@ -7,6 +7,7 @@
     reason = "a test that cannot go on should say so by failing"
 )]
 
+mod attachments;
 mod cancelling;
 mod fairness;
 mod falling_back;

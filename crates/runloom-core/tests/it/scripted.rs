@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use futures_util::stream;
+use runloom_core::ports::file::FileSupport;
 use runloom_core::ports::model::{
     CallRequest, Capabilities, Done, Model, ModelError, ModelEvent, ModelRequest, ModelStream,
 };
@@ -139,7 +140,13 @@ impl Drop for Counted {
 #[async_trait]
 impl Model for Scripted {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities {
+            files: FileSupport {
+                inline: &["image/png"],
+                urls: &["image/jpeg"],
+            },
+            ..Capabilities::default()
+        }
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

@@ -488,10 +488,7 @@ pub(crate) fn spec() -> AgentSpec {
 }
 
 pub(crate) fn user(text: &str) -> PromptMessage {
-    PromptMessage {
-        role: Role::User,
-        content: text.to_owned(),
-    }
+    PromptMessage::new(Role::User, text.to_owned())
 }
 
 /// One subscriber.

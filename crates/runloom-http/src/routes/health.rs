@@ -94,6 +94,7 @@ async fn get_info() -> Json<Info> {
             "plugins",
             "usage",
             "dry-run",
+            "attachments",
         ],
     })
 }

@@ -4,8 +4,8 @@
 use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest, ProviderState};
 use serde_json::value::RawValue;
 
-use super::OWNER;
 use super::wire::{Block, StoredBlock};
+use super::{OWNER, files};
 use crate::list_body::Items;
 use crate::turns::Voices;
 
@@ -64,6 +64,7 @@ impl Voices for History<'_> {
     fn side(&self, message: &Message) -> Option<Role> {
         let (side, speaks) = match message {
             Message::System { text } | Message::User { text } => (Role::User, !is_blank(text)),
+            Message::UserFiles { .. } => (Role::User, true),
             Message::Assistant { text, calls, state } => (
                 Role::Assistant,
                 !is_blank(text)
@@ -82,6 +83,14 @@ impl Voices for History<'_> {
                 text: &format!("<system>\n{text}\n</system>"),
             }),
             Message::User { text } => blocks.push(&Block::Text { text }),
+            Message::UserFiles { text, files } => {
+                if !is_blank(text) {
+                    blocks.push(&Block::Text { text })?;
+                }
+                files
+                    .iter()
+                    .try_for_each(|file| files::blocks(file, blocks))
+            }
             Message::Assistant { text, calls, state } => match self.stored(state.as_ref(), calls) {
                 Some(stored) => stored.into_iter().try_for_each(|block| blocks.push(block)),
                 None => plain(text, calls, blocks),
@@ -111,7 +120,8 @@ pub(crate) fn continues_without_thinking(request: &ModelRequest, model: &str) ->
         .messages
         .iter()
         .rev()
-        .find(|message| !matches!(message, Message::System { .. }));
+        // What tools brought stands behind their results.
+        .find(|message| !matches!(message, Message::System { .. } | Message::UserFiles { .. }));
     if !matches!(last, Some(Message::Tool { .. })) {
         return false;
     }

@@ -4,6 +4,7 @@
 //! `wire` (both, as JSON). Bedrock speaks the same language on another road and uses all of it.
 
 mod dialect;
+pub(crate) mod files;
 mod history;
 pub(crate) mod request;
 pub(crate) mod stream;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use runloom_core::ports::file::FileSupport;
 use runloom_core::ports::model::{
     Capabilities, Model, ModelError, ModelRequest, ModelStream, StructuredSupport,
 };
@@ -74,7 +76,7 @@ pub(crate) fn open(
 }
 
 /// What a Claude model can do, whatever the road to it.
-pub(crate) fn capabilities(model: &ModelSettings) -> Capabilities {
+pub(crate) fn capabilities(model: &ModelSettings, files: FileSupport) -> Capabilities {
     let dialect = Dialect::of(&model.vendor_model_id);
     Capabilities {
         reasoning: model
@@ -85,6 +87,7 @@ pub(crate) fn capabilities(model: &ModelSettings) -> Capabilities {
         } else {
             StructuredSupport::Native
         },
+        files,
     }
 }
 
@@ -103,7 +106,7 @@ fn text_header(
 #[async_trait]
 impl Model for Anthropic {
     fn capabilities(&self) -> Capabilities {
-        capabilities(&self.model)
+        capabilities(&self.model, files::DIRECT)
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

@@ -89,7 +89,7 @@ fn escaped(model: &str) -> String {
 #[async_trait]
 impl Model for Bedrock {
     fn capabilities(&self) -> Capabilities {
-        crate::anthropic::capabilities(&self.model)
+        crate::anthropic::capabilities(&self.model, crate::anthropic::files::BEDROCK)
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

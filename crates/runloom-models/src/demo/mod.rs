@@ -1,10 +1,11 @@
 //! The offline model: deterministic, driven by directives in the prompt, good enough to try everything without a key.
 //!
 //! `script` reads the directives, `turn` decides what one call says (both pure), `instance` makes an answer that follows
-//! a JSON Schema (with `pattern` for regular expressions), `stream` plays the turn with its delays, `faults` counts the
+//! a JSON Schema (with `pattern` for regular expressions), `files` tells what was attached, `stream` plays the turn with its delays, `faults` counts the
 //! attempts of `fail CODE N`.
 
 mod faults;
+mod files;
 mod instance;
 mod pattern;
 mod script;
@@ -50,6 +51,7 @@ impl Model for Demo {
         Capabilities {
             reasoning: true,
             structured: StructuredSupport::Native,
+            files: files::TAKEN,
         }
     }
 

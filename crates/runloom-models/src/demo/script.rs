@@ -33,6 +33,8 @@ pub(super) struct Script {
     pub(super) ending: Option<Ending>,
     /// The answer is the history.
     pub(super) history: bool,
+    /// The answer is a list of the files.
+    pub(super) files: bool,
     /// Everything that is not a directive.
     pub(super) plain: String,
     /// There was at least one directive.
@@ -128,6 +130,7 @@ fn read_line(line: &str, script: &mut Script, batch: &mut Batch) -> Option<()> {
         ("think", text) if !text.is_empty() => script.think = Some(text.to_owned()),
         ("text", text) if !text.is_empty() => batch.text = Some(text.to_owned()),
         ("history", "") => script.history = true,
+        ("files", "") => script.files = true,
         _ => return None,
     }
     Some(())
@@ -229,12 +232,12 @@ mod tests {
     #[test]
     fn every_other_directive_is_read() {
         let script =
-            read("Say one\nsay two\ntokens 7\nslow 50ms\nThink hard\nhistory\nrepeat\nhang");
+            read("Say one\nsay two\ntokens 7\nslow 50ms\nThink hard\nhistory\nfiles\nrepeat\nhang");
         assert_eq!(script.say.as_deref(), Some("one\ntwo"));
         assert_eq!(script.tokens, Some(7));
         assert_eq!(script.slow, Some(Duration::from_millis(50)));
         assert_eq!(script.think.as_deref(), Some("hard"));
-        assert!(script.history && script.directed && script.plain.is_empty());
+        assert!(script.history && script.files && script.directed && script.plain.is_empty());
         assert_eq!(
             (script.repeat, script.ending),
             (Repeat::Endless, Some(Ending::Hang))
@@ -271,6 +274,7 @@ mod tests {
             "repeat after me",
             "call",
             "history is written by the victors",
+            "files are fun",
             "",
         ] {
             let script = read(line);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use runloom_core::ports::file::{File, FileContent};
 use runloom_core::ports::model::{CallRequest, Done, Message, ModelEvent, ToolDeclaration};
 use runloom_protocol::outcome::{EnforcementMechanism, ErrorClass, Tokens};
 use runloom_protocol::spec::OutputSchema;
@@ -433,4 +434,47 @@ fn unknown_keys_are_refused() {
         ..Default::default()
     };
     assert!(open(&settings, &ModelSettings::default()).is_err());
+}
+
+fn file(name: &str, mime_type: &str, content: FileContent) -> File {
+    File {
+        name: name.into(),
+        mime_type: mime_type.into(),
+        size: Some(3),
+        content,
+    }
+}
+
+#[tokio::test]
+async fn files_are_told_by_name_type_and_size() {
+    let picture = file("a.png", "image/png", FileContent::Base64("QUJD".into()));
+    let notes = file("n.txt", "text/plain", FileContent::Text("abc".into()));
+    let given = |text: &str| Message::UserFiles {
+        text: text.into(),
+        files: vec![picture.clone(), notes.clone()].into(),
+    };
+    let told = "a.png (image/png, 3 bytes)\nn.txt (text/plain, 3 bytes): abc";
+    let heard = hear(ModelRequest::new(vec![given("files")])).await;
+    assert_eq!(heard.said(), told);
+    let heard = hear(ModelRequest::new(vec![given("What is this?")])).await;
+    assert!(
+        heard
+            .said()
+            .contains("You gave me a.png (image/png, 3 bytes), n.txt")
+    );
+    let heard = hear(ModelRequest::new(vec![user("files")])).await;
+    assert_eq!(heard.said(), "I was given no files.");
+    let call = CallRequest {
+        id: "demo_1_1".into(),
+        name: "draw".into(),
+        input: json!({}),
+    };
+    let turn = vec![
+        user("call draw"),
+        assistant("", vec![call.clone()]),
+        tool(&call, "done", false),
+        given("Files that the tool draw returned:"),
+    ];
+    let heard = hear(ModelRequest::new(turn)).await;
+    assert_eq!(heard.said(), format!("draw returned: done\n{told}"));
 }

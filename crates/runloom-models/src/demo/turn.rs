@@ -9,8 +9,8 @@ use runloom_protocol::outcome::{
 };
 use serde_json::{Value, json};
 
-use super::instance;
 use super::script::{self, Batch, Ending, Fail, Failure, Repeat, Script};
+use super::{files, instance};
 use crate::error;
 
 /// How much of the prompt is quoted in an answer, in characters.
@@ -111,7 +111,7 @@ pub(super) fn plan(
 fn find_prompt<'a>(messages: &[&'a Message]) -> (usize, &'a str, Script) {
     let mut nudge = None;
     for (at, message) in messages.iter().enumerate().rev() {
-        let Message::User { text } = message else {
+        let (Message::User { text } | Message::UserFiles { text, .. }) = message else {
             continue;
         };
         let script = script::read(text);
@@ -206,9 +206,17 @@ fn final_answer(
     if script.history {
         return Answer::Text(history(earlier));
     }
+    if script.files {
+        return Answer::Text(files::list(messages));
+    }
+    let brought = later
+        .iter()
+        .skip(1)
+        .flat_map(|message| files::lines(message));
     let mut lines: Vec<String> = later
         .iter()
         .filter_map(|message| result_line(message))
+        .chain(brought)
         .collect();
     lines.extend(script.problems.iter().cloned());
     if lines.is_empty() {
@@ -233,7 +241,9 @@ fn half(answer: Answer) -> Answer {
 
 fn history(earlier: &[&Message]) -> String {
     let said = earlier.iter().filter_map(|message| match message {
-        Message::User { text } => Some(json!({"role": "user", "content": text})),
+        Message::User { text } | Message::UserFiles { text, .. } => {
+            Some(json!({"role": "user", "content": text}))
+        }
         Message::Assistant { text, .. } if !text.is_empty() => {
             Some(json!({"role": "assistant", "content": text}))
         }
@@ -260,7 +270,7 @@ fn result_line(message: &Message) -> Option<String> {
 fn small_talk(request: &ModelRequest, script: &Script, prompt: Option<&&Message>) -> String {
     let said = if script.plain.is_empty() {
         match prompt {
-            Some(Message::User { text }) => text.trim(),
+            Some(Message::User { text } | Message::UserFiles { text, .. }) => text.trim(),
             _ => "",
         }
     } else {
@@ -282,8 +292,13 @@ fn small_talk(request: &ModelRequest, script: &Script, prompt: Option<&&Message>
             names.join(", ")
         ),
     };
+    let files = prompt.map_or_else(Vec::new, |message| files::lines(message));
+    let given = match files.as_slice() {
+        [] => String::new(),
+        lines => format!(" You gave me {}.", lines.join(", ")),
+    };
     format!(
-        "You said: \"{quote}\". I am the offline demo model, glad to help you try things out. {hint}"
+        "You said: \"{quote}\".{given} I am the offline demo model, glad to help you try things out. {hint}"
     )
 }
 
@@ -317,6 +332,7 @@ fn input_chars(request: &ModelRequest) -> u64 {
     let chars = |text: &str| text.chars().count() as u64;
     let of_message = |message: &Message| match message {
         Message::System { text } | Message::User { text } => chars(text),
+        Message::UserFiles { .. } => message.bytes() as u64,
         Message::Assistant { text, calls, .. } => {
             chars(text) + calls.iter().map(call_chars).sum::<u64>()
         }

@@ -1,17 +1,34 @@
 //! The conversation as Gemini wants it: it starts and ends with the user, and the responses to a turn's calls stand
 //! together in the content right after it.
 
+use runloom_core::ports::file::{File, FileContent, FileSupport};
 use runloom_core::ports::model::{CallRequest, Message, ModelError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::OWNER;
-use super::wire::{Call, Part, Response, StoredPart};
+use super::wire::{Call, Data, Part, Response, StoredPart};
+use crate::files::named;
 use crate::list_body::Items;
 use crate::turns::Voices;
 
 /// What the API documents for calls that never had a signature, because another model made them.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// What Gemini takes. Which models fetch which addresses differs, so the server does it for all.
+pub(crate) const FILES: FileSupport = FileSupport {
+    inline: &[
+        "image/jpeg",
+        "image/png",
+        "image/webp",
+        "application/pdf",
+        "audio/mp4",
+        "audio/mpeg",
+        "audio/wav",
+        "audio/webm",
+    ],
+    urls: &[],
+};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +103,7 @@ impl Voices for History<'_> {
     fn side(&self, message: &Message) -> Option<Side> {
         let (side, speaks) = match message {
             Message::System { text } | Message::User { text } => (Side::User, !is_blank(text)),
+            Message::UserFiles { .. } => (Side::User, true),
             Message::Assistant { text, calls, .. } => (
                 Side::Model,
                 !is_blank(text) || !calls.is_empty() || stored(message, self.model).is_some(),
@@ -109,6 +127,13 @@ impl Voices for History<'_> {
             Message::User { text } => parts.push(&Part::Text {
                 text: (&**text).into(),
             }),
+            Message::UserFiles { text, files } => {
+                if !is_blank(text) {
+                    let text = (&**text).into();
+                    parts.push(&Part::Text { text })?;
+                }
+                files.iter().try_for_each(|file| push_file(file, parts))
+            }
             Message::Assistant { text, calls, .. } => {
                 let Some((stored, ids)) = stored(message, self.model) else {
                     self.own_ids.clear();
@@ -130,6 +155,24 @@ impl Voices for History<'_> {
                 },
             }),
         }
+    }
+}
+
+fn push_file(file: &File, parts: &mut Items<'_>) -> Result<(), ModelError> {
+    match &file.content {
+        FileContent::Base64(data) if FILES.takes(&file.mime_type) => {
+            let text = named(file).into();
+            parts.push(&Part::Text { text })?;
+            parts.push(&Part::Data {
+                inline_data: Data {
+                    mime_type: &file.mime_type,
+                    data,
+                },
+            })
+        }
+        _ => parts.push(&Part::Text {
+            text: file.in_words().into(),
+        }),
     }
 }
 

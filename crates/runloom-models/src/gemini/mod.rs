@@ -86,6 +86,7 @@ impl Model for Gemini {
             } else {
                 StructuredSupport::SyntheticTool
             },
+            files: history::FILES,
         }
     }
 

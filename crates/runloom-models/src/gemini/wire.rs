@@ -99,6 +99,10 @@ pub(crate) enum Part<'a> {
         #[serde(rename = "thoughtSignature", skip_serializing_if = "Option::is_none")]
         thought_signature: Option<&'static str>,
     },
+    Data {
+        #[serde(rename = "inlineData")]
+        inline_data: Data<'a>,
+    },
     Response {
         #[serde(rename = "functionResponse")]
         function_response: Response<'a>,
@@ -109,6 +113,13 @@ pub(crate) enum Part<'a> {
 pub(crate) struct Call<'a> {
     pub(crate) name: &'a str,
     pub(crate) args: &'a Value,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Data<'a> {
+    pub(crate) mime_type: &'a str,
+    pub(crate) data: &'a str,
 }
 
 #[derive(Debug, Serialize)]

@@ -4,6 +4,7 @@
 //! read with every liberty they are known to take.
 
 mod calls;
+mod parts;
 pub(crate) mod request;
 pub(crate) mod stream;
 mod wire;
@@ -79,7 +80,10 @@ fn open_at(
 #[async_trait]
 impl Model for OpenAiChat {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities {
+            files: self.target.dialect.files(),
+            ..Capabilities::default()
+        }
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use runloom_core::ports::file::FileSupport;
 use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::parts::{self, Said};
 use crate::list_body::ListBody;
 use crate::payload::Payload;
 use crate::tools;
@@ -27,8 +29,23 @@ pub(crate) enum Dialect {
     Compatible,
 }
 
-/// What the items of messages depend on: nothing else.
-const FORMAT: &str = "openai-chat/1";
+impl Dialect {
+    /// What the items of messages depend on: nothing else.
+    fn format(self) -> &'static str {
+        match self {
+            Self::Xai => "openai-chat/1 xai",
+            Self::Compatible => "openai-chat/1",
+        }
+    }
+
+    /// Which files its servers take.
+    pub(crate) fn files(self) -> FileSupport {
+        match self {
+            Self::Xai => parts::XAI,
+            Self::Compatible => parts::COMPATIBLE,
+        }
+    }
+}
 
 /// What stands before the conversation.
 #[derive(Serialize)]
@@ -63,7 +80,7 @@ enum Turn<'a> {
         content: &'a str,
     },
     User {
-        content: &'a str,
+        content: Said<'a>,
     },
     Assistant {
         content: Option<&'a str>,
@@ -138,16 +155,22 @@ pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Payload,
             content: &request.system,
         })?;
     }
-    body.conversation(&request.messages, FORMAT, |message, turns| {
-        turn(message).map_or(Ok(()), |turn| turns.push(&turn))
+    let dialect = target.dialect;
+    body.conversation(&request.messages, dialect.format(), |message, turns| {
+        turn(message, dialect).map_or(Ok(()), |turn| turns.push(&turn))
     })?;
     body.close(&tail)
 }
 
-fn turn(message: &Message) -> Option<Turn<'_>> {
+fn turn(message: &Message, dialect: Dialect) -> Option<Turn<'_>> {
     Some(match message {
         Message::System { text } => Turn::System { content: text },
-        Message::User { text } => Turn::User { content: text },
+        Message::User { text } => Turn::User {
+            content: Said::Text(text),
+        },
+        Message::UserFiles { text, files } => Turn::User {
+            content: Said::Parts(parts::of(dialect.files(), text, files)),
+        },
         // Servers refuse a message with neither.
         Message::Assistant { text, calls, .. } if text.is_empty() && calls.is_empty() => {
             return None;

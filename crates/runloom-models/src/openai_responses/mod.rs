@@ -3,6 +3,7 @@
 //! Nothing is stored at the vendor (`store: false`): the output items of a turn, encrypted reasoning included, travel as
 //! opaque provider state and are replayed verbatim to the same model.
 
+mod parts;
 pub(crate) mod request;
 pub(crate) mod stream;
 mod wire;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use runloom_core::ports::file::FileSupport;
 use runloom_core::ports::model::{
     Capabilities, Model, ModelError, ModelRequest, ModelStream, StructuredSupport,
 };
@@ -32,6 +34,7 @@ struct OpenAiResponses {
     url: String,
     headers: HeaderMap,
     target: Target,
+    files: FileSupport,
 }
 
 /// Opens a model of OpenAI itself, or of a server that speaks its Responses API.
@@ -63,6 +66,7 @@ pub(crate) fn open(
         ),
         headers,
         target: Target::new(model, &model.vendor_model_id),
+        files: parts::OPENAI,
     }))
 }
 
@@ -97,6 +101,7 @@ pub(crate) fn open_azure(
         url: azure_url(provider)?,
         headers,
         target: Target::new(model, deployment.unwrap_or(&model.vendor_model_id)),
+        files: parts::AZURE,
     }))
 }
 
@@ -174,6 +179,7 @@ impl Model for OpenAiResponses {
         Capabilities {
             reasoning: self.target.reasons,
             structured: StructuredSupport::Native,
+            files: self.files,
         }
     }
 

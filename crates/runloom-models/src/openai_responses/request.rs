@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::parts::{self, Part};
 use super::{OWNER, Schema};
 use crate::list_body::{Items, ListBody};
 use crate::payload::Payload;
@@ -83,6 +84,10 @@ enum Item<'a> {
     Message {
         role: &'static str,
         content: &'a str,
+    },
+    Parts {
+        role: &'static str,
+        content: Vec<Part<'a>>,
     },
     Call {
         #[serde(rename = "type")]
@@ -192,6 +197,10 @@ fn push(target: &Target, message: &Message, input: &mut Items<'_>) -> Result<(),
     match message {
         Message::System { text } => say(input, "system", text),
         Message::User { text } => say(input, "user", text),
+        Message::UserFiles { text, files } => input.push(&Item::Parts {
+            role: "user",
+            content: parts::of(text, files),
+        }),
         Message::Assistant { text, calls, state } => {
             if let Some(replayed) = state.as_ref().and_then(|state| replay(target, state)) {
                 let mut replayed = replayed.into_iter();

@@ -12,6 +12,7 @@
 mod cases;
 mod event_stream;
 mod faults;
+mod files;
 mod gemini;
 mod http;
 mod messages_api;
@@ -85,6 +86,7 @@ conformance! {
         faults::trickle_past_the_total_deadline,
         faults::nobody_listens,
         faults::dropping_the_stream_closes_the_connection,
+        files::are_sent_as_the_capabilities_say,
         requests::match_their_snapshots,
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use runloom_core::ports::model::Model;
+use runloom_core::ports::model::{Capabilities, Model};
 use runloom_models::{ModelSettings, ProviderSettings, Timeouts};
 use serde_json::{Map, Value};
 
@@ -133,6 +133,25 @@ impl Row {
             ..Default::default()
         };
         runloom_models::open(self.kind, &provider, &model).unwrap()
+    }
+
+    /// What its model can do.
+    pub fn capabilities(&self) -> Capabilities {
+        let extra = self.extra.iter();
+        let provider = ProviderSettings {
+            base_url: Some("http://127.0.0.1:1".into()),
+            api_key: Some(API_KEY.into()),
+            extra: extra
+                .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+                .collect(),
+            ..Default::default()
+        };
+        let model = ModelSettings {
+            vendor_model_id: self.model.into(),
+            ..Default::default()
+        };
+        let opened = runloom_models::open(self.kind, &provider, &model);
+        opened.unwrap().capabilities()
     }
 
     /// An answer of the vendor, as bytes on the wire. `@MEGABYTE@` stands for so much text.

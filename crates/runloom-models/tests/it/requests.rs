@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use runloom_core::ports::file::{File, FileContent};
 use runloom_core::ports::model::{CallRequest, Message, ModelRequest, StructuredSupport};
-use runloom_models::ModelSettings;
 use serde_json::{Value, json};
 
 use crate::cases::{answer_calls, ask, listen, schema, stream};
+use crate::files::{file, with_files};
 use crate::providers::{API_KEY, Row, fixtures};
 use crate::server::{Asked, Server};
 
@@ -44,24 +45,7 @@ fn requests(row: &Row) -> Vec<(&'static str, ModelRequest)> {
     budget.max_output_tokens = Some(4_000);
     let mut structured = ask("The answer?");
     structured.output_schema = Some(Arc::new(schema()));
-    let model = ModelSettings {
-        vendor_model_id: row.model.into(),
-        ..Default::default()
-    };
-    let settings = runloom_models::ProviderSettings {
-        base_url: Some("http://127.0.0.1:1".into()),
-        api_key: Some(API_KEY.into()),
-        extra: row
-            .extra
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
-            .collect(),
-        ..Default::default()
-    };
-    let support = runloom_models::open(row.kind, &settings, &model)
-        .unwrap()
-        .capabilities()
-        .structured;
+    let support = row.capabilities().structured;
     let mut all = vec![
         ("plain", plain),
         ("tools", ask("Weather in Oslo?")),
@@ -72,6 +56,9 @@ fn requests(row: &Row) -> Vec<(&'static str, ModelRequest)> {
         ("budget", budget),
         ("structured", structured.clone()),
         ("history", history()),
+        ("files", with_files("Compare these.", files())),
+        ("file_urls", with_files("", urls(row))),
+        ("tool_files", tool_files()),
     ];
     if support == StructuredSupport::SyntheticTool {
         structured.force_output = true;
@@ -115,6 +102,72 @@ fn history() -> ModelRequest {
         },
         Message::User {
             text: "Thanks!".into(),
+        },
+    ]);
+    request
+}
+
+/// One of each kind.
+fn files() -> Vec<File> {
+    let inline = |name, kind| file(name, kind, FileContent::Base64("QUJD".into()));
+    vec![
+        inline("chart.png", "image/png"),
+        inline("report.pdf", "application/pdf"),
+        inline("call.wav", "audio/wav"),
+        file(
+            "notes.csv",
+            "text/csv",
+            FileContent::Text("city,degrees\nOslo,21".into()),
+        ),
+    ]
+}
+
+/// Addresses, as far as the provider fetches them itself; a file where it fetches none.
+fn urls(row: &Row) -> Vec<File> {
+    let taken = row.capabilities().files;
+    let at = |name: &str, kind| {
+        let url = format!("https://files.example/{name}");
+        file(name, kind, FileContent::Url(url.into()))
+    };
+    let known = [
+        at("chart.png", "image/png"),
+        at("report.pdf", "application/pdf"),
+    ];
+    let mut fetched: Vec<File> = known
+        .into_iter()
+        .filter(|file| taken.fetches(&file.mime_type))
+        .collect();
+    if fetched.is_empty() {
+        fetched.extend(files().into_iter().take(1));
+    }
+    fetched
+}
+
+/// Two calls, one of which brought files.
+fn tool_files() -> ModelRequest {
+    let mut request = ask("Weather in Oslo?");
+    let call = |id: &str, name: &str| CallRequest {
+        id: id.into(),
+        name: name.into(),
+        input: json!({}),
+    };
+    let result = |id: &str, name: &str| Message::Tool {
+        call_id: id.into(),
+        name: name.into(),
+        content: "done".into(),
+        is_error: false,
+    };
+    request.messages.append(vec![
+        Message::Assistant {
+            text: "".into(),
+            calls: vec![call("call_1", "get_weather"), call("call_2", "get_time")],
+            state: None,
+        },
+        result("call_1", "get_weather"),
+        result("call_2", "get_time"),
+        Message::UserFiles {
+            text: "Files that the tool get_weather returned:".into(),
+            files: files().into(),
         },
     ]);
     request

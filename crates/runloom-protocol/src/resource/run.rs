@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::attachment::Attachment;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
 use crate::spec::{AgentSpec, Metadata};
@@ -86,6 +87,9 @@ pub struct RunSnapshot {
     pub agent_version: Option<u64>,
     /// The spec, its secrets removed.
     pub agent_spec: AgentSpec,
+    /// The files of its prompt, without their content; left out without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// The answer; after a failure what was said before it.
     pub final_text: Option<String>,
     /// Why it failed, for people.

@@ -2,15 +2,21 @@
 
 use serde_json::Value;
 
+use super::attachments;
 use super::fields::{Fields, string, within_chars, within_count};
 use super::issues::{Issues, Path, Short};
 use crate::limits;
 use crate::spec::{PromptMessage, Role};
 
-/// Files cannot be given to a model yet.
-const NO_ATTACHMENTS: &str = "attachments are not supported by this server; only text is";
+/// Where files go, for whoever put them elsewhere.
+const WHERE_FILES_GO: &str = "files go into `attachments` of the last user message in `messages`";
 
 pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<PromptMessage> {
+    // An answer that never saw the file would be worse than none.
+    let attached = fields.get("attachments").and_then(Value::as_array);
+    if attached.is_some_and(|files| !files.is_empty()) {
+        fields.refuse("attachments", WHERE_FILES_GO, issues);
+    }
     match (fields.get("prompt"), fields.get("messages")) {
         (None, None) => {
             let message = "is required: give either `prompt` or `messages`";
@@ -38,10 +44,7 @@ fn prompt(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<PromptMessage> {
     if text.trim().is_empty() {
         fields.refuse("prompt", "must not be empty", issues);
     }
-    vec![PromptMessage {
-        role: Role::User,
-        content: text.to_owned(),
-    }]
+    vec![PromptMessage::new(Role::User, text)]
 }
 
 fn list(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<PromptMessage> {
@@ -76,11 +79,23 @@ fn check_last(read: &[Option<PromptMessage>], path: &Path<'_>, issues: &mut Issu
             &path.index(index).key("role"),
             "the last message that is not `system` must be `user`",
         ),
-        Some((index, Some(message))) if message.content.trim().is_empty() => issues.add(
-            &path.index(index).key("content"),
-            "the last user message must not be empty",
-        ),
+        Some((index, Some(message)))
+            if message.content.trim().is_empty() && message.attachments.is_empty() =>
+        {
+            issues.add(
+                &path.index(index).key("content"),
+                "the last user message must not be empty",
+            );
+        }
         Some(_) => {}
+    }
+    let last = last.map(|(index, _)| index);
+    for (index, message) in read.iter().enumerate() {
+        let attached = message.as_ref().map_or(&[][..], |m| &m.attachments);
+        if !attached.is_empty() && Some(index) != last {
+            let message = "only the last user message can have attachments";
+            issues.add(&path.index(index).key("attachments"), message);
+        }
     }
 }
 
@@ -88,14 +103,11 @@ fn message(value: &Value, path: &Path<'_>, issues: &mut Issues) -> Option<Prompt
     let fields = Fields::of(value, path, issues)?;
     let role = role(&fields, issues);
     let content = content(&fields, issues);
-    // An answer that never saw the file would be worse than none.
-    let attached = fields.get("attachments").and_then(Value::as_array);
-    if attached.is_some_and(|files| !files.is_empty()) {
-        fields.refuse("attachments", NO_ATTACHMENTS, issues);
-    }
+    let attachments = attachments::read(&fields, issues);
     Some(PromptMessage {
         role: role?,
         content: content?,
+        attachments,
     })
 }
 
@@ -154,7 +166,7 @@ fn part<'v>(value: &'v Value, path: &Path<'_>, issues: &mut Issues) -> Option<&'
             string(text, &path.key("text"), issues)
         }
         other => {
-            let message = NO_ATTACHMENTS;
+            let message = WHERE_FILES_GO;
             fields.refuse(
                 "type",
                 format_args!("{message}, got `{}`", Short(other)),

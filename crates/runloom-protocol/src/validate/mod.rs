@@ -7,6 +7,7 @@
 //!
 //! Not here: whatever needs to know the workspace, such as whether a model, an agent or a plugin exists.
 
+mod attachments;
 mod definitions;
 mod depth;
 mod documents;
@@ -33,7 +34,7 @@ pub use depth::fits_in_depth;
 use fields::Fields;
 use issues::{Issues, Path};
 
-pub use tool_result::is_attachment_type;
+pub use crate::attachment::is_attachment_type;
 pub use web::is_servers_header;
 
 /// Checks the body of `POST /agent-runs`.

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
+use super::attachments;
 use super::fields::{Fields, within_count};
 use super::issues::{Issues, Path, Short};
+use crate::attachment::{Attachment, is_attachment_type};
 use crate::limits;
-use crate::spec::{SubmitToolResult, ToolAnswer, ToolFile};
+use crate::spec::{SubmitToolResult, ToolAnswer};
 
 pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> SubmitToolResult {
     let tool_use_id = fields
@@ -63,7 +65,7 @@ fn sized(fields: &Fields<'_, '_>, key: &str, max: usize, issues: &mut Issues) ->
     text.to_owned()
 }
 
-fn files(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<ToolFile> {
+fn files(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<Attachment> {
     let Some(array) = fields.array("files", issues) else {
         return Vec::new();
     };
@@ -71,15 +73,13 @@ fn files(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<ToolFile> {
     if !within_count(array.len(), limits::TOOL_FILES_MAX, &path, issues) {
         return Vec::new();
     }
-    let mut total = 0;
-    let mut files = Vec::with_capacity(array.len());
-    for (index, value) in array.iter().enumerate() {
-        if let Some((file, bytes)) = file(value, &path.index(index), issues) {
-            total += bytes;
-            files.push(file);
-        }
-    }
-    if total > limits::TOOL_FILES_MAX_BYTES {
+    let files: Vec<Attachment> = array
+        .iter()
+        .enumerate()
+        .filter_map(|(index, value)| file(value, &path.index(index), issues))
+        .collect();
+    let total: u64 = files.iter().filter_map(|file| file.size).sum();
+    if total > limits::TOOL_FILES_MAX_BYTES as u64 {
         let max = limits::TOOL_FILES_MAX_BYTES;
         issues.add(
             &path,
@@ -89,26 +89,13 @@ fn files(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<ToolFile> {
     files
 }
 
-fn file(value: &Value, path: &Path<'_>, issues: &mut Issues) -> Option<(ToolFile, usize)> {
+fn file(value: &Value, path: &Path<'_>, issues: &mut Issues) -> Option<Attachment> {
     let fields = Fields::of(value, path, issues)?;
-    let filename = fields.required_text("filename", limits::FILE_NAME_MAX_CHARS, issues);
-    let mime_type = mime_type(&fields, issues);
-    fields.require("data", issues)?;
-    let data = fields.str("data", issues)?;
-    let Some(bytes) = decoded_bytes(data) else {
-        let message = "expected standard base64 with padding, without a `data:` prefix";
-        fields.refuse("data", message, issues);
-        return None;
-    };
-    let file = ToolFile {
-        filename: filename?.to_owned(),
-        mime_type: mime_type?.to_owned(),
-        data: data.to_owned(),
-    };
-    Some((file, bytes))
+    attachments::inline(&fields, issues)
 }
 
-fn mime_type<'v>(fields: &Fields<'v, '_>, issues: &mut Issues) -> Option<&'v str> {
+/// A required media type that is accepted.
+pub(super) fn mime_type<'v>(fields: &Fields<'v, '_>, issues: &mut Issues) -> Option<&'v str> {
     let text = fields.required_text("mimeType", limits::REFERENCE_MAX_CHARS, issues)?;
     if !is_attachment_type(text) {
         let wanted = "expected audio (mp4, mpeg, wav, webm), an image (jpeg, png, webp, gif), PDF, DOCX, text/*, JSON or XML";
@@ -122,25 +109,8 @@ fn mime_type<'v>(fields: &Fields<'v, '_>, issues: &mut Issues) -> Option<&'v str
     Some(text)
 }
 
-/// Whether files of this media type are accepted. Parameters such as `; charset=utf-8` do not matter.
-#[must_use]
-pub fn is_attachment_type(text: &str) -> bool {
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    let essence = essence.to_ascii_lowercase();
-    match essence.split_once('/') {
-        Some(("audio", sub)) => matches!(sub, "mp4" | "mpeg" | "wav" | "webm"),
-        Some(("image", sub)) => matches!(sub, "jpeg" | "png" | "webp" | "gif"),
-        Some(("text", sub)) => !sub.is_empty(),
-        Some(("application", sub)) => matches!(
-            sub,
-            "pdf" | "json" | "xml" | "vnd.openxmlformats-officedocument.wordprocessingml.document"
-        ),
-        _ => false,
-    }
-}
-
 /// How many bytes `text` decodes to, when it is standard base64. Decoding is for whoever needs the bytes.
-fn decoded_bytes(text: &str) -> Option<usize> {
+pub(super) fn decoded_bytes(text: &str) -> Option<usize> {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
     let alphabet = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';

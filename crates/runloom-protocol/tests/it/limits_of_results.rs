@@ -97,10 +97,13 @@ fn the_call_must_be_named() {
 #[test]
 fn files_are_carried_beside_a_result() {
     let answer = validate::tool_result(&with_files(json!([file()]))).unwrap();
-    assert_eq!(
-        serde_json::to_value(&answer.files).unwrap(),
-        json!([file()])
-    );
+    let [carried] = &answer.files[..] else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(carried.name(), "a.txt");
+    assert_eq!(carried.mime_type.as_deref(), Some("text/plain"));
+    assert_eq!(carried.data.as_ref().map(|data| &*data.0), Some("QQ=="));
+    assert_eq!(carried.size, Some(1));
     assert!(
         validate::tool_result(&with_files(json!(null)))
             .unwrap()

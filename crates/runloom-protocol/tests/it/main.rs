@@ -8,6 +8,7 @@
 )]
 
 mod arbitrary;
+mod attachments;
 mod definitions;
 mod errors;
 mod frames;

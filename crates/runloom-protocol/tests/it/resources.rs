@@ -36,6 +36,7 @@ fn queued() -> RunSnapshot {
         session_id: None,
         agent_version: None,
         agent_id: None,
+        attachments: Vec::new(),
         agent_spec: AgentSpec {
             system_prompt: Some("s".into()),
             ..AgentSpec::default()
@@ -136,10 +137,7 @@ fn a_session_shows_its_messages() {
         last_used_at: "b".into(),
         ended_at: None,
         agent_spec: AgentSpec::default(),
-        messages: vec![PromptMessage {
-            role: Role::User,
-            content: "Hi".into(),
-        }],
+        messages: vec![PromptMessage::new(Role::User, "Hi")],
         truncated: false,
         metadata: [].into(),
     };

@@ -327,6 +327,7 @@ async fn deliver(
     let body = MailBody::ToolResult {
         tool_use_id: answer.tool_use_id.clone(),
         answer: answer.answer.clone(),
+        files: answer.files.clone(),
     };
     let sent = mail::send(session, &run, &body, *now).await?;
     Ok(ToolDelivery::Accepted(sent))

@@ -241,6 +241,7 @@ fn deliver(
     let body = MailBody::ToolResult {
         tool_use_id: answer.tool_use_id.clone(),
         answer: answer.answer.clone(),
+        files: answer.files.clone(),
     };
     Ok(ToolDelivery::Accepted(mail::send(tx, &run, &body, now)?))
 }

@@ -9,6 +9,7 @@ use runloom_core::ports::store::{
     MailNo, Millis, NewRun, NewSession, Next, OpenCall, Page, RunNo, RunRow, SessionNo, StartNow,
     Store, ToolDelivery, WorkspaceNo, WorkspaceRow,
 };
+use runloom_protocol::attachment::Attachment;
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::outcome::{ModelInfo, Tokens};
 use runloom_protocol::resource::RunStatus;
@@ -334,7 +335,7 @@ pub(crate) fn open_call(tool_use_id: &str) -> OpenCall {
 pub(crate) fn answer(tool_use_id: &str) -> SubmitToolResult {
     SubmitToolResult {
         tool_use_id: tool_use_id.to_owned(),
-        files: Vec::new(),
+        files: vec![Attachment::inline("a.png", "image/png", "QUJD")],
         answer: ToolAnswer::Result("42".to_owned()),
     }
 }
@@ -347,10 +348,7 @@ pub(crate) fn key(key: &str, body: u8) -> Idempotency {
 }
 
 pub(crate) fn says(role: Role, content: &str) -> PromptMessage {
-    PromptMessage {
-        role,
-        content: content.to_owned(),
-    }
+    PromptMessage::new(role, content.to_owned())
 }
 
 pub(crate) fn page(limit: usize) -> Page {

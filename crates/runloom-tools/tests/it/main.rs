@@ -11,6 +11,7 @@
 mod a2a;
 mod absent;
 mod cancels;
+mod fetch;
 mod mcp;
 mod mcp_limits;
 mod mcp_secrets;

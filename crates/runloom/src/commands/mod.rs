@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod admin;
+mod attach;
 pub(crate) mod chat;
 mod config_check;
 pub(crate) mod dev;

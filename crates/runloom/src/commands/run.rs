@@ -6,8 +6,9 @@ use clap::Args;
 use runloom_client::protocol::id::{AgentId, SessionId};
 use runloom_client::protocol::spec::AgentSpec;
 use runloom_client::protocol::tools::{PluginToolRef, ToolRef, WorkspaceToolRef};
-use runloom_client::{Client, MessageRequest, RunRequest};
+use runloom_client::{Client, MessageRequest, Prompt, RunRequest};
 
+use super::attach;
 use crate::config::Environment;
 use crate::exit::{Exit, Failure};
 use crate::render::{self, Form, OnInterrupt};
@@ -26,6 +27,7 @@ Examples:
   runloom run \"and then?\" --session ses_…
   runloom run \"What is new on example.com?\" --plugin @web/fetch
   runloom run \"Where is my order?\" --agent support --tool orders
+  runloom run \"What does this cost in all?\" --attach invoice.pdf --attach prices.csv
   runloom run \"hello\" --json | jq -r 'select(.type == \"result\") | .text'
 
 The answer goes to standard output, thinking, tools and the account at the end to standard error. On a
@@ -39,6 +41,9 @@ pub(crate) struct Run {
     /// Say it in this session
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
+    /// A file to go with the prompt, or its https address; may be repeated
+    #[arg(long, value_name = "FILE")]
+    attach: Vec<String>,
     /// Print each event as one JSON line; the first line is {"runId"}
     #[arg(long)]
     json: bool,
@@ -113,6 +118,7 @@ pub(crate) async fn run(run: Run, environment: &Environment) -> Result<Exit, Fai
     } else {
         run.prompt
     };
+    let prompt = Prompt::with_files(prompt, attach::files(&run.attach)?);
     let accepted = match &run.session {
         Some(session) => {
             if run.agent.model.is_some() || run.agent.system.is_some() || run.agent.agent.is_some()

@@ -35,6 +35,7 @@ mod crowds;
 mod deploy;
 mod desk;
 mod effects;
+mod files;
 mod guards;
 mod kills;
 mod lacking;

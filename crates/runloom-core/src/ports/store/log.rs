@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use runloom_protocol::attachment::Attachment;
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
@@ -277,6 +278,9 @@ pub enum MailBody {
         tool_use_id: String,
         /// What it said.
         answer: ToolAnswer,
+        /// Files beside it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<Attachment>,
     },
     /// The run is to stop.
     Cancel {

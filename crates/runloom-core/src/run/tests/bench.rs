@@ -419,12 +419,13 @@ pub(super) fn facts(state: &RunState) -> String {
         malformed,
         guards,
         message,
+        brought,
     } = state;
     let tools: Vec<&str> = toolbox.names().collect();
     let flags = (started, ended, shown, forced, resolved);
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
         "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
-         {economising:?} {lost:?} {reserved:?} {stalled_since:?} {before_fallback:?}"
+         {economising:?} {lost:?} {reserved:?} {stalled_since:?} {before_fallback:?} {brought:?}"
     )
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::{Event, Started, parse_frame, split_frames};
 use runloom_protocol::outcome::{
     EnforcementMechanism, ErrorClass, RunCancelled, StructuredOutput, Tokens, finish_reason,
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, TIMEOUT, Turn, facts, plan, says, speaker};
 use crate::ports::model::{Message, ModelError, StructuredSupport};
-use crate::run::{Plan, Spent, Step, cancelled, failed, replay};
+use crate::run::{Note, Plan, Spent, Step, cancelled, failed, replay};
 use crate::schema::SchemaCache;
 
 /// One thing that the world does.
@@ -195,6 +196,11 @@ fn perform(bench: &mut Bench, action: Action) -> bool {
             let ids = all_ids(&bench.events);
             if !ids.is_empty() {
                 let id = ids[index.index(ids.len())].clone();
+                if id.ends_with('1') && bench.asked().contains(&id) {
+                    let files = vec![Attachment::inline("a.png", "image/png", "QUJD")];
+                    let tool_use_id = id.clone();
+                    bench.note(Note::Files { tool_use_id, files });
+                }
                 bench.answer(&id, "answer");
             }
         }

@@ -22,6 +22,7 @@ fn result(call: &str) -> MailBody {
     MailBody::ToolResult {
         tool_use_id: call.to_owned(),
         answer: answer(call).answer,
+        files: answer(call).files,
     }
 }
 

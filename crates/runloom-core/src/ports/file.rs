@@ -1,0 +1,179 @@
+//! Files that models are given, in no vendor's shape.
+
+use std::fmt;
+use std::sync::Arc;
+
+use runloom_protocol::attachment::{Attachment, IMAGES};
+use serde::{Deserialize, Serialize};
+
+/// What an image costs at most, in tokens: what the thirstiest vendors count for one in full detail.
+const IMAGE_TOKENS: usize = 16 * 1024;
+
+/// What a file costs at least when the server has not seen it, in tokens.
+const UNSEEN_TOKENS: usize = 64 * 1024;
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct File {
+    /// Its name, in one line.
+    pub name: Arc<str>,
+    /// What it is, in lower case and without parameters.
+    pub mime_type: Arc<str>,
+    /// Its size in bytes, when the server has seen it.
+    pub size: Option<u64>,
+    /// What is in it.
+    pub content: FileContent,
+}
+
+/// What is in a file. Shared: a conversation is cloned with every call.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileContent {
+    /// Text, as it is or read out of a document: every model reads it.
+    Text(Arc<str>),
+    /// Anything else, in standard base64.
+    Base64(Arc<str>),
+    /// An `https` address that the provider fetches itself.
+    Url(Arc<str>),
+}
+
+/// Contents are long, and nobody's business: logs show what they are.
+impl fmt::Debug for FileContent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(formatter, "<{} bytes of text>", text.len()),
+            Self::Base64(data) => write!(formatter, "<{} bytes of base64>", data.len()),
+            Self::Url(_) => formatter.write_str("<address>"),
+        }
+    }
+}
+
+/// Which files a model takes as they are, by media type. Text is taken by all, and needs no mention.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileSupport {
+    /// Sent with the request.
+    pub inline: &'static [&'static str],
+    /// Fetched by the provider from an address.
+    pub urls: &'static [&'static str],
+}
+
+impl FileSupport {
+    /// Whether such files can be sent with the request.
+    #[must_use]
+    pub fn takes(&self, mime_type: &str) -> bool {
+        self.inline.contains(&mime_type)
+    }
+
+    /// Whether the provider fetches such files itself.
+    #[must_use]
+    pub fn fetches(&self, mime_type: &str) -> bool {
+        self.urls.contains(&mime_type)
+    }
+}
+
+impl File {
+    /// A file as it is kept with its run; `None` when its content is not there.
+    #[must_use]
+    pub fn of(kept: &Attachment) -> Option<Self> {
+        let content = match (&kept.text, &kept.data, &kept.url) {
+            (Some(text), _, _) => FileContent::Text(Arc::clone(&text.0)),
+            (None, Some(data), _) => FileContent::Base64(Arc::clone(&data.0)),
+            (None, None, Some(url)) => FileContent::Url(url.as_str().into()),
+            (None, None, None) => return None,
+        };
+        Some(Self {
+            name: one_line(kept.name()).into(),
+            mime_type: kept.media_type().unwrap_or_default().into(),
+            size: kept.size,
+            content,
+        })
+    }
+
+    /// How many bytes a model is told, for estimates: no file is counted as fewer tokens than vendors take for it.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let size = || {
+            self.size
+                .map_or(0, |size| usize::try_from(size).unwrap_or(usize::MAX))
+        };
+        let content = match &self.content {
+            FileContent::Text(text) => text.len(),
+            _ if IMAGES.contains(&&*self.mime_type) => IMAGE_TOKENS,
+            // Pages are read as text and as pictures.
+            FileContent::Base64(_) => size().saturating_mul(2).max(IMAGE_TOKENS),
+            FileContent::Url(_) => UNSEEN_TOKENS,
+        };
+        content.saturating_add(2 * self.name.len() + self.mime_type.len())
+    }
+
+    /// Name, type and size, for people and for models.
+    #[must_use]
+    pub fn label(&self) -> String {
+        label(&self.name, &self.mime_type, self.size)
+    }
+
+    /// What a model reads of it where it cannot be sent as it is: its text with its name around it, or that it was left out.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match &self.content {
+            FileContent::Text(text) => {
+                let name = self.name.replace('"', "'");
+                format!(
+                    "<file name=\"{name}\" type=\"{}\">\n{text}\n</file>",
+                    self.mime_type
+                )
+            }
+            _ => format!(
+                "[The file {} was left out: this model cannot be given such files.]",
+                self.label()
+            ),
+        }
+    }
+}
+
+/// What later messages of a conversation are told of a file that came with an earlier one.
+#[must_use]
+pub fn mention(file: &Attachment) -> String {
+    let kind = file.media_type().unwrap_or_default();
+    let label = label(&one_line(file.name()), &kind, file.size);
+    format!("[The file {label} came with this message. Its content is not repeated here.]")
+}
+
+fn label(name: &str, mime_type: &str, size: Option<u64>) -> String {
+    match (mime_type, size) {
+        ("", None) => name.to_owned(),
+        ("", Some(size)) => format!("{name} ({size} bytes)"),
+        (kind, None) => format!("{name} ({kind})"),
+        (kind, Some(size)) => format!("{name} ({kind}, {size} bytes)"),
+    }
+}
+
+/// A name cannot pretend to be more than a name.
+fn one_line(name: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    name.chars().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stands_between_lines_that_name_the_file() {
+        let mut kept = Attachment::inline("a\"\n.txt", "Text/Plain; charset=utf-8", "QUI=");
+        kept.text = kept.data.take();
+        let file = File::of(&kept).unwrap();
+        let wanted = "<file name=\"a' .txt\" type=\"text/plain\">\nQUI=\n</file>";
+        assert_eq!(file.in_words(), wanted);
+        assert!(!format!("{file:?}").contains("QUI="));
+    }
+
+    #[test]
+    fn a_file_without_its_content_is_only_mentioned() {
+        let mut kept = Attachment::inline("a.png", "image/png", "QUI=");
+        kept.size = Some(2);
+        assert_eq!(File::of(&kept.info()), None);
+        let wanted = "[The file a.png (image/png, 2 bytes) came with this message. Its content is not repeated here.]";
+        assert_eq!(mention(&kept.info()), wanted);
+    }
+}

@@ -1,0 +1,79 @@
+//! What a user says with files, in parts.
+
+use std::borrow::Cow;
+
+use runloom_core::ports::file::{File, FileContent, FileSupport};
+use runloom_protocol::attachment::PDF;
+use serde::Serialize;
+
+use crate::files::{Address, Media, named};
+
+/// What OpenAI takes. The API of the Responses has no sound.
+pub(super) const OPENAI: FileSupport = FileSupport {
+    inline: &IMAGES_AND_PDF,
+    urls: &IMAGES_AND_PDF,
+};
+
+/// What Azure takes: it does not fetch documents.
+pub(super) const AZURE: FileSupport = FileSupport {
+    inline: &IMAGES_AND_PDF,
+    urls: &runloom_protocol::attachment::IMAGES,
+};
+
+const IMAGES_AND_PDF: [&str; 5] = ["image/jpeg", "image/png", "image/webp", "image/gif", PDF];
+
+/// One part.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Part<'a> {
+    InputText {
+        text: Cow<'a, str>,
+    },
+    InputImage {
+        detail: &'static str,
+        image_url: Address<'a>,
+    },
+    InputFile {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        filename: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file_data: Option<Address<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file_url: Option<&'a str>,
+    },
+}
+
+/// The text, then each file.
+pub(super) fn of<'a>(text: &'a str, files: &'a [File]) -> Vec<Part<'a>> {
+    let mut parts = Vec::with_capacity(2 * files.len() + 1);
+    if !text.trim().is_empty() {
+        parts.push(Part::InputText { text: text.into() });
+    }
+    for file in files {
+        match (Media::of(file), &file.content) {
+            (Media::Image, _) => {
+                let text = named(file).into();
+                parts.push(Part::InputText { text });
+                parts.push(Part::InputImage {
+                    detail: "auto",
+                    image_url: Address(file),
+                });
+            }
+            (Media::Pdf, FileContent::Url(url)) => parts.push(Part::InputFile {
+                filename: None,
+                file_data: None,
+                file_url: Some(url),
+            }),
+            (Media::Pdf, _) => parts.push(Part::InputFile {
+                filename: Some(&file.name),
+                file_data: Some(Address(file)),
+                file_url: None,
+            }),
+            (Media::Audio | Media::Words, _) => {
+                let text = file.in_words().into();
+                parts.push(Part::InputText { text });
+            }
+        }
+    }
+    parts
+}

@@ -1,0 +1,216 @@
+//! Files beside what a user says: as a client sends them, as a run keeps them, and as everybody may see them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Images that models are given.
+pub const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/gif"];
+/// Sound that models are given.
+pub const AUDIO: [&str; 4] = ["audio/mp4", "audio/mpeg", "audio/wav", "audio/webm"];
+/// The type of PDF files.
+pub const PDF: &str = "application/pdf";
+/// The type of Word's files.
+pub const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+
+/// One file of a message. What it carries depends on where it stands: the bytes only in a request and in the run that was made from it,
+/// never in what is answered, streamed or remembered by a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attachment {
+    /// Whether the client sent the file or its address.
+    #[serde(rename = "type")]
+    pub kind: AttachmentKind,
+    /// Where it is, when the client sent an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What it is; of an address perhaps not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Its name; of an address perhaps not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// Its size in bytes, as far as the server has seen it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Standard base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<FileData>,
+    /// What the server read out of it, in place of `data`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<FileData>,
+}
+
+/// Whether a client sent a file or its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttachmentKind {
+    /// The file itself.
+    InputFile,
+    /// An `https` address.
+    InputFileUrl,
+}
+
+impl Attachment {
+    /// A file that is sent with the request; `data` is base64.
+    #[must_use]
+    pub fn inline(
+        filename: impl Into<String>,
+        mime_type: impl Into<String>,
+        data: impl Into<Arc<str>>,
+    ) -> Self {
+        Self {
+            kind: AttachmentKind::InputFile,
+            url: None,
+            mime_type: Some(mime_type.into()),
+            filename: Some(filename.into()),
+            size: None,
+            data: Some(FileData(data.into())),
+            text: None,
+        }
+    }
+
+    /// A file that lies at an `https` address.
+    #[must_use]
+    pub fn at(url: impl Into<String>) -> Self {
+        Self {
+            kind: AttachmentKind::InputFileUrl,
+            url: Some(url.into()),
+            mime_type: None,
+            filename: None,
+            size: None,
+            data: None,
+            text: None,
+        }
+    }
+
+    /// The same without the bytes: what everybody may see.
+    #[must_use]
+    pub fn info(&self) -> Self {
+        Self {
+            data: None,
+            text: None,
+            ..self.clone()
+        }
+    }
+
+    /// Its name; of an address without one the end of its path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let of_url = || {
+            let (_, rest) = self.url.as_deref()?.split_once("://")?;
+            let (_, path) = rest.split(['?', '#']).next()?.split_once('/')?;
+            path.rsplit('/').find(|part| !part.is_empty())
+        };
+        let given = self.filename.as_deref().filter(|name| !name.is_empty());
+        given.or_else(of_url).unwrap_or("file")
+    }
+
+    /// What it is, in lower case and without parameters: as it was said, else as its name tells.
+    #[must_use]
+    pub fn media_type(&self) -> Option<String> {
+        let told = || media_type_of(self.name()).map(str::to_owned);
+        self.mime_type.as_deref().map(essence).or_else(told)
+    }
+}
+
+/// The content of a file. Shared, and not shown where things are printed for people.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FileData(pub Arc<str>);
+
+impl fmt::Debug for FileData {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "<{} bytes>", self.0.len())
+    }
+}
+
+/// A media type in lower case, without parameters such as `; charset=utf-8`.
+#[must_use]
+pub fn essence(mime_type: &str) -> String {
+    let bare = mime_type.split(';').next().unwrap_or_default();
+    bare.trim().to_ascii_lowercase()
+}
+
+/// Whether files of this media type are accepted. Parameters such as `; charset=utf-8` do not matter.
+#[must_use]
+pub fn is_attachment_type(mime_type: &str) -> bool {
+    let essence = essence(mime_type);
+    let media = IMAGES.iter().chain(&AUDIO).any(|known| *known == essence);
+    media || essence == PDF || essence == DOCX || is_text_type(&essence)
+}
+
+/// Whether files of this media type, given without parameters, are read as text.
+#[must_use]
+pub fn is_text_type(essence: &str) -> bool {
+    let text = essence.strip_prefix("text/");
+    text.is_some_and(|kind| !kind.is_empty())
+        || matches!(essence, "application/json" | "application/xml")
+}
+
+/// The accepted media type that files with such a name usually have.
+#[must_use]
+pub fn media_type_of(name: &str) -> Option<&'static str> {
+    let (_, extension) = name.rsplit_once('.')?;
+    Some(match extension.to_ascii_lowercase().as_str() {
+        "jpg" | "jpeg" => "image/jpeg",
+        "png" => "image/png",
+        "webp" => "image/webp",
+        "gif" => "image/gif",
+        "m4a" | "mp4" => "audio/mp4",
+        "mp3" => "audio/mpeg",
+        "wav" => "audio/wav",
+        "webm" => "audio/webm",
+        "pdf" => PDF,
+        "docx" => DOCX,
+        "json" => "application/json",
+        "xml" => "application/xml",
+        "csv" => "text/csv",
+        "htm" | "html" => "text/html",
+        "md" => "text/markdown",
+        "txt" | "text" | "log" => "text/plain",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_named_by_the_end_of_its_path() {
+        for (url, name) in [
+            ("https://h.example/a/report.pdf?sig=x/y", "report.pdf"),
+            ("https://h.example/a/", "a"),
+            ("https://h.example", "file"),
+            ("https://h.example/?a=b", "file"),
+        ] {
+            assert_eq!(Attachment::at(url).name(), name, "{url}");
+        }
+        let mut named = Attachment::at("https://h.example/a.pdf");
+        named.filename = Some("b.png".to_owned());
+        assert_eq!(named.media_type().as_deref(), Some("image/png"));
+        named.mime_type = Some("Text/Plain; charset=utf-8".to_owned());
+        assert_eq!(named.media_type().as_deref(), Some("text/plain"));
+    }
+
+    #[test]
+    fn what_everybody_sees_has_no_bytes() {
+        let file = Attachment::inline("a.png", "image/png", "AAAA");
+        assert!(!format!("{file:?}").contains("AAAA"));
+        let shown = serde_json::to_value(file.info()).unwrap();
+        let wanted =
+            serde_json::json!({"type": "input_file", "mimeType": "image/png", "filename": "a.png"});
+        assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn every_type_that_a_name_tells_is_accepted() {
+        for name in "a.jpg a.JPEG a.png a.webp a.gif a.m4a a.mp3 a.wav a.webm a.pdf a.docx a.json a.xml a.csv a.html a.md a.txt".split(' ') {
+            assert!(media_type_of(name).is_some_and(is_attachment_type), "{name}");
+        }
+        assert_eq!(media_type_of("a.exe"), None);
+        assert_eq!(media_type_of("Makefile"), None);
+    }
+}

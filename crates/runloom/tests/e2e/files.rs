@@ -1,0 +1,128 @@
+//! Files through the real server: the largest that may be sent, a crash in the middle, and the command line.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, err, out};
+use crate::server::Server;
+use crate::sse::{Stream, replay, until};
+
+/// 5 MB, as base64 of zeros; three bytes are four digits.
+const LARGEST: usize = 5 * 1024 * 1024;
+
+fn zeros(bytes: usize) -> String {
+    let padding = ["", "AA==", "AAA="][bytes % 3];
+    "AAAA".repeat(bytes / 3) + padding
+}
+
+fn attached(prompt: &str, data: &str) -> Value {
+    let file =
+        json!({"type": "input_file", "mimeType": "image/png", "filename": "a.png", "data": data});
+    let message = json!({"role": "user", "content": prompt, "attachments": [file]});
+    json!({"systemPrompt": "s", "modelId": "platform:demo", "messages": [message]})
+}
+
+#[test]
+fn a_run_with_the_largest_files_goes_on_after_its_server_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::dev(folder.path(), &[]);
+    let api = server.api();
+    let data = zeros(LARGEST);
+    let run = api.run(&attached("files\nslow 400ms", &data));
+    let mut stream = Stream::open(&api, &run, 0).unwrap().unwrap();
+    until(&mut stream, "assistant_delta");
+    server.kill();
+    let server = Server::dev(folder.path(), &[]);
+    let api = server.api();
+    let frames = replay(&api, &run).unwrap();
+    let last = frames.last().unwrap();
+    assert_eq!(last.kind(), "result");
+    assert_eq!(last.data()["text"], "a.png (image/png, 5242880 bytes)");
+    let log: usize = frames
+        .iter()
+        .map(|frame| frame.json().to_string().len())
+        .sum();
+    assert!(log < 64 * 1024, "the log has no bytes of the file: {log}");
+    let shown = api.get(&format!("/agent-runs/{run}")).json();
+    assert_eq!(shown["attachments"][0]["size"], LARGEST);
+    assert!(shown.to_string().len() < 64 * 1024);
+    assert!(
+        !server.said().contains("AAAAAAAA"),
+        "nor has the operator's log"
+    );
+}
+
+#[test]
+fn a_byte_too_many_is_refused_and_nothing_is_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::dev(folder.path(), &[]);
+    let api = server.api();
+    let refused = api.post("/agent-runs", &attached("files", &zeros(LARGEST + 1)));
+    assert_eq!(refused.refusal(), (400, "invalid_request".to_owned()));
+    assert_eq!(
+        refused.json()["issues"][0]["path"],
+        "messages[0].attachments"
+    );
+    let inside = json!({"type": "input_file_url", "url": "https://127.0.0.1:9/a.pdf"});
+    let mut body = attached("files", "");
+    body["messages"][0]["attachments"] = json!([inside]);
+    let refused = api.post("/agent-runs", &body).json();
+    assert_eq!(
+        refused["issues"][0]["path"],
+        "messages[0].attachments[0].url"
+    );
+    assert_eq!(api.get("/agent-runs?includeTotal=true").json()["total"], 0);
+}
+
+#[test]
+fn files_of_a_tool_survive_a_kill_between_answer_and_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::dev(folder.path(), &[]);
+    let api = server.api();
+    let tool =
+        |name: &str| json!({"kind": "local", "name": name, "parameters": {"type": "object"}});
+    let body = json!({
+        "systemPrompt": "s", "modelId": "platform:demo", "prompt": "call draw\ncall wait",
+        "tools": [tool("draw"), tool("wait")],
+    });
+    let run = api.run(&body);
+    let mut stream = Stream::open(&api, &run, 0).unwrap().unwrap();
+    let answer = |call: &Value| json!({"toolUseId": call["toolUseId"], "result": "done"});
+    let call = until(&mut stream, "local_tool_call").data();
+    let mut drawn = answer(&call);
+    drawn["files"] =
+        json!([{"filename": "a.pdf", "mimeType": "application/pdf", "data": zeros(LARGEST)}]);
+    let path = format!("/agent-runs/{run}/tool-results");
+    assert_eq!(api.post(&path, &drawn).status, 200);
+    let call = until(&mut stream, "local_tool_call").data();
+    server.kill();
+    let server = Server::dev(folder.path(), &[]);
+    let api = server.api();
+    assert_eq!(api.post(&path, &answer(&call)).status, 200);
+    let frames = replay(&api, &run).unwrap();
+    let told = "draw returned: done\nwait returned: done\na.pdf (application/pdf, 5242880 bytes)";
+    assert_eq!(frames.last().unwrap().data()["text"], told);
+    let kinds: Vec<&str> = frames.iter().map(|frame| frame.kind()).collect();
+    let at = kinds.iter().position(|kind| *kind == "tool_files").unwrap();
+    assert_eq!(kinds[at + 1], "local_tool_result_in");
+}
+
+#[test]
+fn the_command_line_attaches_files() {
+    let desk = Desk::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("n.md"), "# Notes").unwrap();
+    std::fs::write(path("LICENSE"), "as is").unwrap();
+    std::fs::write(path("a.bin"), [0xff, 0xfe, 0x00]).unwrap();
+    let notes = path("n.md");
+    let license = path("LICENSE");
+    let shown = desk.ended(&["run", "files", "--attach", &notes, "--attach", &license]);
+    assert!(shown.status.success(), "{}", err(&shown));
+    let told = "n.md (text/markdown, 7 bytes): # Notes\nLICENSE (text/plain, 5 bytes): as is\n";
+    assert_eq!(out(&shown), told);
+    for (name, why) in [("a.bin", "no type"), ("missing.png", "No such file")] {
+        let refused = desk.ended(&["run", "files", "--attach", &path(name)]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(err(&refused).contains(why), "{}", err(&refused));
+    }
+}
