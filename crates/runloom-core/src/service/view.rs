@@ -79,6 +79,7 @@ pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
             .agent_id
             .as_deref()
             .and_then(runloom_protocol::id::AgentId::parse),
+        input_preview: Some(row.input_preview),
         final_text: row.final_text,
         error: row.error,
         failure_reason: row.failure,

@@ -90,6 +90,9 @@ pub struct RunSnapshot {
     /// The files of its prompt, without their content; left out without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+    /// The beginning of the prompt, as in lists; servers from before it leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_preview: Option<String>,
     /// The answer; after a failure what was said before it.
     pub final_text: Option<String>,
     /// Why it failed, for people.

@@ -41,6 +41,7 @@ fn queued() -> RunSnapshot {
             system_prompt: Some("s".into()),
             ..AgentSpec::default()
         },
+        input_preview: Some("Hi".into()),
         final_text: None,
         error: None,
         failure_reason: None,
@@ -62,7 +63,7 @@ fn a_queued_run_has_every_key_and_null_for_what_is_not_known() {
         &queued(),
         &json!({
             "id": "run_1", "status": "queued", "sessionId": null, "agentId": null, "agentSpec": {"systemPrompt": "s"},
-            "finalText": null, "error": null, "failureReason": null, "metadata": {"env": "ci"}, "tokens": null,
+            "inputPreview": "Hi", "finalText": null, "error": null, "failureReason": null, "metadata": {"env": "ci"}, "tokens": null,
             "turns": null, "model": null, "createdAt": "2026-11-01T00:00:00Z", "startedAt": null, "completedAt": null,
         }),
     );

@@ -228,6 +228,7 @@ fn run_row(row: &Row) -> Result<RunRow, Failure> {
             .try_get::<_, Option<Word<SessionId>>>("session_id")?
             .map(|word| word.0),
         public_spec: get_text(row, "public_spec")?,
+        input_preview: get_text(row, "input_preview")?,
         metadata: get_json(row, "metadata")?,
         agent_id: get_maybe_text(row, "agent_id")?,
         final_text: get_maybe_text(row, "final_text")?,

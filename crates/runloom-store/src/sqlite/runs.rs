@@ -139,6 +139,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             .get::<_, Option<Word<SessionId>>>("session_id")?
             .map(|word| word.0),
         public_spec: row.get("public_spec")?,
+        input_preview: row.get("input_preview")?,
         metadata: row.get::<_, Json<Metadata>>("metadata")?.0,
         agent_id: row.get("agent_id")?,
         final_text: row.get("final_text")?,

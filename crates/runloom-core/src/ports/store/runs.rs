@@ -173,6 +173,8 @@ pub struct RunRow {
     pub session: Option<SessionId>,
     /// See [`NewRun::public_spec`].
     pub public_spec: String,
+    /// See [`NewRun::input_preview`].
+    pub input_preview: String,
     /// Client labels.
     pub metadata: Metadata,
     /// The agent whose prompt it has.

@@ -24,6 +24,7 @@ pub(crate) async fn a_new_run_is_queued_and_claimable(fixture: Fixture) {
     assert_eq!(row.no, run);
     assert_eq!(row.status, RunStatus::Queued);
     assert_eq!(row.public_spec, new.public_spec);
+    assert_eq!(row.input_preview, new.input_preview);
     assert_eq!(row.metadata, new.metadata);
     assert_eq!(row.agent_id, new.agent_id);
     assert_eq!(row.created_at, NOW);
