@@ -31,6 +31,8 @@ pub struct Settings {
     pub stopping: CancellationToken,
     /// Opens the admin API; without one there is none.
     pub admin_token: Option<AdminToken>,
+    /// Whether the dashboard is served.
+    pub dashboard: bool,
 }
 
 impl Default for Settings {
@@ -43,6 +45,7 @@ impl Default for Settings {
             heartbeat: Duration::from_secs(15),
             stopping: CancellationToken::new(),
             admin_token: None,
+            dashboard: true,
         }
     }
 }

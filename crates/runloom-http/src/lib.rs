@@ -2,6 +2,8 @@
 //!
 //! Not here: rules and storage. A handler that decides something beyond the shape of a request is in the wrong crate.
 //!
+//! `dashboard/` beside `src/` has the files of the dashboard, which `routes/dashboard` serves as they are.
+//!
 //! Reading order: [`router`] (how a request travels) and the private `routes` (one file per resource, one line per
 //! route); `extract` (requests to values), `error` (refusals to answers, the only place with their status codes), `sse`
 //! (streams), `guard` and `edge` (what happens around every handler); [`serve()`] (connections).

@@ -14,9 +14,13 @@ use crate::app::{App, Settings};
 use crate::error::Refusal;
 use crate::{edge, guard, routes};
 
-/// The whole API. When `shutdown` is cancelled, open streams end and the server is no longer ready.
+/// The whole API, and the dashboard. When `shutdown` is cancelled, open streams end and the server is no longer ready.
 pub fn router(service: Arc<Service>, settings: Settings, shutdown: CancellationToken) -> Router {
-    assemble(App::new(service, settings, shutdown), routes::all())
+    let mut served = routes::all();
+    if settings.dashboard {
+        served.extend(routes::pages());
+    }
+    assemble(App::new(service, settings, shutdown), served)
 }
 
 /// What a worker serves on its listener: probes, and metrics with the admin token. Everything else is for processes with the API.
@@ -37,7 +41,7 @@ pub fn watch_router(
     assemble(App::new(service, settings, shutdown), routes::watched())
 }
 
-/// Method and path of every route, for documents and their tests.
+/// Method and path of every route of the API, for documents and their tests.
 #[must_use]
 pub fn route_table() -> Vec<(&'static str, String)> {
     let routes = routes::all().into_iter();

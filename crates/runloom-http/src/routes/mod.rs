@@ -2,6 +2,7 @@
 
 mod admin;
 mod agents;
+mod dashboard;
 mod health;
 mod models;
 mod runs;
@@ -25,6 +26,11 @@ pub(crate) fn all() -> Vec<Route> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What people open in a browser. Not part of the API, and served unless an operator switches it off.
+pub(crate) fn pages() -> Vec<Route> {
+    dashboard::routes()
 }
 
 /// The routes of a process that drives runs and answers nobody's requests.

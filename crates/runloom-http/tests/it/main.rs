@@ -12,6 +12,7 @@ mod app;
 mod bodies;
 mod connections;
 mod credentials;
+mod dashboard;
 mod documents;
 mod engine;
 mod money;

@@ -17,7 +17,6 @@ fn open(method: &str, path: &str) -> Request<Body> {
 async fn an_unknown_path_is_refused_in_shape() {
     let app = TestApp::new().await;
     for path in [
-        "/",
         "/nowhere",
         "/api/v1/workspaces/acme/nothing",
         "/api/admin/v1/nothing",

@@ -29,6 +29,7 @@ pub(super) fn settings(config: &Config, tasks: &Tasks) -> runloom_http::Settings
             .as_ref()
             .map(|token| AdminToken::new(token.expose())),
         stopping: tasks.stop.clone(),
+        dashboard: config.dashboard.enabled,
         ..runloom_http::Settings::default()
     }
 }

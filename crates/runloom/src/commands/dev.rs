@@ -66,10 +66,11 @@ pub(crate) async fn run(dev: Dev, environment: &Environment) -> Result<Exit, Fai
         config.server.listen = listen;
     }
     telemetry::init(&config.log);
+    let with_dashboard = config.dashboard.enabled;
     super::serve::until_stopped(config, crate::app::Role::All, |address| {
         credentials.url = format!("http://{address}");
         folder.keep(&credentials)?;
-        announce(&credentials, dev.json)
+        announce(&credentials, with_dashboard, dev.json)
     })
     .await
 }
@@ -113,7 +114,7 @@ fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentia
     }
 }
 
-fn announce(credentials: &DevCredentials, json: bool) -> Result<(), Failure> {
+fn announce(credentials: &DevCredentials, with_dashboard: bool, json: bool) -> Result<(), Failure> {
     if json {
         output::json(credentials)?;
         return Ok(());
@@ -125,6 +126,10 @@ fn announce(credentials: &DevCredentials, json: bool) -> Result<(), Failure> {
         admin_token,
     } = credentials;
     output::line(format!("listening on {url}"))?;
+    if with_dashboard {
+        let link = dashboard_link(credentials);
+        output::line(format!("\nThe dashboard, signed in:\n\n  {link}"))?;
+    }
     output::line(format!(
         "
   workspace    {workspace}
@@ -146,6 +151,17 @@ For an SDK:
         curl_line(url, workspace, api_key)
     ))?;
     Ok(())
+}
+
+/// Opens the dashboard with the key. It stands behind `#`, which browsers keep to themselves: no request and no log has it.
+fn dashboard_link(credentials: &DevCredentials) -> String {
+    let DevCredentials {
+        url,
+        workspace,
+        api_key,
+        ..
+    } = credentials;
+    format!("{url}/#workspace={workspace}&key={api_key}")
 }
 
 /// One line for any shell that starts a run and streams it.

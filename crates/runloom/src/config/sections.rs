@@ -1,4 +1,4 @@
-//! The single sections: server, store, fabric, runs, sessions, limits, outbound, code, log, platform.
+//! The single sections: server, store, fabric, runs, sessions, limits, outbound, code, dashboard, log, platform.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ use runloom_tools::outbound::OutboundPolicy;
 use super::document::Node;
 use super::table::{Context, Table};
 use super::types::{
-    BusConfig, CodeConfig, Config, FabricConfig, LimitsConfig, LogConfig, LogFormat,
-    OutboundConfig, PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret, ServerConfig,
-    StoreConfig,
+    BusConfig, CodeConfig, Config, DashboardConfig, FabricConfig, LimitsConfig, LogConfig,
+    LogFormat, OutboundConfig, PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret,
+    ServerConfig, StoreConfig,
 };
 use super::{plugins, providers, workspaces};
 
@@ -40,6 +40,7 @@ pub(super) fn read<'a>(root: &'a Node, context: &'a Context<'a>) -> Config {
         limits: limits(root.section("limits")),
         outbound: outbound(root.section("outbound")),
         code: code(root.section("code")),
+        dashboard: dashboard(root.section("dashboard")),
         log: log(root.section("log")),
         workspaces: workspaces::read(root.tables("workspaces"), &platform),
         plugins: plugins::read(root.tables("plugins")),
@@ -77,6 +78,14 @@ fn refuse_code(root: &Table<'_>, config: &Config) {
 
 fn code(table: Table<'_>) -> CodeConfig {
     let config = CodeConfig {
+        enabled: table.boolean("enabled").unwrap_or(true),
+    };
+    table.finish();
+    config
+}
+
+fn dashboard(table: Table<'_>) -> DashboardConfig {
+    let config = DashboardConfig {
         enabled: table.boolean("enabled").unwrap_or(true),
     };
     table.finish();

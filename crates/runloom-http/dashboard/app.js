@@ -1,0 +1,132 @@
+// The frame around the pages: which one is open, who is signed in, and what happens when the key is refused.
+
+import * as catalog from "./catalog.js";
+import { credentials, forget, takeFromAddress } from "./credentials.js";
+import { button, h, problem, say, show } from "./dom.js";
+import * as playground from "./playground.js";
+import * as run from "./run.js";
+import * as runs from "./runs.js";
+import * as server from "./server.js";
+import * as session from "./session.js";
+import * as sessions from "./sessions.js";
+import * as signin from "./signin.js";
+import * as usage from "./usage.js";
+
+/** What the navigation shows: the first word of an address, and a title. */
+const MENU = [
+  ["playground", "Playground"],
+  ["runs", "Runs"],
+  ["sessions", "Sessions"],
+  ["models", "Models"],
+  ["usage", "Usage"],
+  ["server", "Server"],
+];
+
+/** Pages by the first word of an address; the second is an id. */
+const PAGES = {
+  playground: playground.page,
+  runs: runs.page,
+  "runs/": run.page,
+  sessions: sessions.page,
+  "sessions/": session.page,
+  models: catalog.page,
+  usage: usage.page,
+  server: server.page,
+};
+
+const main = document.getElementById("main");
+let leaving = new AbortController();
+
+/** The address as words and parameters: `#/runs/run_1?x=y`. */
+function where() {
+  const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
+  const words = path.split("/").filter(Boolean).map(safelyDecoded);
+  return { words, parameters: new URLSearchParams(search ?? "") };
+}
+
+function safelyDecoded(word) {
+  try {
+    return decodeURIComponent(word);
+  } catch {
+    return word;
+  }
+}
+
+/** Opens what the address names. Whatever the page before was doing ends. */
+async function open() {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const arrived = takeFromAddress();
+  if (arrived) catalog.forgetCatalog();
+  if (!credentials()) {
+    frame(null);
+    signin.page(show(main), { onDone: open });
+    return;
+  }
+  const { words, parameters } = where();
+  const first = words[0] ?? (await home(signal));
+  const page = PAGES[words.length > 1 ? `${first}/` : first];
+  if (signal.aborted) return;
+  frame(first);
+  show(main, h("p", { class: "quiet" }, "…"));
+  try {
+    if (!page) throw new Error("There is no such page.");
+    await page(main, { id: words[1], parameters, signal });
+    if (!signal.aborted) say(document.title);
+  } catch (error) {
+    if (signal.aborted) return;
+    refused(error);
+  }
+}
+
+/** Where one begins: with the model to try things with if there is one, else with what happened. */
+async function home(signal) {
+  try {
+    const { models } = await catalog.modelsAndAgents(signal);
+    return models.some((model) => model.provider === "demo") ? "playground" : "runs";
+  } catch {
+    return "runs";
+  }
+}
+
+function refused(error) {
+  if (error.status === 401) {
+    signOut();
+    main.prepend(problem({ message: "The key is not valid any more.", hint: "Sign in with another one." }));
+    return;
+  }
+  show(main, problem(error), button("Try again", open));
+}
+
+function signOut() {
+  forget();
+  catalog.forgetCatalog();
+  open();
+}
+
+/** Navigation and name of who is signed in. */
+function frame(current) {
+  const known = credentials();
+  document.body.classList.toggle("signed-in", Boolean(known));
+  const items = known ? MENU : [];
+  show(document.getElementById("nav"), items.map(([word, title]) =>
+    h("a", { href: `#/${word}`, "aria-current": word === current ? "page" : null }, title)));
+  show(document.getElementById("who"), known && [
+    h("span", { class: "workspace", title: "Workspace" }, known.workspace),
+    button("Sign out", () => {
+      location.hash = "#/";
+      signOut();
+    }, { class: "plain" }),
+  ]);
+}
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+window.addEventListener("hashchange", () => {
+  window.scrollTo(0, 0);
+  open();
+});
+open();

@@ -1,0 +1,81 @@
+// What happens beside the conversation: guards, restarts, fallbacks, plans, and events that this page does not know.
+
+import { h } from "./dom.js";
+import { count, duration, money } from "./format.js";
+import { block } from "./tools.js";
+
+const STEP = { done: "✓", completed: "✓", in_progress: "▸", active: "▸", skipped: "–", cancelled: "–", failed: "✗" };
+
+const KNOWN = {
+  turn_restarted: (data) => ["warn", "Turn interrupted", `Turn ${data.turn + 1} was cut off (${data.reason}) and is made again. What it had said is discarded.`],
+  loop_detected: (data) => data.hardCutoff
+    ? ["stop", "Loop cut off", `The same calls ${data.consecutiveCount} times in a row (${list(data.tools)}): tools are off for a last turn.`]
+    : ["warn", "Loop detected", `The same calls ${data.consecutiveCount} times in a row (${list(data.tools)}): they were not executed again.`],
+  tool_budget_exceeded: (data) => ["warn", "Tool budget used up", `${data.tool} may be called ${data.maxCalls} times; call ${data.callIndex} was not executed.`],
+  model_fallback: (data) => ["warn", "Another model went on", `${data.primaryModelId} failed (${data.errorClass}); ${data.fallbackModelId} took over.`],
+  supervisor: (data) => [data.action === "on_track" ? "info" : "warn", `Supervisor: ${String(data.action).replaceAll("_", " ")}`, data.reason],
+};
+
+function list(names) {
+  return (Array.isArray(names) ? names : []).map((name) => (typeof name === "string" ? name : name?.name)).join(", ");
+}
+
+/** A note for an event that is neither text nor a tool call. */
+export function note(type, data) {
+  if (type === "task_plan" && Array.isArray(data.steps)) return plan(data);
+  const known = KNOWN[type]?.(data);
+  if (known) {
+    const [tone, title, text] = known;
+    return h("li", { class: `note ${tone}` }, h("b", null, title), " ", text);
+  }
+  return h("li", { class: "note info" }, h("b", null, type), block("Payload", data));
+}
+
+function plan(data) {
+  const steps = data.steps.map((step) => h("li", { "data-state": step.status }, h("span", { "aria-hidden": "true" }, STEP[step.status] ?? "○"), " ", step.title, h("span", { class: "unseen" }, ` (${step.status})`)));
+  return h("li", { class: "note info" }, h("b", null, "Plan"), data.brief && ` ${data.brief}`, h("ul", { class: "plan" }, steps));
+}
+
+/** Names and values; those without a value are left out. */
+export function facts(pairs) {
+  const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+}
+
+/** What a run used. */
+export function usage(data) {
+  const tokens = data.tokens ?? {};
+  return [
+    ["Turns", data.turns],
+    ["Input", tokens.inputTokens === undefined ? null : h("span", { title: "tokens, cached ones included" }, count(tokens.inputTokens))],
+    ["Cached", tokens.cachedTokens ? count(tokens.cachedTokens) : null],
+    ["Output", tokens.outputTokens === undefined ? null : h("span", { title: "tokens, thinking included" }, count(tokens.outputTokens))],
+    ["Thinking", tokens.reasoningTokens ? count(tokens.reasoningTokens) : null],
+    ["Cost", data.costUsd === undefined || data.costUsd === null ? null : money(data.costUsd)],
+    ["Model", data.model?.id],
+    ["Effort", data.model?.reasoningEffort],
+  ];
+}
+
+const TITLES = { result: "Succeeded", error: "Failed", cancelled: "Cancelled" };
+
+/** The last node: how the run ended, and what it used. */
+export function ending(type, data) {
+  const body = [];
+  if (type === "result" && data.structuredOutput?.schemaRequested) body.push(block("Structured output", data.text));
+  if (type === "result" && data.plan) body.push(block("Plan", data.plan));
+  if (type === "error") {
+    const wire = [data.apiStatus, data.apiCode].filter(Boolean).join(" ");
+    body.push(h("p", { class: "why" }, data.error), facts([
+      ["Class", data.errorClass ?? data.code],
+      ["Provider said", wire],
+      ["Finish reason", data.finishReason],
+      ["Worth another try", data.retryable === undefined ? null : data.retryable ? "yes" : "no"],
+    ]));
+  }
+  if (type === "cancelled") {
+    const took = data.requestedAt && data.stoppedAt ? duration(new Date(data.stoppedAt) - new Date(data.requestedAt)) : null;
+    body.push(facts([["Reason", data.reason], ["Stopped after", took], ["Interrupted", data.interrupted?.join(", ")]]));
+  }
+  return h("li", { class: `ending ${type}` }, h("h3", null, TITLES[type]), body, facts(usage(data)));
+}

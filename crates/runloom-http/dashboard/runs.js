@@ -1,0 +1,203 @@
+// The runs of the workspace: newest first, filtered, kept fresh without moving what is being read.
+
+import { get, query } from "./api.js";
+import { agentChoices, modelChoices, modelsAndAgents } from "./catalog.js";
+import { button, empty, field, h, heading, problem, select, show } from "./dom.js";
+import { count, duration, labels, line, short, status, time } from "./format.js";
+import { rest } from "./stream.js";
+
+const FRESH_MS = 2500;
+const TROUBLED_MS = 8000;
+const PAGE = 50;
+
+/** Further down than this, new runs wait behind a button instead of pushing the list. */
+const SCROLLED_PX = 120;
+
+const STATUSES = ["queued", "running", "waiting_tool", "succeeded", "failed", "cancelled"];
+
+export async function page(root, { parameters, signal }) {
+  const filter = {
+    status: parameters.get("status") ?? "",
+    modelId: parameters.get("modelId") ?? "",
+    agentId: parameters.get("agentId") ?? "",
+    sessionId: parameters.get("sessionId") ?? "",
+    metadata: parameters.getAll("metadata"),
+  };
+  const catalog = await modelsAndAgents(signal);
+  const list = new RunList(filter, signal);
+  const first = await get(list.address(), signal);
+  show(root,
+    heading("Runs", "Everything this workspace ran, newest first.", h("a", { class: "button primary", href: "#/playground" }, "New run")),
+    filters(filter, catalog), list.element);
+  list.begin(first);
+}
+
+/** The filters stand in the address, so that a view can be kept and sent. */
+function filters(filter, catalog) {
+  const chosen = {
+    status: select([["", "any status"], ...STATUSES.map((word) => [word, word.replaceAll("_", " ")])], filter.status),
+    modelId: select(modelChoices(catalog, "any model"), filter.modelId),
+    agentId: select(agentChoices(catalog, "any agent"), filter.agentId),
+    metadata: h("input", { value: filter.metadata.join(", "), placeholder: "team:support, env:prod", spellcheck: "false", autocapitalize: "none" }),
+  };
+  const apply = (event) => {
+    event?.preventDefault();
+    const metadata = chosen.metadata.value.split(",").map((pair) => pair.trim()).filter(Boolean);
+    location.hash = query("#/runs", {
+      status: chosen.status.value, modelId: chosen.modelId.value, agentId: chosen.agentId.value, sessionId: filter.sessionId, metadata,
+    });
+  };
+  for (const name of ["status", "modelId", "agentId"]) chosen[name].addEventListener("change", apply);
+  const active = Object.values(filter).some((value) => value.length > 0);
+  return h("form", { class: "filters", onsubmit: apply, role: "search", "aria-label": "Filters" },
+    field("Status", chosen.status), field("Model", chosen.modelId),
+    catalog.agents.length > 0 && field("Agent", chosen.agentId),
+    field("Labels", chosen.metadata),
+    filter.sessionId && h("span", { class: "chip" }, h("b", null, "session"), " ", filter.sessionId),
+    h("button", null, "Apply"),
+    active && h("a", { class: "button plain", href: "#/runs" }, "Clear"));
+}
+
+class RunList {
+  constructor(filter, signal) {
+    this.filter = filter;
+    this.signal = signal;
+    this.rows = new Map();
+    this.unseen = [];
+    this.body = h("tbody", null);
+    this.news = button("", () => this.#showUnseen(), { class: "news", hidden: true });
+    this.more = button("Older runs", () => this.#older(), { hidden: true });
+    this.trouble = h("div", null);
+    const heads = ["Status", "Run", "Model", "#Turns", "#Tools", "#Tokens", "#Took", "Created"];
+    this.table = h("div", { class: "scroll" }, h("table", { class: "runs" },
+      h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: head.startsWith("#") ? "number" : null }, head.replace("#", ""))))),
+      this.body));
+    this.nothing = h("div", { hidden: true });
+    this.element = h("div", { class: "run-list" }, this.trouble, this.news, this.nothing, this.table, h("div", { class: "row centre" }, this.more));
+  }
+
+  address(cursor) {
+    return query("/agent-runs", { ...this.filter, limit: PAGE, cursor });
+  }
+
+  begin(first) {
+    for (const run of first.runs) this.#append(run);
+    this.#cursor(first.nextCursor);
+    this.#emptiness();
+    this.#refresh();
+  }
+
+  /** Looks for what is new and what has changed, as long as the page is open and seen. */
+  async #refresh() {
+    let pause = FRESH_MS;
+    for (;;) {
+      await rest(pause, this.signal);
+      if (this.signal.aborted) return;
+      if (document.hidden) continue;
+      try {
+        this.#merge((await get(this.address(), this.signal)).runs);
+        show(this.trouble);
+        pause = FRESH_MS;
+      } catch (error) {
+        if (this.signal.aborted) return;
+        show(this.trouble, problem({ message: `${error.message} The list may be old; trying again.`, hint: error.hint }));
+        pause = TROUBLED_MS;
+      }
+    }
+  }
+
+  #merge(runs) {
+    const fresh = [];
+    for (const run of runs) {
+      const row = this.rows.get(run.id);
+      if (row) this.#update(row, run);
+      else fresh.push(run);
+    }
+    this.unseen = fresh;
+    if (document.scrollingElement.scrollTop > SCROLLED_PX && fresh.length > 0) {
+      this.news.textContent = fresh.length === 1 ? "1 new run" : `${fresh.length}${fresh.length === PAGE ? "+" : ""} new runs`;
+      this.news.hidden = false;
+      return;
+    }
+    this.#insert();
+  }
+
+  #showUnseen() {
+    this.#insert();
+    window.scrollTo({ top: 0 });
+  }
+
+  #insert() {
+    // As many as a whole page are new: there may be more between them and the rest, so begin anew.
+    if (this.unseen.length >= PAGE) {
+      this.rows.clear();
+      this.body.replaceChildren();
+      this.unseen.forEach((run) => this.#append(run));
+    } else {
+      for (const run of this.unseen.toReversed()) this.body.prepend(this.#row(run));
+    }
+    this.unseen = [];
+    this.news.hidden = true;
+    this.#emptiness();
+  }
+
+  async #older() {
+    this.more.disabled = true;
+    try {
+      const page = await get(this.address(this.next), this.signal);
+      page.runs.filter((run) => !this.rows.has(run.id)).forEach((run) => this.#append(run));
+      this.#cursor(page.nextCursor);
+      show(this.trouble);
+    } catch (error) {
+      if (!this.signal.aborted) show(this.trouble, problem(error));
+    }
+    this.more.disabled = false;
+  }
+
+  #cursor(next) {
+    this.next = next;
+    this.more.hidden = !next;
+  }
+
+  #append(run) {
+    this.body.append(this.#row(run));
+  }
+
+  #row(run) {
+    const row = { element: h("tr", { "data-run": run.id }) };
+    this.rows.set(run.id, row);
+    this.#update(row, run);
+    return row.element;
+  }
+
+  /** Draws a row only when something in it has changed. */
+  #update(row, run) {
+    const state = JSON.stringify(run);
+    if (row.state === state) return;
+    row.state = state;
+    const title = line(run.specName || run.inputPreview || run.id);
+    const below = run.error ? h("div", { class: "preview failed" }, line(run.error)) : run.outputPreview && h("div", { class: "preview" }, line(run.outputPreview));
+    const tokens = run.tokens && h("span", { title: `${count(run.tokens.inputTokens)} in, ${count(run.tokens.outputTokens)} out` },
+      `${short(run.tokens.inputTokens)} → ${short(run.tokens.outputTokens)}`);
+    show(row.element,
+      h("td", null, status(run.status)),
+      h("td", { class: "what" }, h("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, title), below, labels(run.metadata)),
+      h("td", { class: "model" }, run.modelId ?? "–"),
+      h("td", { class: "number" }, count(run.turns)),
+      h("td", { class: "number" }, run.toolCallCount || "–"),
+      h("td", { class: "number" }, tokens ?? "–"),
+      h("td", { class: "number" }, duration(run.durationMs)),
+      h("td", null, time(run.createdAt)));
+  }
+
+  #emptiness() {
+    const none = this.rows.size === 0;
+    this.table.hidden = none;
+    this.nothing.hidden = !none;
+    if (!none) return;
+    const filtered = Object.values(this.filter).some((value) => value.length > 0);
+    show(this.nothing, filtered
+      ? empty("Nothing fits", "No run of this workspace matches these filters. ", h("a", { href: "#/runs" }, "Show all"))
+      : empty("No runs yet", "Start one in the ", h("a", { href: "#/playground" }, "playground"), ", with an SDK or with ", h("code", null, "runloom run \"hello\""), ". It appears here by itself."));
+  }
+}
