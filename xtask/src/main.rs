@@ -3,13 +3,15 @@
 //! Needs nothing but the toolchain to start: whatever a stage wants beyond that (Python
 //! environments, Debian packages) the stage installs itself, below `target/xtask`.
 //! Reading order: `stages` (the table), `report` (what is printed and counted), `process`
-//! (running one program), then the rooms of the stages: `cargo`, `python`, `server`, `interop`, `faults`.
+//! (running one program), then the rooms of the stages: `cargo`, `python`, `node`, `server`, `interop`, `browser`, `faults`.
 
+mod browser;
 mod cargo;
 mod cluster;
 mod debian;
 mod faults;
 mod interop;
+mod node;
 mod peers;
 mod place;
 mod process;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::report::{self, Line, Tally};
-use crate::{cargo, interop, peers};
+use crate::{browser, cargo, interop, peers};
 
 /// A command of the command line: which stages it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,12 @@ const STAGES: &[Stage] = &[
         what: "our MCP and A2A clients against the official packages",
         suites: &[Suite::Test],
         run: peers::tools,
+    },
+    Stage {
+        name: "browser",
+        what: "the dashboard in a real Chromium, against the real server",
+        suites: &[Suite::Test],
+        run: browser::dashboard,
     },
     Stage {
         name: "vendors",

@@ -73,10 +73,9 @@ export class RunView {
 
   async #ended(type, data) {
     const word = { result: "succeeded", error: "failed", cancelled: "cancelled" }[type];
-    const was = this.run.status;
     this.run = { ...this.run, status: word, tokens: data.tokens, turns: data.turns, model: data.model, costUsd: data.costUsd };
     this.#drawHead();
-    if (!ENDED.has(was)) say(`The run has ${word}.`);
+    say(`The run has ${word}.`);
     this.onEnd?.(word, data);
     try {
       this.run = await get(`/agent-runs/${encodeURIComponent(this.run.id)}`, this.signal);

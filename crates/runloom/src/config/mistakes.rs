@@ -27,6 +27,10 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
         "f.toml:1: store: must be a table, is an integer",
     ),
     (
+        "[dashboard]\nenabeld = false",
+        "f.toml:2: dashboard.enabeld: unknown key; did you mean `enabled`?",
+    ),
+    (
         "[store]\nurl = \"mysql://u:p@h/d\"",
         "f.toml:2: store.url: must be sqlite:PATH, like sqlite:.runloom/runloom.db, or postgres://USER:PASSWORD@HOST/DATABASE",
     ),

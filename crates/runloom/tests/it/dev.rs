@@ -186,6 +186,37 @@ fn dev_is_embedded_whatever_services_the_shell_knows() {
     assert!(ended(folder.path(), &["run", "say hi"]).status.success());
 }
 
+/// What `dev` prints for people.
+fn printed(folder: &Path, variables: &[(&str, &str)]) -> (Server, Vec<String>) {
+    let mut command = runloom(folder, &["dev", "--listen", "127.0.0.1:0"]);
+    command.envs(variables.iter().copied());
+    let mut server = Server::start(command);
+    let mut lines = vec![server.line()];
+    while !lines.last().unwrap().contains("export MANTYX_BASE_URL") {
+        lines.push(server.line());
+    }
+    (server, lines)
+}
+
+#[test]
+fn dev_prints_a_link_with_the_key_where_no_server_sees_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, lines) = printed(folder.path(), &[]);
+    let url = lines[0].strip_prefix("listening on ").unwrap();
+    let key = lines.iter().find_map(|line| line.split_once("API key "));
+    let key = key.unwrap().1.trim();
+    let link = format!("{url}/#workspace=demo&key={key}");
+    assert!(lines.iter().any(|line| line.trim() == link), "{lines:?}");
+}
+
+#[test]
+fn dev_without_a_dashboard_prints_no_link_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let off = [("RUNLOOM_DASHBOARD__ENABLED", "false")];
+    let (_server, lines) = printed(folder.path(), &off);
+    assert!(lines.iter().all(|line| !line.contains('#')), "{lines:?}");
+}
+
 #[test]
 fn dev_takes_a_store_that_its_own_variable_names() {
     let folder = tempfile::tempdir().unwrap();

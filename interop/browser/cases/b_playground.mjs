@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { localTool } from "../visitor.mjs";
+
+const said = ".turn:not(.prompt) .said:not(.thinking)";
+
+export async function a_run_streams_its_words_as_they_come({ server, visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  const id = await visitor.run({ prompt: "slow 30ms\ntokens 60" });
+  const partly = await page.waitForFunction((where) => {
+    const text = document.querySelector(where)?.textContent ?? "";
+    const living = document.querySelector(".turn.live") && document.querySelector(".run-head .status.running");
+    return living && text.split(" ").length > 3 ? text : null;
+  }, said);
+  await visitor.ended();
+  const { finalText } = await server.api()(`/agent-runs/${id}`);
+  const shown = await page.locator(said).textContent();
+  assert.equal(shown, finalText);
+  assert.ok(finalText.startsWith(await partly.jsonValue()), "what was shown early is the beginning of the answer");
+  assert.equal(await page.locator(".run-head .status").textContent(), "succeeded");
+}
+
+export async function thinking_is_folded_and_a_server_tool_shows_what_it_was_asked_and_answered({ visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  await page.getByRole("button", { name: /Think, then use a tool/ }).click();
+  await visitor.ended();
+  const tool = page.getByRole("article", { name: "Tool now" });
+  assert.match(await tool.innerText(), /"timezone": "Europe\/Oslo"[^]*"unixSeconds"/);
+  assert.equal(await tool.getAttribute("data-state"), "ok");
+  const thoughts = page.locator(".thoughts").first();
+  assert.equal(await thoughts.locator(".thinking").isVisible(), false);
+  await thoughts.locator("summary").press("Enter");
+  await thoughts.getByText("I ask the clock").waitFor();
+  assert.deepEqual(await page.locator(".turn .who").allTextContents(), ["Prompt", "Turn 1", "Turn 2"]);
+}
+
+export async function a_client_tool_is_answered_by_hand_with_a_result_and_with_an_error({ server, visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  const id = await visitor.run({
+    prompt: 'call weather {"city": "Oslo"}\nthen\ncall weather {"city": "Bergen"}\nsay Thank you.',
+    tools: [localTool("weather")],
+  });
+  const tools = page.getByRole("article", { name: "Tool weather" });
+  await tools.nth(0).getByLabel("Answer").fill('{"degrees": 4}');
+  await page.locator(".run-head .status.waiting_tool").waitFor();
+  await tools.nth(0).getByRole("button", { name: "Send result" }).click();
+  const second = tools.nth(1);
+  await second.getByRole("button", { name: "Send as error" }).click();
+  await second.getByRole("alert").getByText("an error needs a text").waitFor();
+  await second.getByLabel("Answer").fill("no such station");
+  await second.getByRole("button", { name: "Send as error" }).click();
+  await visitor.ended();
+  assert.match(await tools.nth(0).innerText(), /"degrees": 4/);
+  assert.equal(await tools.nth(1).getAttribute("data-state"), "failed");
+  assert.equal(await page.locator(".answer").count(), 0, "nobody is asked any more");
+  const { events } = await server.api()(`/agent-runs/${id}/events`);
+  const answers = events.filter((event) => event.type === "local_tool_result_in").map(({ data }) => data.output ?? data.error);
+  assert.deepEqual(answers, ['{"degrees": 4}', "no such station"]);
+}
+
+export async function a_run_is_cancelled_and_shows_its_receipt({ server, visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  const id = await visitor.run({ prompt: "text Never.\nhang" });
+  await page.locator(".run-head .status.running").waitFor();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
+  await visitor.ended("cancelled");
+  assert.match(await page.locator(".ending").innerText(), /Reason\s+user/);
+  assert.equal(await page.getByRole("button", { name: "Cancel", exact: true }).count(), 0);
+  assert.equal((await server.api()(`/agent-runs/${id}`)).status, "cancelled");
+}
+
+export async function guards_and_failures_are_told({ visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  await page.getByRole("button", { name: /Catch a loop/ }).click();
+  await page.locator(".note.stop").getByText("Loop cut off").waitFor();
+  await visitor.ended();
+  await visitor.run({ prompt: "fail 401" });
+  await visitor.ended("error");
+  assert.match(await page.locator(".ending.error").innerText(), /Class\s+auth/);
+}
+
+export async function a_schema_is_answered_and_slips_of_the_form_are_named({ visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  await page.getByRole("button", { name: /Answer by a schema/ }).click();
+  await visitor.ended();
+  assert.match(await page.locator(".ending").innerText(), /Structured output[^]*"label"/);
+  const tools = page.locator("form details", { has: page.getByText("Tools", { exact: true }) });
+  await tools.evaluate((element) => (element.open = true));
+  await tools.locator("textarea").fill("[{");
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByRole("alert").getByText("Tools: this is not JSON").waitFor();
+  await tools.locator("textarea").fill('[{"kind": "local", "name": "not a name!"}]');
+  await page.getByRole("button", { name: "Check only" }).click();
+  await page.getByRole("alert").getByText("tools[0].name").first().waitFor();
+  await tools.locator("textarea").fill("");
+  await page.getByRole("button", { name: "Check only" }).click();
+  await page.getByText("It would run").waitFor();
+}
+
+export async function the_keyboard_is_enough({ visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  const prompt = page.getByLabel("Prompt", { exact: true });
+  await prompt.waitFor();
+  for (let step = 0; step < 40 && !(await prompt.evaluate((element) => element === document.activeElement)); step += 1) await page.keyboard.press("Tab");
+  await page.keyboard.type("say typed");
+  await page.keyboard.press("Control+Enter");
+  await visitor.ended();
+  assert.equal(await page.locator(said).textContent(), "typed");
+  await page.locator("#said").getByText("The run has succeeded.").waitFor({ state: "attached" });
+}

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+
+const rows = "table.runs tr[data-run]";
+
+export async function new_runs_appear_and_change_by_themselves({ server, visit }) {
+  const { workspace, key } = await server.anotherWorkspace("fresh");
+  const api = server.api({ workspace, key });
+  const visitor = await visit({ address: server.linkFor({ workspace, key }) });
+  const { page } = visitor;
+  await visitor.open("Runs");
+  await page.getByText("No runs yet").waitFor();
+  const tools = [{ kind: "local", name: "ask" }];
+  const { runId } = await api("/agent-runs", { systemPrompt: "s", prompt: "call ask {}\nsay done", tools });
+  const row = page.locator(`tr[data-run="${runId}"]`);
+  await row.locator(".status.waiting_tool").waitFor();
+  const { events } = await api(`/agent-runs/${runId}/events`);
+  const { toolUseId } = events.find((event) => event.type === "local_tool_call").data;
+  await api(`/agent-runs/${runId}/tool-results`, { toolUseId, result: "yes" });
+  await row.locator(".status.succeeded").waitFor();
+  await row.getByText("done").last().waitFor();
+}
+
+export async function older_runs_are_paged_and_new_ones_do_not_move_what_is_read({ server, visit }) {
+  const { workspace, key } = await server.anotherWorkspace("many");
+  const api = server.api({ workspace, key });
+  const start = (number) => api("/agent-runs", { systemPrompt: "s", prompt: `say ${number}`, metadata: { n: String(number % 2) } });
+  for (let number = 0; number < 60; number += 1) await start(number);
+  const visitor = await visit({ address: server.linkFor({ workspace, key }) });
+  const { page } = visitor;
+  await visitor.open("Runs");
+  await page.locator(rows).nth(49).waitFor();
+  assert.equal(await page.locator(rows).count(), 50);
+  await page.getByRole("button", { name: "Older runs" }).click();
+  await page.locator(rows).nth(59).waitFor();
+  const titles = await page.locator(`${rows} .what > a`).allTextContents();
+  assert.deepEqual(titles, Array.from({ length: 60 }, (_, index) => `say ${59 - index}`));
+  assert.equal(await page.getByRole("button", { name: "Older runs" }).isVisible(), false);
+
+  await page.locator(rows).nth(30).scrollIntoViewIfNeeded();
+  const place = () => page.locator(rows, { hasText: "say 29" }).evaluate((row) => row.getBoundingClientRect().top);
+  const before = await place();
+  await start(60);
+  await page.getByRole("button", { name: "1 new run" }).waitFor();
+  assert.equal(await place(), before, "the list did not move");
+  await page.getByRole("button", { name: "1 new run" }).click();
+  await page.locator(rows).nth(60).waitFor();
+  assert.equal(await page.locator(`${rows} .what > a`).first().textContent(), "say 60");
+}
+
+export async function filters_stand_in_the_address({ server, visit }) {
+  const { workspace, key } = await server.anotherWorkspace("sorted");
+  const api = server.api({ workspace, key });
+  await api("/agent-runs", { systemPrompt: "s", prompt: "say one", metadata: { team: "a", env: "prod" } });
+  await api("/agent-runs", { systemPrompt: "s", prompt: "fail 401", metadata: { team: "a" } });
+  await api("/agent-runs", { systemPrompt: "s", prompt: "say three", metadata: { team: "b" } });
+  const visitor = await visit({ address: server.linkFor({ workspace, key }) });
+  const { page } = visitor;
+  await visitor.open("Runs");
+  await page.locator(".status.failed").waitFor();
+  const titles = async (...wanted) => {
+    await page.waitForFunction(([where, text]) => JSON.stringify([...document.querySelectorAll(where)].map((link) => link.textContent)) === text,
+      [`${rows} .what > a`, JSON.stringify(wanted)]);
+  };
+  await titles("say three", "fail 401", "say one");
+  await page.getByLabel("Labels").fill("team:a");
+  await page.getByRole("button", { name: "Apply" }).click();
+  await titles("fail 401", "say one");
+  await page.getByLabel("Status").selectOption("failed");
+  await titles("fail 401");
+  await page.reload();
+  await titles("fail 401");
+  await page.getByLabel("Labels").fill("no colon");
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByRole("alert").getByText("metadata").first().waitFor();
+  await visitor.go("#/runs?metadata=team:nobody");
+  await page.getByText("Nothing fits").waitFor();
+}
+
+export async function a_run_is_exported_byte_for_byte({ server, visit }) {
+  const api = server.api();
+  const { runId } = await api("/agent-runs", { systemPrompt: "s", prompt: 'call now {}\nsay 12345678901234567890', tools: [{ kind: "mantyx_plugin", name: "@time/now" }] });
+  const visitor = await visit();
+  const { page } = visitor;
+  await visitor.go(`#/runs/${runId}`);
+  await visitor.ended();
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export" }).click()]);
+  assert.equal(download.suggestedFilename(), `${runId}.jsonl`);
+  const [head, ...lines] = readFileSync(await download.path(), "utf8").trimEnd().split("\n");
+  const { type, run } = JSON.parse(head);
+  assert.deepEqual([type, run.id], ["runloom.export", runId]);
+  const { events } = await api(`/agent-runs/${runId}/events?limit=1000`);
+  assert.deepEqual(lines.map((line) => JSON.parse(line)), events);
+  await page.getByRole("link", { name: "Again" }).click();
+  await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
+  assert.match(await page.getByLabel("Prompt", { exact: true }).inputValue(), /^call now/);
+}
+
+export async function thousands_of_events_are_a_handful_of_elements({ server, visit }) {
+  const { runId } = await server.api()("/agent-runs", { systemPrompt: "s", prompt: "tokens 20000" });
+  const visitor = await visit();
+  const { page } = visitor;
+  await visitor.go(`#/runs/${runId}`);
+  await visitor.ended();
+  const { finalText } = await server.api()(`/agent-runs/${runId}`);
+  assert.ok(finalText.length > 50_000);
+  assert.equal(await page.locator(".turn:not(.prompt) .said").evaluate((element) => element.textContent), finalText);
+  const nodes = await page.locator(".timeline").evaluate((element) => element.querySelectorAll("*").length);
+  assert.ok(nodes < 60, `${nodes} elements`);
+}
+
+export async function a_killed_server_costs_the_page_nothing({ server, visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  const id = await visitor.run({ prompt: "slow 20ms\ntokens 150" });
+  await page.waitForFunction(() => (document.querySelector(".turn.live .said")?.textContent ?? "").split(" ").length > 5);
+  await server.kill();
+  await page.locator('.connection[data-state="waiting"]').waitFor();
+  await server.comeBack();
+  await visitor.ended();
+  const { finalText, turns } = await server.api()(`/agent-runs/${id}`);
+  const shown = await page.locator(".turn:not(.prompt) .said").allTextContents();
+  assert.deepEqual([shown, turns], [[finalText], 1], "the broken attempt is gone, the answer is whole");
+  await page.locator(".note.warn").getByText("Turn interrupted").waitFor();
+}
