@@ -68,16 +68,32 @@ async function open() {
   const first = words[0] ?? (await home(signal));
   const page = PAGES[words.length > 1 ? `${first}/` : first];
   if (signal.aborted) return;
+  const held = heldField();
   frame(first);
   show(main, h("p", { class: "quiet" }, "…"));
   try {
     if (!page) throw new Error("There is no such page.");
     await page(main, { id: words[1], parameters, signal });
-    if (!signal.aborted) say(document.title);
+    if (signal.aborted) return;
+    say(document.title);
+    focus(held);
   } catch (error) {
     if (signal.aborted) return;
     refused(error);
   }
+}
+
+/** The label of the field that has the focus: a filter that redraws its page must not throw its user out. */
+function heldField() {
+  return document.activeElement?.closest("label.field")?.firstChild.textContent;
+}
+
+/** Puts the focus where it was, or on what is new, unless the page has chosen itself. */
+function focus(label) {
+  if (main.contains(document.activeElement) && document.activeElement !== main) return;
+  const fields = [...main.querySelectorAll("label.field")];
+  const field = label && fields.find((one) => one.firstChild.textContent === label);
+  (field?.querySelector("select, input, textarea") ?? main).focus({ preventScroll: true });
 }
 
 /** Where one begins: with the model to try things with if there is one, else with what happened. */

@@ -60,8 +60,8 @@ export const EXAMPLES = [
   },
   {
     title: "Cancel it",
-    what: "A model that never ends. Cancel, and read the receipt.",
-    prompt: "text I will never finish this.\nslow 200ms\ntokens 5000",
+    what: "A model that talks for hours. Cancel, and read the receipt.",
+    prompt: "slow 100ms\ntokens 100000",
   },
   {
     title: "Kill the server",

@@ -39,9 +39,10 @@ export function time(iso) {
   if (Number.isNaN(moment.getTime())) return iso;
   const today = moment.toDateString() === new Date().toDateString();
   const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+  const year = moment.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
   const text = today
     ? moment.toLocaleTimeString(undefined, clock)
-    : moment.toLocaleString(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+    : moment.toLocaleString(undefined, { year, month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
   return h("time", { datetime: iso, title: iso }, text);
 }
 

@@ -26,14 +26,18 @@ export function note(type, data) {
   const known = KNOWN[type]?.(data);
   if (known) {
     const [tone, title, text] = known;
-    return h("li", { class: `note ${tone}` }, h("b", null, title), " ", text);
+    return item(tone, h("b", null, title), " ", text);
   }
-  return h("li", { class: "note info" }, h("b", null, type), block("Payload", data));
+  return item("info", h("b", null, type), block("Payload", data));
 }
 
 function plan(data) {
   const steps = data.steps.map((step) => h("li", { "data-state": step.status }, h("span", { "aria-hidden": "true" }, STEP[step.status] ?? "○"), " ", step.title, h("span", { class: "unseen" }, ` (${step.status})`)));
-  return h("li", { class: "note info" }, h("b", null, "Plan"), data.brief && ` ${data.brief}`, h("ul", { class: "plan" }, steps));
+  return item("info", h("b", null, "Plan"), data.brief && ` ${data.brief}`, h("ul", { class: "plan" }, steps));
+}
+
+function item(tone, ...children) {
+  return h("li", null, h("div", { class: `note ${tone}` }, children));
 }
 
 /** Names and values; those without a value are left out. */

@@ -8,18 +8,24 @@ import { EXAMPLES } from "./examples.js";
 import { RunView, bodyOf, start } from "./run.js";
 import { block } from "./tools.js";
 
-const LEVELS = [["", "not asked for"], ["off", "off"], ["low", "low"], ["medium", "medium"], ["high", "high"]];
+const LEVELS = [["", "default"], ["off", "off"], ["low", "low"], ["medium", "medium"], ["high", "high"]];
 
 /** What stood in the form when the page was left. */
 let draft = null;
 
 export async function page(root, { parameters, signal }) {
   const catalog = await modelsAndAgents(signal);
-  if (parameters.get("from")) draft = draftOf(await bodyOf(parameters.get("from"), signal));
+  let cut = false;
+  if (parameters.get("from")) {
+    const again = await bodyOf(parameters.get("from"), signal);
+    draft = draftOf(again.body);
+    ({ cut } = again);
+  }
   draft ??= { system: "You are helpful." };
   if (parameters.get("model")) draft.model = parameters.get("model");
   if (parameters.get("agent")) draft.agent = parameters.get("agent");
   const form = new Form(catalog, signal);
+  if (cut) show(form.trouble, h("p", { class: "note warn" }, "The server keeps only the beginning of a prompt, and nothing of header values. Complete them before you run this."));
   show(root,
     heading("Playground", "Start a run and watch everything that happens in it."),
     h("div", { class: "split" }, form.element, h("div", { class: "stage" }, form.examples, form.stage)));
@@ -66,7 +72,7 @@ class Form {
     const asCurl = button("Copy as curl", () => this.#guarded(() => copy(createCommand(this.#body()), asCurl)));
     const form = h("form", { class: "card playground", onsubmit: (event) => this.#run(event), oninput: () => this.#remember() },
       this.catalog.models.length === 0 && problem({ message: "This workspace has no model.", hint: "Give it a provider in runloom.toml, or switch on platform.demo." }),
-      h("div", { class: "pair" }, field("Model", inputs.model), field("Reasoning", inputs.reasoning)),
+      h("div", { class: "pair narrow" }, field("Model", inputs.model), field("Reasoning", inputs.reasoning)),
       this.catalog.agents.length > 0 && field("Agent", inputs.agent, "Its prompt and tools are used; the fields below come on top."),
       field("System prompt", inputs.system),
       field("Prompt", inputs.prompt),

@@ -43,8 +43,9 @@ export class RunView {
     this.head = h("div", { class: "run-head" });
     const live = !ENDED.has(run.status);
     this.timeline = new Timeline(run.id, { live, following: live, onEnd: (type, data) => this.#ended(type, data) });
-    const prompt = spokenPrompt(started.get(run.id)) ?? run.inputPreview;
-    if (prompt) this.timeline.prompt(prompt);
+    const own = started.get(run.id)?.prompt;
+    if (own) this.timeline.prompt(own, "Prompt");
+    else if (run.inputPreview) this.timeline.prompt(run.inputPreview, isCut(run.inputPreview) ? "Prompt (its beginning)" : "Prompt");
     this.element = h("section", { class: "run", "data-run": run.id }, this.head, this.trouble, this.timeline.element);
     this.#drawHead();
   }
@@ -137,8 +138,8 @@ export class RunView {
       this.spec ??= spec;
     }
     show(this.head,
-      this.withHeading ? heading(title, null, actions) : h("div", { class: "actions" }, actions),
-      bar, labels(run.metadata).length > 0 && h("div", { class: "row" }, labels(run.metadata)), pairs, this.spec);
+      this.withHeading ? [heading(title, null, actions), bar] : h("div", { class: "heading" }, bar, h("div", { class: "actions" }, actions)),
+      labels(run.metadata).length > 0 && h("div", { class: "row" }, labels(run.metadata)), pairs, this.spec);
   }
 
   #curl() {
@@ -169,17 +170,19 @@ export class RunView {
   }
 }
 
-/** What a body of ours asks. */
-function spokenPrompt(body) {
-  return body?.prompt;
+/** The server keeps so many characters of a prompt for those who ask later. */
+const PREVIEW_CHARS = 200;
+
+function isCut(preview) {
+  return [...preview].length >= PREVIEW_CHARS;
 }
 
-/** The spec of a run as a body to start it again; the prompt as far as it is known. */
+/** The spec of a run as a body to start it again, and whether its prompt may lack an end. */
 export async function bodyOf(id, signal) {
   const own = started.get(id);
-  if (own) return own;
+  if (own) return { body: own, cut: false };
   const run = await get(`/agent-runs/${encodeURIComponent(id)}`, signal);
-  return { ...run.agentSpec, prompt: run.inputPreview };
+  return { body: { ...run.agentSpec, prompt: run.inputPreview ?? "" }, cut: isCut(run.inputPreview ?? "") };
 }
 
 /** Gives a text to the user as a file. */

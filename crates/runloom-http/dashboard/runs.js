@@ -68,7 +68,7 @@ class RunList {
     this.news = button("", () => this.#showUnseen(), { class: "news", hidden: true });
     this.more = button("Older runs", () => this.#older(), { hidden: true });
     this.trouble = h("div", null);
-    const heads = ["Status", "Run", "Model", "#Turns", "#Tools", "#Tokens", "#Took", "Created"];
+    const heads = ["Status", "Run", "#Turns", "#Tools", "#Tokens", "#Took", "Created"];
     this.table = h("div", { class: "scroll" }, h("table", { class: "runs" },
       h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: head.startsWith("#") ? "number" : null }, head.replace("#", ""))))),
       this.body));
@@ -181,8 +181,8 @@ class RunList {
       `${short(run.tokens.inputTokens)} → ${short(run.tokens.outputTokens)}`);
     show(row.element,
       h("td", null, status(run.status)),
-      h("td", { class: "what" }, h("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, title), below, labels(run.metadata)),
-      h("td", { class: "model" }, run.modelId ?? "–"),
+      h("td", { class: "what" }, h("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, title), below,
+        h("div", { class: "tags" }, run.modelId && h("code", null, run.modelId), labels(run.metadata))),
       h("td", { class: "number" }, count(run.turns)),
       h("td", { class: "number" }, run.toolCallCount || "–"),
       h("td", { class: "number" }, tokens ?? "–"),

@@ -45,7 +45,7 @@ export async function page(root, { id, signal }) {
   const [run] = latest.runs;
   if (run && !ENDED.has(run.status)) {
     conversation.append(bubble("user", run.inputPreview ?? ""));
-    watch(await get(`/agent-runs/${encodeURIComponent(run.id)}`, signal));
+    watch({ ...(await get(`/agent-runs/${encodeURIComponent(run.id)}`, signal)), inputPreview: null });
   }
 }
 

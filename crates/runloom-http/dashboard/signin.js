@@ -4,6 +4,8 @@ import { get } from "./api.js";
 import { forget, keep } from "./credentials.js";
 import { field, h, problem, show } from "./dom.js";
 
+const ICON = new URL("icon.svg", import.meta.url).href;
+
 /** Shows the form; `onDone` opens what the address names. */
 export function page(root, { onDone }) {
   document.title = "Sign in · Runloom";
@@ -28,6 +30,7 @@ export function page(root, { onDone }) {
       }
     },
   },
+    h("div", { class: "brand" }, h("img", { src: ICON, alt: "", width: 28, height: 28 }), "Runloom"),
     h("h1", null, "Sign in"),
     h("p", { class: "lead" }, "With an API key of a workspace on this server."),
     field("Workspace", workspace), field("API key", key), trouble, submit,

@@ -104,7 +104,7 @@ export class Timeline {
   }
 
   /** What the user said. */
-  prompt(text, label = "Prompt") {
+  prompt(text, label) {
     this.element.append(h("li", { class: "turn prompt" }, h("header", null, h("span", { class: "who" }, label)), h("div", { class: "said" }, text)));
     return this;
   }

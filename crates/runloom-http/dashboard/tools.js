@@ -98,6 +98,8 @@ export class ToolCall {
   done(ok, value) {
     this.answered = true;
     this.form?.remove();
+    // A guard answered in its place.
+    if (!this.element.dataset.state) this.kind.textContent = "not executed";
     this.#mark(ok ? "ok" : "failed", ok ? "answered" : "error");
     this.body.append(value === "" ? h("p", { class: "quiet" }, "Empty answer") : block(ok ? "Result" : "Error", value));
   }

@@ -76,7 +76,7 @@ export async function guards_and_failures_are_told({ visit }) {
   const visitor = await visit();
   const { page } = visitor;
   await page.getByRole("button", { name: /Catch a loop/ }).click();
-  await page.locator(".note.stop").getByText("Loop cut off").waitFor();
+  await page.locator(".note.stop", { hasText: "Loop cut off" }).waitFor();
   await visitor.ended();
   await visitor.run({ prompt: "fail 401" });
   await visitor.ended("error");

@@ -68,6 +68,9 @@ export async function filters_stand_in_the_address({ server, visit }) {
   await titles("fail 401", "say one");
   await page.getByLabel("Status").selectOption("failed");
   await titles("fail 401");
+  const held = page.getByLabel("Status");
+  await page.waitForFunction(() => document.activeElement?.tagName === "SELECT");
+  assert.equal(await held.evaluate((element) => element === document.activeElement), true, "the filter keeps the focus");
   await page.reload();
   await titles("fail 401");
   await page.getByLabel("Labels").fill("no colon");
@@ -94,6 +97,16 @@ export async function a_run_is_exported_byte_for_byte({ server, visit }) {
   await page.getByRole("link", { name: "Again" }).click();
   await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
   assert.match(await page.getByLabel("Prompt", { exact: true }).inputValue(), /^call now/);
+}
+
+export async function a_prompt_of_which_only_the_beginning_is_known_is_not_run_again_unseen({ server, visit }) {
+  const { runId } = await server.api()("/agent-runs", { systemPrompt: "s", prompt: `say ${"long ".repeat(100)}` });
+  const visitor = await visit();
+  const { page } = visitor;
+  await visitor.go(`#/runs/${runId}`);
+  await page.getByText("Prompt (its beginning)").waitFor();
+  await page.getByRole("link", { name: "Again" }).click();
+  await page.getByText("keeps only the beginning of a prompt").waitFor();
 }
 
 export async function thousands_of_events_are_a_handful_of_elements({ server, visit }) {

@@ -34,6 +34,7 @@ export async function a_session_that_is_being_answered_is_followed({ server, vis
   const { page } = visitor;
   await visitor.go(`#/sessions/${sessionId}`);
   await page.locator(`section.run[data-run="${runId}"] .status.running`).waitFor();
+  assert.equal(await page.getByText("hang", { exact: true }).count(), 1, "what was asked is shown once");
   await page.getByRole("button", { name: "Cancel", exact: true }).click();
   await visitor.ended("cancelled");
 }

@@ -29,7 +29,7 @@ pub(super) fn settings(config: &Config, tasks: &Tasks) -> runloom_http::Settings
             .as_ref()
             .map(|token| AdminToken::new(token.expose())),
         stopping: tasks.stop.clone(),
-        dashboard: config.dashboard.enabled,
+        dashboard: config.dashboard,
         ..runloom_http::Settings::default()
     }
 }

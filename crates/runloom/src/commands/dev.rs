@@ -66,7 +66,7 @@ pub(crate) async fn run(dev: Dev, environment: &Environment) -> Result<Exit, Fai
         config.server.listen = listen;
     }
     telemetry::init(&config.log);
-    let with_dashboard = config.dashboard.enabled;
+    let with_dashboard = config.dashboard;
     super::serve::until_stopped(config, crate::app::Role::All, |address| {
         credentials.url = format!("http://{address}");
         folder.keep(&credentials)?;

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 pub use environment::Environment;
 pub use problem::{Invalid, Problem};
 pub use types::{
-    ApiKeyConfig, BusConfig, CodeConfig, Config, DashboardConfig, DocumentConfig, FabricConfig,
-    KeyUsage, LimitsConfig, LogConfig, LogFormat, ModelConfig, OauthAppConfig, OutboundConfig,
+    ApiKeyConfig, BusConfig, CodeConfig, Config, DocumentConfig, FabricConfig, KeyUsage,
+    LimitsConfig, LogConfig, LogFormat, ModelConfig, OauthAppConfig, OutboundConfig,
     PlatformConfig, PluginConfig, PricingConfig, ProviderConfig, ProviderKind, QueueConfig,
     RunsConfig, Secret, SecretConfig, ServerConfig, StoreConfig, WorkspaceConfig,
 };

@@ -10,9 +10,9 @@ use runloom_tools::outbound::OutboundPolicy;
 use super::document::Node;
 use super::table::{Context, Table};
 use super::types::{
-    BusConfig, CodeConfig, Config, DashboardConfig, FabricConfig, LimitsConfig, LogConfig,
-    LogFormat, OutboundConfig, PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret,
-    ServerConfig, StoreConfig,
+    BusConfig, CodeConfig, Config, FabricConfig, LimitsConfig, LogConfig, LogFormat,
+    OutboundConfig, PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret, ServerConfig,
+    StoreConfig,
 };
 use super::{plugins, providers, workspaces};
 
@@ -84,12 +84,10 @@ fn code(table: Table<'_>) -> CodeConfig {
     config
 }
 
-fn dashboard(table: Table<'_>) -> DashboardConfig {
-    let config = DashboardConfig {
-        enabled: table.boolean("enabled").unwrap_or(true),
-    };
+fn dashboard(table: Table<'_>) -> bool {
+    let enabled = table.boolean("enabled").unwrap_or(true);
     table.finish();
-    config
+    enabled
 }
 
 fn server(table: Table<'_>) -> ServerConfig {

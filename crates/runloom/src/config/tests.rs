@@ -77,7 +77,7 @@ fn nothing_is_needed() {
     assert_eq!(config.runs.retention_days, None);
     assert_eq!(config.session_retention_days, None);
     assert_eq!(config.platform.demo, None);
-    assert!(config.dashboard.enabled);
+    assert!(config.dashboard);
     assert!(config.workspaces.is_empty() && config.warnings.is_empty());
 }
 

@@ -28,8 +28,8 @@ pub struct Config {
     pub outbound: OutboundConfig,
     /// `[code]`.
     pub code: CodeConfig,
-    /// `[dashboard]`.
-    pub dashboard: DashboardConfig,
+    /// `dashboard.enabled`: whether the pages for people are served.
+    pub dashboard: bool,
     /// `[log]`.
     pub log: LogConfig,
     /// `[platform]`.
@@ -212,13 +212,6 @@ pub struct OutboundConfig {
 #[derive(Debug, Clone, Copy)]
 pub struct CodeConfig {
     /// Whether there are any.
-    pub enabled: bool,
-}
-
-/// `[dashboard]`: the pages for people.
-#[derive(Debug, Clone, Copy)]
-pub struct DashboardConfig {
-    /// Whether they are served.
     pub enabled: bool,
 }
 
