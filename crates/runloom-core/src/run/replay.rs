@@ -102,6 +102,7 @@ fn speaker(model: ModelInfo, events: &[Event]) -> Speaker {
         capabilities: Capabilities {
             reasoning: true,
             structured: structured_support(events),
+            ..Capabilities::default()
         },
         price: None,
         max_output_tokens: None,
