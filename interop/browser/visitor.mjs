@@ -84,6 +84,9 @@ export class Visitor {
   }
 }
 
+/** A prompt whose answer takes longer than any test. */
+export const ENDLESS = "slow 50ms\ntokens 100000";
+
 /** A client tool that takes anything. */
 export function localTool(name) {
   return { kind: "local", name, description: "A tool of tests.", parameters: { type: "object" } };

@@ -111,6 +111,7 @@ export class RunView {
 
   #drawHead() {
     const { run } = this;
+    this.element.dataset.status = run.status;
     const live = !ENDED.has(run.status);
     const title = line(run.agentSpec?.name || run.inputPreview || run.id, 90);
     this.elapsed = h("span", null, this.#time());

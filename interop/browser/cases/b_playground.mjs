@@ -1,23 +1,27 @@
 import assert from "node:assert/strict";
-import { localTool } from "../visitor.mjs";
+import { ENDLESS, localTool } from "../visitor.mjs";
 
 const said = ".turn:not(.prompt) .said:not(.thinking)";
 
-export async function a_run_streams_its_words_as_they_come({ server, visit }) {
+export async function words_are_shown_before_their_turn_has_ended({ visit }) {
   const visitor = await visit();
   const { page } = visitor;
-  const id = await visitor.run({ prompt: "slow 30ms\ntokens 60" });
-  const partly = await page.waitForFunction((where) => {
-    const text = document.querySelector(where)?.textContent ?? "";
-    const living = document.querySelector(".turn.live") && document.querySelector(".run-head .status.running");
-    return living && text.split(" ").length > 3 ? text : null;
-  }, said);
+  await visitor.run({ prompt: ENDLESS });
+  await page.locator(".turn.live .said", { hasText: "one small word after another" }).waitFor();
+  await page.locator(".run-head .status.running").waitFor();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
+  await visitor.ended("cancelled");
+  assert.equal(await page.locator(".turn.live").count(), 0);
+}
+
+export async function what_is_shown_in_the_end_is_the_answer({ server, visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  const id = await visitor.run({ prompt: "slow 5ms\ntokens 100" });
   await visitor.ended();
   const { finalText } = await server.api()(`/agent-runs/${id}`);
-  const shown = await page.locator(said).textContent();
-  assert.equal(shown, finalText);
-  assert.ok(finalText.startsWith(await partly.jsonValue()), "what was shown early is the beginning of the answer");
-  assert.equal(await page.locator(".run-head .status").textContent(), "succeeded");
+  assert.equal(await page.locator(said).textContent(), finalText);
+  await page.locator(".run-head .status.succeeded").waitFor();
 }
 
 export async function thinking_is_folded_and_a_server_tool_shows_what_it_was_asked_and_answered({ visit }) {
