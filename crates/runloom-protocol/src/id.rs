@@ -60,6 +60,8 @@ ids! {
     AgentId = "agent_";
     /// A workspace tool.
     ToolId = "tool_";
+    /// What somebody thought of a run's answer.
+    FeedbackId = "fb_";
     /// An API key's row (never the key itself).
     KeyId = "key_";
 }

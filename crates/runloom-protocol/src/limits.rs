@@ -155,3 +155,8 @@ pub const PROCESS_ARGUMENTS_MAX: usize = 128;
 pub const PROCESS_VARIABLES_MAX: usize = 64;
 /// Bytes of a process's command, one argument or one variable (ours).
 pub const PROCESS_WORD_MAX_BYTES: usize = 8 * 1024;
+
+/// Characters of a feedback's `explanation`.
+pub const FEEDBACK_EXPLANATION_MAX_CHARS: usize = 8_000;
+/// Characters of a feedback's `contentSnapshot`: as many as a message has.
+pub const FEEDBACK_SNAPSHOT_MAX_CHARS: usize = MESSAGE_MAX_CHARS;

@@ -297,3 +297,45 @@ pub enum ToolAnswer {
     /// Why there is none, ≤ 8 KB.
     Error(String),
 }
+
+/// `POST /agent-runs/{id}/feedback`, checked. It replaces what was said of the run before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubmitFeedback {
+    /// Good or bad.
+    pub verdict: Verdict,
+    /// Why, in the person's words.
+    pub explanation: Option<String>,
+    /// What the person saw.
+    pub content_snapshot: Option<String>,
+}
+
+/// What somebody thinks of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Verdict {
+    /// Thumbs up.
+    Up,
+    /// Thumbs down.
+    Down,
+}
+
+impl Verdict {
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "UP",
+            Self::Down => "DOWN",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "UP" => Some(Self::Up),
+            "DOWN" => Some(Self::Down),
+            _ => None,
+        }
+    }
+}

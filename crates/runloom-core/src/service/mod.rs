@@ -8,6 +8,7 @@ mod attachments;
 pub mod auth;
 mod conversations;
 mod dry_run;
+mod feedback;
 pub mod memory;
 pub mod rate;
 pub mod registry;
@@ -144,7 +145,12 @@ fn cut_page<T>(rows: &mut Vec<T>, limit: usize, no: impl Fn(&T) -> i64) -> Optio
         return None;
     }
     rows.truncate(limit);
-    rows.last().map(|row| format!("c{}", no(row)))
+    rows.last().map(|row| cursor_behind(no(row)))
+}
+
+/// Where the page begins that follows a row.
+fn cursor_behind(no: i64) -> String {
+    format!("c{no}")
 }
 
 impl Service {

@@ -10,7 +10,9 @@ use runloom_core::error::Error;
 use runloom_core::ports::store::Idempotency;
 use runloom_protocol::error::Issue;
 use runloom_protocol::limits::{JSON_DEPTH_MAX, TOOL_RESULT_BODY_MAX_BYTES};
-use runloom_protocol::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
+use runloom_protocol::spec::{
+    CreateMessage, CreateRun, CreateSession, SubmitFeedback, SubmitToolResult,
+};
 use runloom_protocol::validate::{self, fits_in_depth};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -70,6 +72,14 @@ impl Checkable for SubmitToolResult {
 
     fn check(body: &Value) -> Result<Self, Vec<Issue>> {
         validate::tool_result(body)
+    }
+}
+
+impl Checkable for SubmitFeedback {
+    const OPERATION: &'static str = "submit_feedback";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        validate::feedback(body)
     }
 }
 

@@ -3,6 +3,7 @@
 mod admin;
 mod agents;
 mod dashboard;
+mod feedback;
 mod health;
 mod models;
 mod runs;
@@ -16,6 +17,7 @@ use crate::router::Route;
 pub(crate) fn all() -> Vec<Route> {
     [
         runs::routes(),
+        feedback::routes(),
         sessions::routes(),
         models::routes(),
         usage::routes(),

@@ -15,6 +15,7 @@ mod credentials;
 mod dashboard;
 mod documents;
 mod engine;
+mod feedback;
 mod money;
 mod openapi;
 mod resources;

@@ -2,6 +2,7 @@
 //! the wire as `null` when there is nothing, unless its doc says that it is left out.
 
 mod document;
+mod feedback;
 mod memory;
 mod model;
 mod run;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{RunId, SessionId};
 
 pub use document::{AgentList, AgentListItem, InstalledFrom, InstalledPlugin, StoredDocument};
+pub use feedback::{FeedbackItem, FeedbackList, FeedbackReceipt, TargetKind};
 pub use memory::{MemoriesForgotten, MemoryInfo, MemoryLinkInfo, MemoryList};
 pub use model::{CatalogEntry, ModelCatalog, ModelSource, Pricing};
 pub use run::{RunList, RunListItem, RunSnapshot, RunStatus};

@@ -11,6 +11,7 @@ mod attachments;
 mod definitions;
 mod depth;
 mod documents;
+mod feedback;
 mod fields;
 mod guards;
 mod issues;
@@ -25,7 +26,7 @@ mod web;
 use serde_json::Value;
 
 use crate::error::Issue;
-use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitToolResult};
+use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitFeedback, SubmitToolResult};
 pub use definitions::{
     PluginSource, agent_definition, external_agent, plugin_manifest, provider_definition,
     secret_value, tool_definition,
@@ -92,6 +93,14 @@ pub fn create_message(body: &Value) -> Result<CreateMessage, Vec<Issue>> {
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn tool_result(body: &Value) -> Result<SubmitToolResult, Vec<Issue>> {
     checked(body, tool_result::read)
+}
+
+/// Checks the body of `POST /agent-runs/{id}/feedback`.
+///
+/// # Errors
+/// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
+pub fn feedback(body: &Value) -> Result<SubmitFeedback, Vec<Issue>> {
+    checked(body, feedback::read)
 }
 
 /// Reads the body with `read`, which returns something even when it found violations: the value only leaves this

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::error::Error;
 
 use runloom_core::ports::store::{DocumentKind, KeyUsage, Millis};
-use runloom_protocol::id::{KeyId, RunId, SessionId};
+use runloom_protocol::id::{FeedbackId, KeyId, RunId, SessionId};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
+use runloom_protocol::spec::Verdict;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
@@ -107,6 +108,8 @@ words!(
     RunId: RunId::parse,
     SessionId: SessionId::parse,
     KeyId: KeyId::parse,
+    FeedbackId: FeedbackId::parse,
+    Verdict: Verdict::parse,
     KeyUsage: parse_usage,
     DocumentKind: DocumentKind::parse,
 );

@@ -16,6 +16,7 @@ mod connect;
 mod create;
 mod doubt;
 mod error;
+mod feedback;
 mod filter;
 mod group;
 mod leases;

@@ -1,8 +1,9 @@
 //! How the port's types are written into columns and read back.
 
 use runloom_core::ports::store::Millis;
-use runloom_protocol::id::{KeyId, RunId, SessionId};
+use runloom_protocol::id::{FeedbackId, KeyId, RunId, SessionId};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
+use runloom_protocol::spec::Verdict;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 use serde::Serialize;
@@ -43,7 +44,15 @@ macro_rules! words {
     )*};
 }
 
-words!(RunStatus, SessionStatus, RunId, SessionId, KeyId);
+words!(
+    RunStatus,
+    SessionStatus,
+    RunId,
+    SessionId,
+    KeyId,
+    FeedbackId,
+    Verdict
+);
 
 /// A stored word that this program does not know.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,7 @@ mod commit;
 mod create;
 mod desk;
 mod error;
+mod feedback;
 mod filter;
 mod keeper;
 mod leases;

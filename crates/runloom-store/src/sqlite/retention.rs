@@ -89,6 +89,7 @@ fn purge_runs(tx: &Tx<'_>, before: Millis, limit: usize) -> rusqlite::Result<usi
         filter::unlabel(tx, filter::Kind::Run, run.workspace, run.no, &run.metadata)?;
         tx.execute("DELETE FROM log WHERE run = ?1", params![run.no])?;
         tx.execute("DELETE FROM run_specs WHERE run = ?1", params![run.no])?;
+        tx.execute("DELETE FROM feedback WHERE run = ?1", params![run.no])?;
         tx.execute("DELETE FROM runs WHERE no = ?1", params![run.no])?;
     }
     Ok(old.len())

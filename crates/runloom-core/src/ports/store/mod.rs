@@ -8,6 +8,7 @@
 //! - Rows are reached through a [`WorkspaceNo`] on every path that a client's id can take, so another tenant's id is
 //!   simply not found.
 
+mod feedback;
 mod ledger;
 mod log;
 mod memory;
@@ -17,6 +18,7 @@ mod runs;
 mod sessions;
 mod tenancy;
 
+pub use feedback::{Feedback, FeedbackFilter, FeedbackPage, FeedbackPut, FeedbackRow, PutFeedback};
 pub use ledger::{
     Ask, Day, Ledger, MicroUsd, Month, PurseLimit, PurseScope, PurseState, Reservation, UsageDelta,
     UsageGroup, UsageRow,
@@ -43,11 +45,14 @@ pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 
 /// Everything a server keeps.
 pub trait Store:
-    RunLog + Runs + Sessions + Retention + Tenancy + Registry + Ledger + Memories
+    RunLog + Runs + Sessions + Retention + Tenancy + Registry + Ledger + Memories + Feedback
 {
 }
 
-impl<T: RunLog + Runs + Sessions + Retention + Tenancy + Registry + Ledger + Memories> Store for T {}
+impl<T> Store for T where
+    T: RunLog + Runs + Sessions + Retention + Tenancy + Registry + Ledger + Memories + Feedback
+{
+}
 
 /// Row number of a run: narrow, rising, internal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

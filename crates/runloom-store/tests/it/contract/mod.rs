@@ -3,6 +3,7 @@
 pub(crate) mod claiming;
 pub(crate) mod commits;
 pub(crate) mod creating;
+pub(crate) mod feedback;
 pub(crate) mod ledger;
 pub(crate) mod lists;
 pub(crate) mod mail;
@@ -139,6 +140,13 @@ macro_rules! suite {
                 what_another_model_used_is_on_its_own_account,
                 a_fenced_batch_adds_nothing_to_the_account,
                 absurd_amounts_do_not_keep_a_run_from_ending,
+            }
+            feedback {
+                a_runs_feedback_is_replaced_and_keeps_its_id,
+                feedback_on_another_workspaces_run_finds_no_run,
+                feedback_is_filtered_by_each_field,
+                pages_of_feedback_are_bounded_in_number_and_bytes,
+                feedback_goes_with_its_run,
             }
             registry {
                 a_document_is_found_by_id_and_by_slug,

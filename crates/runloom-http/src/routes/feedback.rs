@@ -1,0 +1,73 @@
+//! Feedback: what people think of runs' answers.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use runloom_core::ports::store::FeedbackFilter;
+use runloom_core::service::rate::Bucket::{Lifecycle, Reads};
+use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::resource::{FeedbackList, FeedbackReceipt};
+use runloom_protocol::spec::{SubmitFeedback, Verdict};
+
+use super::{runs, workspace};
+use crate::app::App;
+use crate::error::Answer;
+use crate::extract::{Checked, QueryPairs, Target};
+use crate::guard::Signed;
+use crate::router::Access::Workspace;
+use crate::router::Route;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post(
+            workspace("/agent-runs/{id}/feedback"),
+            Workspace(Lifecycle),
+            submit_feedback,
+        ),
+        Route::get(
+            workspace("/reply-feedback"),
+            Workspace(Reads),
+            list_feedback,
+        ),
+    ]
+}
+
+/// To say the same twice changes nothing, so an idempotency key has nothing to do here.
+async fn submit_feedback(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    body: Checked<SubmitFeedback>,
+) -> Answer<(StatusCode, Json<FeedbackReceipt>)> {
+    let kept = app
+        .service
+        .submit_feedback(&caller, &target.id, body.request);
+    let (receipt, is_first) = kept.await?;
+    let status = if is_first {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(receipt)))
+}
+
+async fn list_feedback(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    query: QueryPairs,
+) -> Answer<Json<FeedbackList>> {
+    let filter = FeedbackFilter {
+        verdict: query.word("verdict", Verdict::parse, "UP, DOWN")?,
+        run: query.word("agentRunId", RunId::parse, "the ids of runs, `run_…`")?,
+        session: query.word(
+            "sessionId",
+            SessionId::parse,
+            "the ids of sessions, `ses_…`",
+        )?,
+        agent_id: query.text("agentId")?,
+    };
+    let page = runs::page(&query)?;
+    Ok(Json(
+        app.service.list_feedback(&caller, filter, page).await?,
+    ))
+}
