@@ -6,6 +6,7 @@ use std::time::Duration;
 use runloom_protocol::error::Issue;
 
 use crate::ports::store::{StoreError, StoreErrorKind};
+use crate::service::auth::Door;
 use crate::service::rate::RateState;
 
 /// Result of use cases.
@@ -24,8 +25,11 @@ pub enum Error {
     #[error("Invalid API key or OAuth access token")]
     InvalidCredential,
     /// The key is good, but for another door.
-    #[error("This API key is not for the Developer API")]
-    WrongKeyUsage,
+    #[error("This API key is not for {}", .door.label())]
+    WrongKeyUsage {
+        /// The one at which it was shown.
+        door: Door,
+    },
     /// The workspace's plan lacks the feature that the credential needs.
     #[error("The plan of this workspace has no {}", .feature.label())]
     PlanLacks {

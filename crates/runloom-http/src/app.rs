@@ -33,6 +33,8 @@ pub struct Settings {
     pub admin_token: Option<AdminToken>,
     /// Whether the dashboard is served.
     pub dashboard: bool,
+    /// How clients reach the server, without a slash at the end; `None` = by the host that they name.
+    pub public_url: Option<String>,
 }
 
 impl Default for Settings {
@@ -46,6 +48,7 @@ impl Default for Settings {
             stopping: CancellationToken::new(),
             admin_token: None,
             dashboard: true,
+            public_url: None,
         }
     }
 }

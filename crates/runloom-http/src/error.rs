@@ -10,6 +10,8 @@ use runloom_core::error::{Chain, Error, PlanFeature};
 use runloom_core::service::rate::RateState;
 use runloom_protocol::error::{ErrorBody, ErrorCode};
 
+use crate::rpc;
+
 /// Result of handlers.
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
@@ -112,11 +114,11 @@ fn core(error: Error) -> Response {
     let refuse = |status, code| plain(status, ErrorBody::new(code, message.as_str()));
     match error {
         Error::MissingCredential | Error::InvalidCredential => credential(&error),
-        Error::WrongKeyUsage => plain(
+        Error::WrongKeyUsage { door } => plain(
             StatusCode::FORBIDDEN,
             ErrorBody::new(ErrorCode::Forbidden, message.as_str())
                 .with_error(message.as_str())
-                .with_hint("Create a key with the usage `developer_api`."),
+                .with_hint(format!("Create a key with the usage `{}`.", door.as_str())),
         ),
         Error::PlanLacks { feature } => {
             let code = match feature {
@@ -167,6 +169,15 @@ fn core(error: Error) -> Response {
             tracing::error!(error = %Chain(&error), "a request failed inside");
             internal()
         }
+    }
+}
+
+/// The status of an answer that is a JSON-RPC error, where the protocol above it wants more than 200.
+pub(crate) fn rpc_status(code: i64) -> StatusCode {
+    match code {
+        rpc::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        rpc::INTERNAL => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
     }
 }
 

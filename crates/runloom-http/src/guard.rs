@@ -8,21 +8,22 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::Error;
 use runloom_core::ports::trace::TraceParent;
-use runloom_core::service::auth::Caller;
+use runloom_core::service::auth::{Caller, Door};
 use runloom_core::service::rate::{Bucket, RateState};
 
 use crate::app::App;
 use crate::error::{Answer, Refusal, rate_headers};
 use crate::unread::Watch;
 
-/// Lets a credential of the workspace in the path through, counts the request, and shows the window on the answer.
+/// Lets a credential for this door and the workspace in the path, where there is one, through; counts the request, and shows the window on
+/// the answer.
 pub(crate) async fn workspace(
-    State((app, bucket)): State<(App, Bucket)>,
+    State((app, door, bucket)): State<(App, Door, Bucket)>,
     request: Request,
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    match admit(&app, bucket, &mut parts).await {
+    match admit(&app, (door, bucket), &mut parts).await {
         Ok(state) => {
             let mut response = next.run(Request::from_parts(parts, body)).await;
             rate_headers(response.headers_mut(), &state);
@@ -60,17 +61,16 @@ impl FromRequestParts<App> for Signed {
     }
 }
 
-async fn admit(app: &App, bucket: Bucket, parts: &mut Parts) -> Answer<RateState> {
+async fn admit(app: &App, (door, bucket): (Door, Bucket), parts: &mut Parts) -> Answer<RateState> {
     let params = RawPathParams::from_request_parts(parts, &()).await;
     // A path that is no UTF-8 names nothing.
     let params = params.map_err(|_| Refusal::UnknownRoute)?;
     let slug = params
         .iter()
-        .find_map(|(name, value)| (name == "slug").then_some(value))
-        .unwrap_or_default();
+        .find_map(|(name, value)| (name == "slug").then_some(value));
     let credential = credential(&parts.headers);
     let service = &app.service;
-    let mut caller = service.auth().authenticate(credential, slug).await?;
+    let mut caller = service.auth().authenticate(credential, slug, door).await?;
     caller.trace = trace_parent(&parts.headers);
     introduce(&parts.extensions);
     let state = service

@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`router`] (how a request travels) and the private `routes` (one file per resource, one line per
 //! route); `extract` (requests to values), `error` (refusals to answers, the only place with their status codes), `sse`
-//! (streams), `guard` and `edge` (what happens around every handler); [`serve()`] (connections).
+//! (streams), `rpc` and `follow` (JSON-RPC and runs that are followed for others), `guard` and `edge` (what happens around every handler); [`serve()`] (connections).
 //!
 //! Invariants: credentials are checked before a body is read. Every refusal has the same shape. Nothing that a client sent
 //! in a header or a body is ever logged.
@@ -15,10 +15,12 @@ mod app;
 mod edge;
 mod error;
 mod extract;
+mod follow;
 mod guard;
 mod openapi;
 mod router;
 mod routes;
+mod rpc;
 mod serve;
 mod socket;
 mod sse;

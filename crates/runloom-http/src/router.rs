@@ -7,6 +7,7 @@ use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use runloom_core::service::Service;
+use runloom_core::service::auth::Door;
 use runloom_core::service::rate::Bucket;
 use tokio_util::sync::CancellationToken;
 
@@ -55,9 +56,18 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
         .fold(Router::new(), |router, route| {
             let endpoint = match route.access {
                 Access::Open => route.endpoint,
-                Access::Workspace(bucket) => route
-                    .endpoint
-                    .route_layer(from_fn_with_state((app.clone(), bucket), guard::workspace)),
+                Access::Workspace(bucket) => {
+                    let kept = (app.clone(), Door::DeveloperApi, bucket);
+                    route
+                        .endpoint
+                        .route_layer(from_fn_with_state(kept, guard::workspace))
+                }
+                Access::Hosted(door, bucket) => {
+                    let kept = (app.clone(), door, bucket);
+                    route
+                        .endpoint
+                        .route_layer(from_fn_with_state(kept, guard::workspace))
+                }
                 Access::Admin => route
                     .endpoint
                     .route_layer(from_fn_with_state(app.clone(), guard::admin)),
@@ -78,6 +88,8 @@ pub(crate) enum Access {
     Open,
     /// A credential of the workspace in the path; counted in this bucket.
     Workspace(Bucket),
+    /// A credential for one of the doors at which agents are offered to others; counted in this bucket.
+    Hosted(Door, Bucket),
     /// The administrator.
     Admin,
 }

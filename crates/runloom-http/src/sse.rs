@@ -56,6 +56,24 @@ pub(crate) fn answer(
     heartbeat: Duration,
     shutdown: CancellationToken,
 ) -> Response {
+    carry(Some(OPENING), frames, heartbeat, shutdown)
+}
+
+/// The same without words of our own: clients of JSON-RPC read every event as a message, also one that only says when to come back.
+pub(crate) fn messages(
+    frames: impl Stream<Item = Bytes> + Send + 'static,
+    heartbeat: Duration,
+    shutdown: CancellationToken,
+) -> Response {
+    carry(None, frames, heartbeat, shutdown)
+}
+
+fn carry(
+    opening: Option<Bytes>,
+    frames: impl Stream<Item = Bytes> + Send + 'static,
+    heartbeat: Duration,
+    shutdown: CancellationToken,
+) -> Response {
     let headers = [
         (
             CONTENT_TYPE,
@@ -72,7 +90,7 @@ pub(crate) fn answer(
         ),
     ];
     let body = Body::from_stream(Frames {
-        opening: Some(OPENING),
+        opening,
         frames: Some(Box::pin(frames)),
         timer: Box::pin(tokio::time::sleep(heartbeat)),
         heartbeat,

@@ -1,6 +1,6 @@
 //! The use cases: everything a client or an operator can ask for, without a word about transport.
 //!
-//! `runs` and `sessions` are the product; `registry` keeps what workspaces define, `memory` what they remember; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
+//! `runs` and `sessions` are the product; `hosted` offers agents to others; `registry` keeps what workspaces define, `memory` what they remember; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
 
 mod admission;
 mod admit;
@@ -9,6 +9,7 @@ pub mod auth;
 mod conversations;
 mod dry_run;
 mod feedback;
+pub mod hosted;
 pub mod memory;
 pub mod rate;
 pub mod registry;

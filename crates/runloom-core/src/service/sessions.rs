@@ -302,7 +302,7 @@ impl Service {
         Ok(view::session_events(row.id, total, messages))
     }
 
-    async fn session_row(&self, caller: &Caller, id: &str) -> Result<SessionRow> {
+    pub(super) async fn session_row(&self, caller: &Caller, id: &str) -> Result<SessionRow> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
         let row = self
             .parts

@@ -116,6 +116,37 @@ impl<T: Checkable> FromRequest<App> for Checked<T> {
     }
 }
 
+/// A body whose syntax is judged by whoever reads it: protocols inside of HTTP have answers of their own for what is malformed.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    /// The request's headers.
+    pub(crate) headers: HeaderMap,
+    /// The JSON, or what is wrong with it.
+    pub(crate) body: Result<Value, String>,
+    /// From `Idempotency-Key`.
+    pub(crate) idempotency: Option<Idempotency>,
+}
+
+impl FromRequest<App> for Posted {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Answer<Self> {
+        let (parts, body) = request.into_parts();
+        check_headers(&parts.headers, &body)?;
+        let key = idempotency_key(&parts.headers)?;
+        let bytes = read(body, 0, &app.settings).await?;
+        let idempotency = key.map(|key| Idempotency {
+            key: format!("posted:{key}"),
+            fingerprint: fingerprint(parts.uri.path(), &bytes),
+        });
+        Ok(Self {
+            body: parsed(&bytes),
+            headers: parts.headers,
+            idempotency,
+        })
+    }
+}
+
 fn check_headers(headers: &HeaderMap, body: &Body) -> Answer<()> {
     const WANTED: &str = "Send JSON with `Content-Type: application/json`";
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
@@ -181,8 +212,12 @@ async fn read(body: Body, by_contract: usize, settings: &Settings) -> Answer<Byt
 }
 
 fn parse(bytes: &[u8]) -> Answer<Value> {
+    Ok(parsed(bytes).map_err(|message| Error::invalid("", message))?)
+}
+
+fn parsed(bytes: &[u8]) -> Result<Value, String> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(Error::invalid("", "is empty; a JSON object is expected").into());
+        return Err("is empty; a JSON object is expected".to_owned());
     }
     // The parser's own limit of 128 levels stays on: recursion over client data must have a floor.
     let parsed = serde_json::from_slice(bytes).or_else(|error| {
@@ -192,10 +227,10 @@ fn parse(bytes: &[u8]) -> Answer<Value> {
             Err(error)
         }
     });
-    let parsed = parsed.map_err(|error| Error::invalid("", malformed(&error)))?;
+    let parsed = parsed.map_err(|error| malformed(&error))?;
     match fits_in_depth(&parsed) {
         true => Ok(parsed),
-        false => Err(Error::invalid("", too_deep()).into()),
+        false => Err(too_deep()),
     }
 }
 

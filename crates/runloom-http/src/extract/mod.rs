@@ -5,6 +5,6 @@ mod path;
 mod query;
 mod surrogates;
 
-pub(crate) use body::{Checkable, Checked};
+pub(crate) use body::{Checkable, Checked, Posted};
 pub(crate) use path::Target;
 pub(crate) use query::{QueryPairs, digits};

@@ -95,6 +95,8 @@ async fn get_info() -> Json<Info> {
             "usage",
             "dry-run",
             "attachments",
+            "a2a",
+            "mcp",
         ],
     })
 }

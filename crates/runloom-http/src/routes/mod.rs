@@ -1,15 +1,21 @@
 //! One file per resource; each lists its routes, one line each, and holds their handlers.
 
+mod a2a;
 mod admin;
 mod agents;
 mod dashboard;
 mod feedback;
 mod health;
+mod mcp;
 mod models;
 mod runs;
 mod sessions;
 mod usage;
 
+use axum::http::header::HOST;
+use axum::http::{HeaderMap, Uri};
+
+use crate::app::App;
 use crate::router::Route;
 
 /// Every route. A new resource is one file and one line here; the test of the OpenAPI document tells when its
@@ -22,6 +28,8 @@ pub(crate) fn all() -> Vec<Route> {
         models::routes(),
         usage::routes(),
         agents::routes(),
+        a2a::routes(),
+        mcp::routes(),
         admin::routes(),
         health::routes(),
     ]
@@ -48,6 +56,18 @@ pub(crate) fn watched() -> Vec<Route> {
 /// A path inside a workspace.
 fn workspace(path: &str) -> String {
     format!("/api/v1/workspaces/{{slug}}{path}")
+}
+
+/// How clients reach this server: as the operator says, else by the host that the client named.
+fn base_url(app: &App, uri: &Uri, headers: &HeaderMap) -> String {
+    if let Some(url) = &app.settings.public_url {
+        return url.clone();
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    let named = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let named = named.or_else(|| uri.authority().map(|authority| authority.as_str()));
+    let host = named.filter(|host| !host.is_empty() && host.bytes().all(plain));
+    format!("http://{}", host.unwrap_or("localhost"))
 }
 
 /// Default size of a page.

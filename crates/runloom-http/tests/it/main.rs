@@ -7,6 +7,7 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
+mod a2a;
 mod admin;
 mod app;
 mod bodies;
@@ -16,6 +17,7 @@ mod dashboard;
 mod documents;
 mod engine;
 mod feedback;
+mod mcp;
 mod money;
 mod openapi;
 mod resources;

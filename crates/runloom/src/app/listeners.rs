@@ -28,6 +28,7 @@ pub(super) fn settings(config: &Config, tasks: &Tasks) -> runloom_http::Settings
             .admin_token
             .as_ref()
             .map(|token| AdminToken::new(token.expose())),
+        public_url: config.server.public_url.clone(),
         stopping: tasks.stop.clone(),
         dashboard: config.dashboard,
         ..runloom_http::Settings::default()

@@ -121,8 +121,6 @@ fn server(table: Table<'_>) -> ServerConfig {
             "public_url",
             format!("`{url}` must start with http:// or https://"),
         );
-    } else if public_url.is_some() {
-        table.warn("public_url", "checked, but not used by this version yet");
     }
     let (master_key_env, master_key) = table.secret("master_key_env", Some("RUNLOOM_MASTER_KEY"));
     let (admin_token_env, admin_token) =

@@ -75,7 +75,7 @@ pub struct ServerConfig {
     pub metrics_listen: Option<String>,
     /// Connections at once on each listener; further clients wait.
     pub max_connections: usize,
-    /// How clients reach the server, without a slash at the end; `None` = the address it listens on.
+    /// How clients reach the server, without a slash at the end; `None` = by the host that they name.
     pub public_url: Option<String>,
     /// The variable that holds the master key.
     pub master_key_env: String,

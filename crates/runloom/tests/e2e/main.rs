@@ -37,6 +37,7 @@ mod desk;
 mod effects;
 mod files;
 mod guards;
+mod hosted;
 mod kills;
 mod lacking;
 mod model_trial;

@@ -25,6 +25,54 @@ pub use keyring::{KEY_PREFIX, KeyRing};
 /// Longest credential that is looked at.
 const CREDENTIAL_MAX_CHARS: usize = 512;
 
+/// Which of the server's doors a credential is shown at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// The API of runs and sessions.
+    DeveloperApi,
+    /// Agents over A2A.
+    A2a,
+    /// Agents over MCP.
+    Mcp,
+}
+
+impl Door {
+    /// Its name for people.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::DeveloperApi => "the Developer API",
+            Self::A2a => "A2A",
+            Self::Mcp => "MCP",
+        }
+    }
+
+    /// Its word in labels; also the usage that opens it and no other.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DeveloperApi => "developer_api",
+            Self::A2a => "a2a",
+            Self::Mcp => "mcp",
+        }
+    }
+
+    /// The usage that opens it and no other.
+    #[must_use]
+    pub fn usage(self) -> KeyUsage {
+        match self {
+            Self::DeveloperApi => KeyUsage::DeveloperApi,
+            Self::A2a => KeyUsage::A2a,
+            Self::Mcp => KeyUsage::Mcp,
+        }
+    }
+
+    /// A key for the Developer API may do everything in its workspace, so it opens every door.
+    fn opens_for(self, usage: KeyUsage) -> bool {
+        usage == KeyUsage::DeveloperApi || usage == self.usage()
+    }
+}
+
 /// Who calls. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Caller {
@@ -61,12 +109,17 @@ impl Authenticator {
         Self { store, keys, cache }
     }
 
-    /// Who holds this credential, and whether the workspace in the path is theirs.
+    /// Who holds this credential, whether it opens this door, and whether the workspace in the path, if one is there, is theirs.
     ///
     /// # Errors
     /// In this order: no credential; unknown or revoked; for another door; the plan lacks API keys; another workspace's
     /// path.
-    pub async fn authenticate(&self, credential: Option<&str>, slug: &str) -> Result<Caller> {
+    pub async fn authenticate(
+        &self,
+        credential: Option<&str>,
+        slug: Option<&str>,
+        door: Door,
+    ) -> Result<Caller> {
         let credential = credential
             .filter(|text| !text.is_empty())
             .ok_or(Error::MissingCredential)?;
@@ -74,9 +127,8 @@ impl Authenticator {
             .find(credential)
             .await?
             .ok_or(Error::InvalidCredential)?;
-        match key.usage {
-            KeyUsage::DeveloperApi => {}
-            KeyUsage::A2a | KeyUsage::Mcp => return Err(Error::WrongKeyUsage),
+        if !door.opens_for(key.usage) {
+            return Err(Error::WrongKeyUsage { door });
         }
         let caller = &key.caller;
         let feature = PlanFeature::ApiKeys;
@@ -88,7 +140,7 @@ impl Authenticator {
         {
             return Err(Error::PlanLacks { feature });
         }
-        if caller.workspace.slug != slug {
+        if slug.is_some_and(|slug| caller.workspace.slug != slug) {
             return Err(Error::SlugMismatch {
                 slug: caller.workspace.slug.clone(),
             });
@@ -177,17 +229,32 @@ mod tests {
         made.unwrap().key
     }
 
+    async fn enter(house: &House, key: Option<&str>, slug: &str) -> Result<Caller> {
+        let door = Door::DeveloperApi;
+        house.auth.authenticate(key, Some(slug), door).await
+    }
+
+    #[tokio::test]
+    async fn a_key_opens_the_door_of_its_usage_and_a_developers_key_opens_all() {
+        let house = house(&[]).await;
+        let doors = [Door::DeveloperApi, Door::A2a, Door::Mcp];
+        for usage in [KeyUsage::DeveloperApi, KeyUsage::A2a, KeyUsage::Mcp] {
+            let key = key(&house, usage).await;
+            for door in doors {
+                let entered = house.auth.authenticate(Some(&key), None, door).await;
+                let may = usage == KeyUsage::DeveloperApi || usage == door.usage();
+                assert_eq!(entered.is_ok(), may, "{usage:?} at {door:?}: {entered:?}");
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_good_key_opens_its_workspace_only() {
         let house = house(&[]).await;
         let key = key(&house, KeyUsage::DeveloperApi).await;
-        let caller = house.auth.authenticate(Some(&key), "acme").await.unwrap();
+        let caller = enter(&house, Some(&key), "acme").await.unwrap();
         assert_eq!(caller.workspace.slug, "acme");
-        let error = house
-            .auth
-            .authenticate(Some(&key), "other")
-            .await
-            .unwrap_err();
+        let error = enter(&house, Some(&key), "other").await.unwrap_err();
         assert!(matches!(error, Error::SlugMismatch { slug } if slug == "acme"));
     }
 
@@ -196,7 +263,7 @@ mod tests {
         let house = house(&[]).await;
         let real = key(&house, KeyUsage::DeveloperApi).await;
         for missing in [None, Some("")] {
-            let error = house.auth.authenticate(missing, "acme").await.unwrap_err();
+            let error = enter(&house, missing, "acme").await.unwrap_err();
             assert!(matches!(error, Error::MissingCredential), "{error:?}");
         }
         let other = if real.ends_with('x') { 'y' } else { 'x' };
@@ -210,11 +277,7 @@ mod tests {
             &same_prefix,
             &long,
         ] {
-            let error = house
-                .auth
-                .authenticate(Some(unknown), "acme")
-                .await
-                .unwrap_err();
+            let error = enter(&house, Some(unknown), "acme").await.unwrap_err();
             assert!(
                 matches!(error, Error::InvalidCredential),
                 "{unknown}: {error:?}"
@@ -227,19 +290,11 @@ mod tests {
         let house = house(&["apiKeys"]).await;
         for usage in [KeyUsage::A2a, KeyUsage::Mcp] {
             let key = key(&house, usage).await;
-            let error = house
-                .auth
-                .authenticate(Some(&key), "other")
-                .await
-                .unwrap_err();
-            assert!(matches!(error, Error::WrongKeyUsage), "{error:?}");
+            let error = enter(&house, Some(&key), "other").await.unwrap_err();
+            assert!(matches!(error, Error::WrongKeyUsage { .. }), "{error:?}");
         }
         let key = key(&house, KeyUsage::DeveloperApi).await;
-        let error = house
-            .auth
-            .authenticate(Some(&key), "other")
-            .await
-            .unwrap_err();
+        let error = enter(&house, Some(&key), "other").await.unwrap_err();
         assert!(
             matches!(
                 error,
@@ -256,7 +311,7 @@ mod tests {
         let house = house(&[]).await;
         let key = key(&house, KeyUsage::DeveloperApi).await;
         for _ in 0..10 {
-            house.auth.authenticate(Some(&key), "acme").await.unwrap();
+            enter(&house, Some(&key), "acme").await.unwrap();
         }
         assert_eq!(house.store.lookups(), 1);
     }
@@ -265,17 +320,13 @@ mod tests {
     async fn a_revoked_key_is_refused_at_once_although_it_was_cached() {
         let house = house(&[]).await;
         let key = key(&house, KeyUsage::DeveloperApi).await;
-        house.auth.authenticate(Some(&key), "acme").await.unwrap();
+        enter(&house, Some(&key), "acme").await.unwrap();
         house
             .tenancy
             .revoke_key("acme", &key, Millis(3))
             .await
             .unwrap();
-        let error = house
-            .auth
-            .authenticate(Some(&key), "acme")
-            .await
-            .unwrap_err();
+        let error = enter(&house, Some(&key), "acme").await.unwrap_err();
         assert!(matches!(error, Error::InvalidCredential), "{error:?}");
     }
 }

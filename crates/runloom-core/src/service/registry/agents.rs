@@ -20,14 +20,8 @@ impl RegistryService {
     /// # Errors
     /// When the store fails.
     pub async fn agents(&self, caller: &Caller) -> Result<AgentList> {
-        let workspace = &caller.workspace;
-        let kind = DocumentKind::Agent;
         let mut agents = Vec::new();
-        for document in self.store.documents(workspace.no, kind).await? {
-            if !may_run(caller, &document) {
-                continue;
-            }
-            let agent: AgentDefinition = self.read(workspace, &document)?;
+        for (document, agent) in self.agents_in_full(caller).await? {
             agents.extend(AgentId::parse(&document.id).map(|id| AgentListItem {
                 id,
                 slug: document.slug,
@@ -42,6 +36,41 @@ impl RegistryService {
         Ok(AgentList { agents })
     }
 
+    /// The agents that a caller may run, with all that they say, by slug.
+    pub(in crate::service) async fn agents_in_full(
+        &self,
+        caller: &Caller,
+    ) -> Result<Vec<(Document, AgentDefinition)>> {
+        let workspace = &caller.workspace;
+        let documents = self.store.documents(workspace.no, DocumentKind::Agent);
+        let mut agents = Vec::new();
+        for document in documents.await? {
+            if may_run(caller, &document) {
+                let agent = self.read(workspace, &document)?;
+                agents.push((document, agent));
+            }
+        }
+        Ok(agents)
+    }
+
+    /// One of them, by its id or its slug.
+    pub(in crate::service) async fn agent_in_full(
+        &self,
+        caller: &Caller,
+        id_or_slug: &str,
+    ) -> Result<Option<(Document, AgentDefinition)>> {
+        let workspace = &caller.workspace;
+        let kind = DocumentKind::Agent;
+        let found = self.store.document(workspace.no, kind, id_or_slug).await?;
+        let found = found.filter(|document| may_run(caller, document));
+        found
+            .map(|document| {
+                let agent = self.read(workspace, &document)?;
+                Ok((document, agent))
+            })
+            .transpose()
+    }
+
     /// The spec with the agent that it names under it. What a client wrote may not name secrets: only an administrator's
     /// texts may, because whoever writes them says where the secret goes.
     ///
@@ -52,14 +81,10 @@ impl RegistryService {
         let Some(id) = spec.agent_id.clone() else {
             return Ok(spec);
         };
-        let workspace = &caller.workspace;
-        let kind = DocumentKind::Agent;
-        let found = self.store.document(workspace.no, kind, id.as_str()).await?;
-        let found = found.filter(|document| may_run(caller, document));
-        let document = found.ok_or_else(|| Error::Forbidden {
+        let found = self.agent_in_full(caller, id.as_str()).await?;
+        let (document, agent) = found.ok_or_else(|| Error::Forbidden {
             message: format!("The agent {id} is unknown, or not for this credential"),
         })?;
-        let agent: AgentDefinition = self.read(workspace, &document)?;
         let mut merged = merge(agent, spec)?;
         merged.agent_version = Some(document.version);
         Ok(merged)

@@ -1,0 +1,112 @@
+//! Runs that are followed on behalf of clients of other protocols: what happens in the log, in few words, and waiting for the end.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use runloom_core::service::auth::Caller;
+use runloom_protocol::event::{Event, kind_of_frame, parse_frame, split_frames};
+use runloom_protocol::id::RunId;
+
+use crate::app::App;
+use crate::error::Answer;
+
+/// What a log says, as far as strangers are told. An agent's tools and thoughts are its own business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// A worker has begun.
+    Started,
+    /// A piece of the answer, of this turn.
+    Text(String),
+    /// The model thinks.
+    Thinking,
+    /// The turn is over; what was said in it is not the answer if another one follows.
+    TurnOver,
+    /// What was said in this turn does not count.
+    Restarted,
+    /// Work beside the model.
+    Tool,
+    /// Nothing follows.
+    Ended,
+}
+
+/// What frames say, each with its number. Frames of newer versions are passed over.
+pub(crate) fn heard(frames: &[u8]) -> Vec<(u64, Heard)> {
+    split_frames(frames)
+        .filter_map(|frame| {
+            let read = parse_frame(frame)?.ok()?;
+            let heard = match read.event {
+                Event::Started(_) => Heard::Started,
+                Event::AssistantDelta(delta) => Heard::Text(delta.text),
+                Event::ThinkingDelta(_) => Heard::Thinking,
+                Event::AssistantMessage(_) => Heard::TurnOver,
+                Event::TurnRestarted(_) => Heard::Restarted,
+                Event::ToolCall(_)
+                | Event::ToolResult(_)
+                | Event::ToolFiles(_)
+                | Event::LocalToolCall(_)
+                | Event::LocalToolResultIn(_)
+                | Event::LoopDetected(_)
+                | Event::ToolBudgetExceeded(_) => Heard::Tool,
+                Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => Heard::Ended,
+            };
+            Some((read.seq, heard))
+        })
+        .collect()
+}
+
+/// Waits for the end of a run; false when it did not come in this time, or this server stops.
+pub(crate) async fn ended(
+    app: &App,
+    caller: &Caller,
+    run: &RunId,
+    patience: Duration,
+) -> Answer<bool> {
+    let mut frames = app.service.stream(caller, run.as_str(), 0).await?;
+    let end = async {
+        while let Some(chunk) = frames.next().await {
+            let is_end = |frame: &[u8]| {
+                kind_of_frame(frame)
+                    .is_some_and(|kind| matches!(kind, "result" | "error" | "cancelled"))
+            };
+            if split_frames(&chunk).any(is_end) {
+                return true;
+            }
+        }
+        false
+    };
+    Ok(tokio::time::timeout(patience, end).await.unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use runloom_protocol::event::{Started, TextDelta};
+
+    use super::*;
+
+    #[test]
+    fn a_log_is_told_in_few_words_and_unknown_events_are_passed_over() {
+        let mut frames = BytesMut::new();
+        let said = |text: &str| TextDelta {
+            text: text.to_owned(),
+        };
+        for (seq, event) in [
+            (1, Event::Started(Started {})),
+            (2, Event::ThinkingDelta(said("hm"))),
+            (3, Event::AssistantDelta(said("hi"))),
+        ] {
+            event.write_frame(seq, &mut frames).unwrap();
+        }
+        frames.extend_from_slice(
+            b"id: 4\nevent: new\ndata: {\"seq\":4,\"type\":\"new\",\"data\":{}}\n\n: heartbeat\n\n",
+        );
+        assert_eq!(
+            heard(&frames),
+            [
+                (1, Heard::Started),
+                (2, Heard::Thinking),
+                (3, Heard::Text("hi".to_owned()))
+            ]
+        );
+    }
+}

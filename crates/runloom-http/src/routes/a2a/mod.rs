@@ -1,0 +1,321 @@
+//! Agents over A2A: JSON-RPC on one address per agent, its card beside it, and a list of them.
+//!
+//! A task is a run and a context is a session. Refused credentials, full windows and bodies that cannot be read are answered as
+//! everywhere else; what is wrong with a call itself is a JSON-RPC error with status 200, as both generations have it.
+
+mod card;
+mod stream;
+mod wire;
+#[cfg(test)]
+mod wire_tests;
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use runloom_core::error::Error;
+use runloom_core::ports::store::Idempotency;
+use runloom_core::service::auth::{Caller, Door};
+use runloom_core::service::hosted::{Ask, OfferedAgent};
+use runloom_core::service::rate::Bucket::{self, Lifecycle, Reads, RunStarts};
+use runloom_protocol::resource::{RunSnapshot, RunStatus};
+use serde_json::{Map, Value, json};
+
+use super::base_url;
+use crate::app::App;
+use crate::error::{Answer, Refusal};
+use crate::extract::{Posted, Target};
+use crate::follow;
+use crate::guard::Signed;
+use crate::router::Access::Hosted;
+use crate::router::Route;
+use crate::rpc::{self, Fault, INTERNAL, INVALID_PARAMS, INVALID_REQUEST, Message};
+use crate::sse;
+use wire::{Generation, Method};
+
+/// How long a cancel waits for the task to stop before it tells how the task stands.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+pub(super) fn routes() -> Vec<Route> {
+    let agent = |path: &str| format!("/api/a2a/{{slug}}/agents/{{id}}{path}");
+    let (read, post) = (Hosted(Door::A2a, Reads), Hosted(Door::A2a, Reads));
+    vec![
+        Route::get("/api/a2a/{slug}/discovery", read, list),
+        Route::post(agent(""), post, call),
+        Route::get(agent(""), read, get_card),
+        Route::get(agent("/.well-known/agent-card.json"), read, get_card),
+        Route::get(agent("/.well-known/agent.json"), read, get_card),
+    ]
+}
+
+async fn list(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    (uri, headers): (Uri, HeaderMap),
+) -> Answer<Json<Value>> {
+    let base = base_url(&app, &uri, &headers);
+    let agents = app.service.offered(&caller).await?;
+    let entry = |agent: &OfferedAgent| card::entry(agent, &address(&base, &caller, agent));
+    let agents: Vec<Value> = agents.iter().map(entry).collect();
+    Ok(Json(json!({"agents": agents})))
+}
+
+async fn get_card(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    (uri, headers): (Uri, HeaderMap),
+) -> Answer<Json<Value>> {
+    let agent = app.service.offered_agent(&caller, &target.id).await?;
+    let base = base_url(&app, &uri, &headers);
+    Ok(Json(card::card(&agent, &address(&base, &caller, &agent))))
+}
+
+fn address(base: &str, caller: &Caller, agent: &OfferedAgent) -> String {
+    let workspace = &caller.workspace.slug;
+    format!("{base}/api/a2a/{workspace}/agents/{}", agent.slug)
+}
+
+async fn call(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    posted: Posted,
+) -> Answer<Response> {
+    let refuse = |id: &Value, fault: &Fault| Ok(rpc::respond(StatusCode::OK, &fault.to_answer(id)));
+    let (id, name, params) = match rpc::read(posted.body) {
+        Ok(Message::Call { id, method, params }) => (id, method, params),
+        Ok(Message::Notice { .. } | Message::Answer) => {
+            let fault = Fault::new(INVALID_REQUEST, "A request with an `id` is expected.");
+            return refuse(&Value::Null, &fault);
+        }
+        Err(unread) => return refuse(&unread.0, &unread.1),
+    };
+    let version = posted.headers.get("a2a-version");
+    if let Some(version) = version
+        && !version.to_str().is_ok_and(wire::is_spoken)
+    {
+        let words = "This version of A2A is not spoken here; 1.0 and 0.3 are.";
+        return refuse(&id, &Fault::new(wire::VERSION_NOT_SUPPORTED, words));
+    }
+    let Some((generation, method)) = wire::method(&name) else {
+        let shown: String = name.chars().take(100).collect();
+        let words = format!("There is no method `{shown}`.");
+        return refuse(&id, &Fault::new(rpc::METHOD_NOT_FOUND, words));
+    };
+    let agent = match app.service.offered_agent(&caller, &target.id).await {
+        Ok(agent) => agent,
+        Err(Error::Conflict { message }) => {
+            let fault = generation.fault(Fault::new(wire::UNSUPPORTED, message));
+            return refuse(&id, &fault);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let exchange = Exchange {
+        app,
+        caller,
+        agent,
+        generation,
+        id,
+    };
+    match exchange.perform(method, &params, posted.idempotency).await {
+        Ok(response) => Ok(response),
+        Err(Trouble::Fault(fault)) => refuse(&exchange.id, &generation.fault(fault)),
+        Err(Trouble::Refusal(refusal)) => Err(refusal),
+    }
+}
+
+/// Why a call has no result.
+enum Trouble {
+    /// The call itself is wrong.
+    Fault(Fault),
+    /// Something around it.
+    Refusal(Refusal),
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Core(error) => error.into(),
+            other => Self::Refusal(other),
+        }
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        let words = error.to_string();
+        let code = match &error {
+            Error::NotFound { what: "run" } => {
+                return Fault::new(wire::TASK_NOT_FOUND, "Task not found").into();
+            }
+            Error::NotFound { what: "session" } => {
+                let words = "`message.contextId` is not a context with this agent; leave it out to begin one.";
+                return Fault::new(INVALID_PARAMS, words).into();
+            }
+            Error::Invalid(_) | Error::IdempotencyKeyReused => INVALID_PARAMS,
+            Error::SessionEnded => {
+                let words =
+                    "The context has ended; leave `message.contextId` out to begin another.";
+                return Fault::new(INVALID_PARAMS, words).into();
+            }
+            // The agent is badly configured: nothing that the caller could mend.
+            Error::InvalidModel { .. } | Error::InvalidPlugin { .. } => INTERNAL,
+            _ => return Self::Refusal(error.into()),
+        };
+        Fault::new(code, words).into()
+    }
+}
+
+/// One call to one agent.
+struct Exchange {
+    app: App,
+    caller: Caller,
+    agent: OfferedAgent,
+    generation: Generation,
+    id: Value,
+}
+
+impl Exchange {
+    async fn perform(
+        &self,
+        method: Method,
+        params: &Map<String, Value>,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Response, Trouble> {
+        match method {
+            Method::Send => self.send(params, idempotency).await,
+            Method::Stream => {
+                let (run, _) = self.begin(params, idempotency).await?;
+                self.stream(run).await
+            }
+            Method::Get => {
+                let run = self.task(params).await?;
+                Ok(self.answer(&self.generation.task(&run)))
+            }
+            Method::Cancel => self.cancel(params).await,
+            Method::Subscribe => {
+                let run = self.task(params).await?;
+                // 1.0 wants it so; 0.3 is silent, and who came too late there gets the end.
+                if self.generation == Generation::V10 && run.status.is_terminal() {
+                    let words = "The task has ended; get it instead.";
+                    return Err(Fault::new(wire::UNSUPPORTED, words).into());
+                }
+                self.stream(run).await
+            }
+            Method::List => {
+                let words = "Tasks are not listed; get them by their ids.";
+                Err(Fault::new(wire::UNSUPPORTED, words).into())
+            }
+            Method::ExtendedCard => {
+                let words = "There is no other card than the one beside this address.";
+                Err(Fault::new(wire::NO_EXTENDED_CARD, words).into())
+            }
+            Method::Push => {
+                let words = "Nobody is called back; stream, subscribe to the task, or get it.";
+                Err(Fault::new(wire::PUSH_NOT_SUPPORTED, words).into())
+            }
+        }
+    }
+
+    /// Waits for the answer, though not longer than a request may take: who is told that the task is being worked on asks for it again.
+    async fn send(
+        &self,
+        params: &Map<String, Value>,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Response, Trouble> {
+        let (run, at_once) = self.begin(params, idempotency).await?;
+        let patience = self.app.settings.request_timeout / 4 * 3;
+        let mut run = run;
+        if !at_once && follow::ended(&self.app, &self.caller, &run.id, patience).await? {
+            run = self.app.service.run(&self.caller, run.id.as_str()).await?;
+        }
+        let generation = self.generation;
+        let result = match run.status {
+            RunStatus::Succeeded if !at_once => {
+                generation.named("message", generation.message(&run))
+            }
+            _ => generation.named("task", generation.task(&run)),
+        };
+        Ok(self.answer(&result))
+    }
+
+    /// Begins the run of a message; also whether its sender wants to be answered at once.
+    async fn begin(
+        &self,
+        params: &Map<String, Value>,
+        idempotency: Option<Idempotency>,
+    ) -> Result<(RunSnapshot, bool), Trouble> {
+        let service = &self.app.service;
+        let incoming = wire::incoming(params)?;
+        if let Some(id) = &incoming.task {
+            self.find(id).await?;
+            let words = "A task takes one message; send the next one with `contextId` and without `taskId`.";
+            return Err(Fault::new(wire::UNSUPPORTED, words).into());
+        }
+        self.count(RunStarts).await?;
+        let ask = Ask {
+            text: incoming.text,
+            context: incoming.context,
+            idempotency,
+        };
+        let begun = service.converse(&self.caller, &self.agent, ask).await?;
+        let run = service.run(&self.caller, begun.run.as_str()).await?;
+        Ok((run, incoming.at_once))
+    }
+
+    async fn cancel(&self, params: &Map<String, Value>) -> Result<Response, Trouble> {
+        let run = self.task(params).await?;
+        if run.status.is_terminal() {
+            let words = format!("The task has ended: it is {}.", run.status);
+            return Err(Fault::new(wire::TASK_NOT_CANCELABLE, words).into());
+        }
+        self.count(Lifecycle).await?;
+        let service = &self.app.service;
+        service.cancel_run(&self.caller, run.id.as_str()).await?;
+        follow::ended(&self.app, &self.caller, &run.id, STOP_WITHIN).await?;
+        let run = service.run(&self.caller, run.id.as_str()).await?;
+        Ok(self.answer(&self.generation.task(&run)))
+    }
+
+    async fn stream(&self, run: RunSnapshot) -> Result<Response, Trouble> {
+        let (app, caller) = (self.app.clone(), self.caller.clone());
+        let frames = app.service.stream(&caller, run.id.as_str(), 0).await?;
+        let (heartbeat, shutdown) = (app.settings.heartbeat, app.shutdown.clone());
+        let tongue = (self.generation, self.id.clone());
+        let events = stream::events(app, caller, tongue, run, frames);
+        Ok(sse::messages(events, heartbeat, shutdown))
+    }
+
+    /// The task that the parameters name.
+    async fn task(&self, params: &Map<String, Value>) -> Result<RunSnapshot, Trouble> {
+        self.find(wire::task_id(params)?).await
+    }
+
+    /// A task of this agent.
+    async fn find(&self, id: &str) -> Result<RunSnapshot, Trouble> {
+        let service = &self.app.service;
+        let (run, agent) = service.hosted_run(&self.caller, Door::A2a, id).await?;
+        let own = (agent.id == self.agent.id).then_some(run);
+        Ok(own.ok_or(Error::NotFound { what: "run" })?)
+    }
+
+    async fn count(&self, bucket: Bucket) -> Result<(), Trouble> {
+        let service = &self.app.service;
+        let now = service.clock().now();
+        service.rates().let_in(&self.caller, bucket, now).await?;
+        Ok(())
+    }
+
+    fn answer(&self, result: &Value) -> Response {
+        rpc::respond(StatusCode::OK, &rpc::answer(&self.id, result))
+    }
+}

@@ -1,0 +1,249 @@
+//! A call of an agent: its run as a stream of progress that ends with the answer.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use runloom_core::service::EventStream;
+use runloom_core::service::auth::Caller;
+use runloom_protocol::id::RunId;
+use runloom_protocol::resource::{RunSnapshot, RunStatus};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::follow::{Heard, heard};
+use crate::rpc;
+
+/// A call that is followed.
+pub(super) struct Call {
+    pub(super) app: App,
+    pub(super) caller: Caller,
+    pub(super) run: RunId,
+    /// The request's.
+    pub(super) id: Value,
+    /// Under which the client wants to hear of progress.
+    pub(super) progress: Option<Value>,
+    /// Whether closing the answer cancels the run.
+    pub(super) closing_cancels: bool,
+    /// Whether the stream begins with a place to go on from.
+    pub(super) primed: bool,
+    /// Whether the result is one of the revisions without a handshake.
+    pub(super) modern: bool,
+}
+
+impl Call {
+    /// Where the client goes on from that knows this event; nowhere, when closing the answer has cancelled the run.
+    fn place(&self, seq: u64) -> Option<String> {
+        (!self.closing_cancels).then(|| place(&self.run, seq, &self.id))
+    }
+
+    /// The stream: frames after the event `after`.
+    pub(super) fn events(self, frames: EventStream, after: u64) -> impl Stream<Item = Bytes> {
+        let mut ready = VecDeque::new();
+        if self.primed {
+            let place = place(&self.run, after, &self.id);
+            ready.push_back(Bytes::from(format!("id: {place}\ndata: \n\n")));
+        }
+        let following = Following {
+            call: self,
+            frames: Some(frames),
+            last: None,
+            ready,
+        };
+        stream::unfold(following, |mut following| async move {
+            let frame = following.next().await?;
+            Some((frame, following))
+        })
+    }
+}
+
+struct Following {
+    call: Call,
+    /// `None` after the end.
+    frames: Option<EventStream>,
+    /// What the client was last told.
+    last: Option<&'static str>,
+    ready: VecDeque<Bytes>,
+}
+
+impl Following {
+    async fn next(&mut self) -> Option<Bytes> {
+        while self.ready.is_empty() {
+            let chunk = self.frames.as_mut()?.next().await?;
+            for (seq, heard) in heard(&chunk) {
+                let ended = heard == Heard::Ended;
+                if let Some(words) = words(&heard) {
+                    self.tell(seq, words);
+                }
+                if ended {
+                    self.frames = None;
+                    self.end(seq).await;
+                }
+            }
+        }
+        self.ready.pop_front()
+    }
+
+    /// Progress, when it is something new: a client must not be told of every word.
+    fn tell(&mut self, seq: u64, words: &'static str) {
+        let Some(token) = &self.call.progress else {
+            return;
+        };
+        if self.last.replace(words) == Some(words) {
+            return;
+        }
+        let params = json!({"progressToken": token, "progress": seq, "message": words});
+        let notice =
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        let event = rpc::event(self.call.place(seq).as_deref(), &notice);
+        self.ready.push_back(event);
+    }
+
+    /// The end and the run's row are one transaction, so the row is final.
+    async fn end(&mut self, seq: u64) {
+        let Call {
+            app,
+            caller,
+            run,
+            id,
+            modern,
+            ..
+        } = &self.call;
+        let answer = match app.service.run(caller, run.as_str()).await {
+            Ok(run) => rpc::answer(id, &result(&run, *modern)),
+            Err(error) => {
+                tracing::warn!(%error, "the end of a call cannot be read");
+                rpc::Fault::new(rpc::INTERNAL, "The end of the call cannot be read.").to_answer(id)
+            }
+        };
+        // Going on from here gives the answer again: it may not have arrived.
+        let place = self.call.place(seq.saturating_sub(1));
+        let event = rpc::event(place.as_deref(), &answer);
+        self.ready.push_back(event);
+    }
+}
+
+impl Drop for Following {
+    /// The client has closed the answer before its end, unless this server did.
+    fn drop(&mut self) {
+        let Call {
+            app, caller, run, ..
+        } = &self.call;
+        let closed = self.frames.is_some() && !app.shutdown.is_cancelled();
+        if !self.call.closing_cancels || !closed {
+            return;
+        }
+        let (app, caller, run) = (app.clone(), caller.clone(), run.clone());
+        let cancel = async move {
+            let cancelled = app.service.cancel_run(&caller, run.as_str()).await;
+            if let Err(error) = cancelled {
+                tracing::warn!(%error, "a call that its client gave up goes on");
+            }
+        };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(cancel);
+        }
+    }
+}
+
+/// What a client is told; nothing of the agent's inside.
+fn words(heard: &Heard) -> Option<&'static str> {
+    match heard {
+        Heard::Started => Some("The agent has begun."),
+        Heard::Thinking => Some("The agent is thinking."),
+        Heard::Text(_) => Some("The agent is answering."),
+        Heard::Tool => Some("The agent is working."),
+        Heard::Restarted => Some("The agent begins its turn again."),
+        Heard::TurnOver | Heard::Ended => None,
+    }
+}
+
+/// The result of a call whose run has ended.
+pub(super) fn result(run: &RunSnapshot, modern: bool) -> Value {
+    let mut result = match run.status {
+        RunStatus::Succeeded => succeeded(run),
+        RunStatus::Cancelled => failed("The call was cancelled."),
+        _ => failed(run.error.as_deref().unwrap_or("The agent failed.")),
+    };
+    result["_meta"] = json!({"mantyx": {"runId": run.id, "tokens": run.tokens, "turns": run.turns, "model": run.model}});
+    if modern {
+        result["resultType"] = json!("complete");
+    }
+    result
+}
+
+fn succeeded(run: &RunSnapshot) -> Value {
+    let text = run.final_text.as_deref().unwrap_or_default();
+    let mut result = json!({"content": [{"type": "text", "text": text}], "isError": false});
+    let schema = run.agent_spec.output_schema.as_ref();
+    if schema.is_some_and(|schema| is_object(&schema.schema)) {
+        // Who was promised a structure and gets none is told of a failure, not of an answer.
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) if value.is_object() => result["structuredContent"] = value,
+            _ => result["isError"] = json!(true),
+        }
+    }
+    result
+}
+
+/// A result that tells a model what went wrong.
+pub(super) fn failed(words: &str) -> Value {
+    json!({"content": [{"type": "text", "text": words}], "isError": true})
+}
+
+/// Whether answers of this schema are objects, which is all that every revision takes.
+pub(super) fn is_object(schema: &serde_json::Map<String, Value>) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some("object")
+}
+
+/// Where a client goes on from: the run, the last event that it knows of, and the request that it asked.
+fn place(run: &RunId, seq: u64, id: &Value) -> String {
+    let id: String = id
+        .to_string()
+        .bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{run}.{seq}.{id}")
+}
+
+/// Reads such a place.
+pub(super) fn placed(text: &str) -> Option<(RunId, u64, Value)> {
+    let mut parts = text.splitn(3, '.');
+    let run = RunId::parse(parts.next()?)?;
+    let seq = crate::extract::digits(parts.next()?)?;
+    let hex = parts.next()?.as_bytes();
+    let bytes: Option<Vec<u8>> = hex
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
+    let id: Value = serde_json::from_slice(&bytes?).ok()?;
+    (id.is_string() || id.is_number()).then_some((run, seq, id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_back_and_no_other_text_is() {
+        let run = RunId::from_suffix("1");
+        for id in [json!(7), json!("a.b\n\u{e9}")] {
+            let text = place(&run, 3, &id);
+            assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
+            assert_eq!(placed(&text), Some((run.clone(), 3, id)));
+        }
+        for other in [
+            "",
+            "run_1",
+            "run_1.3",
+            "run_1.3.",
+            "run_1.x.37",
+            "ses_1.3.37",
+            "run_1.3.7",
+            "run_1.3.zz",
+            "run_1.3.7b7d",
+        ] {
+            assert_eq!(placed(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! JSON-RPC 2.0, as A2A and MCP use it: one message in a body, one answer.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+/// The body is no JSON.
+pub(crate) const PARSE: i64 = -32700;
+/// The JSON is no request.
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+/// Nobody has such a method.
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters are not what the method takes.
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+/// It is not the sender's fault.
+pub(crate) const INTERNAL: i64 = -32603;
+
+/// Longest id of a request.
+const ID_MAX_BYTES: usize = 256;
+
+/// What a body asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Message {
+    /// Something that wants an answer.
+    Call {
+        /// Repeated in the answer: a text or a number.
+        id: Value,
+        /// What to do.
+        method: String,
+        /// With what; empty when there is nothing.
+        params: Map<String, Value>,
+    },
+    /// Something that wants none.
+    Notice {
+        /// What happened.
+        method: String,
+        /// With what.
+        params: Map<String, Value>,
+    },
+    /// An answer; nobody here asks anything.
+    Answer,
+}
+
+/// Why a call has no result.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fault {
+    /// One of the protocol's numbers.
+    pub(crate) code: i64,
+    /// What is wrong and what would be right.
+    pub(crate) message: String,
+    /// For programs.
+    pub(crate) data: Option<Value>,
+}
+
+impl Fault {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+
+    pub(crate) fn with_data(self, data: Value) -> Self {
+        Self {
+            data: Some(data),
+            ..self
+        }
+    }
+
+    /// The answer that tells it.
+    pub(crate) fn to_answer(&self, id: &Value) -> Value {
+        let mut error = json!({"code": self.code, "message": self.message});
+        if let Some(data) = &self.data {
+            error["data"] = data.clone();
+        }
+        json!({"jsonrpc": "2.0", "id": id, "error": error})
+    }
+}
+
+/// The answer that has a result.
+pub(crate) fn answer(id: &Value, result: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+/// Reads the one message of a body.
+///
+/// # Errors
+/// What is wrong with it, and the id that the answer carries: `null` when the body has none that can be read.
+pub(crate) fn read(body: Result<Value, String>) -> Result<Message, Box<(Value, Fault)>> {
+    let nobody = |code: i64, words: String| Box::new((Value::Null, Fault::new(code, words)));
+    let body = body.map_err(|words| nobody(PARSE, format!("Parse error: the body {words}")))?;
+    let mut body = match body {
+        Value::Object(body) => body,
+        Value::Array(_) => {
+            let words = "Batches are not taken: send each request in a body of its own.";
+            return Err(nobody(INVALID_REQUEST, words.to_owned()));
+        }
+        _ => {
+            let words = "The body must be a JSON-RPC 2.0 request: an object.";
+            return Err(nobody(INVALID_REQUEST, words.to_owned()));
+        }
+    };
+    let id = body.remove("id");
+    let fits = match &id {
+        None | Some(Value::Number(_)) => true,
+        Some(Value::String(text)) => text.len() <= ID_MAX_BYTES,
+        Some(_) => false,
+    };
+    if !fits {
+        let words = format!("`id` must be a number or a text of at most {ID_MAX_BYTES} bytes.");
+        return Err(nobody(INVALID_REQUEST, words));
+    }
+    let shown = id.clone().unwrap_or(Value::Null);
+    let fault = |code: i64, words: &str| Box::new((shown.clone(), Fault::new(code, words)));
+    if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(fault(INVALID_REQUEST, "`jsonrpc` must be \"2.0\"."));
+    }
+    let method = match body.remove("method") {
+        Some(Value::String(method)) => method,
+        None if id.is_some() && (body.contains_key("result") || body.contains_key("error")) => {
+            return Ok(Message::Answer);
+        }
+        _ => return Err(fault(INVALID_REQUEST, "`method` must be a text.")),
+    };
+    let params = match body.remove("params") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(params)) => params,
+        Some(_) => return Err(fault(INVALID_PARAMS, "`params` must be an object.")),
+    };
+    Ok(match id {
+        Some(id) => Message::Call { id, method, params },
+        None => Message::Notice { method, params },
+    })
+}
+
+/// An answer as the body of a response.
+pub(crate) fn respond(status: StatusCode, answer: &Value) -> Response {
+    let headers = [(CONTENT_TYPE, "application/json")];
+    (status, headers, answer.to_string()).into_response()
+}
+
+/// A message as one server-sent event. JSON on one line has no line ends inside.
+pub(crate) fn event(id: Option<&str>, message: &Value) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    Bytes::from(format!("{id}event: message\ndata: {message}\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_message_is_told_apart() {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "a", "params": {"x": 1}});
+        assert!(
+            matches!(read(Ok(call)), Ok(Message::Call { id, method, params }) if id == 1 && method == "a" && params["x"] == 1)
+        );
+        let notice = json!({"jsonrpc": "2.0", "method": "n"});
+        assert!(
+            matches!(read(Ok(notice)), Ok(Message::Notice { method, params }) if method == "n" && params.is_empty())
+        );
+        let answer = json!({"jsonrpc": "2.0", "id": "q", "result": {}});
+        assert_eq!(read(Ok(answer)), Ok(Message::Answer));
+    }
+
+    #[test]
+    fn what_is_malformed_is_told_with_the_protocols_number() {
+        for (body, code, id) in [
+            (Err("is not valid JSON".to_owned()), PARSE, Value::Null),
+            (Ok(json!([])), INVALID_REQUEST, Value::Null),
+            (Ok(json!("hi")), INVALID_REQUEST, Value::Null),
+            (
+                Ok(json!({"id": 1, "method": "a"})),
+                INVALID_REQUEST,
+                json!(1),
+            ),
+            (
+                Ok(json!({"jsonrpc": "2.0", "id": null, "method": "a"})),
+                INVALID_REQUEST,
+                Value::Null,
+            ),
+            (
+                Ok(json!({"jsonrpc": "2.0", "id": {}, "method": "a"})),
+                INVALID_REQUEST,
+                Value::Null,
+            ),
+            (
+                Ok(json!({"jsonrpc": "2.0", "id": "x".repeat(300), "method": "a"})),
+                INVALID_REQUEST,
+                Value::Null,
+            ),
+            (
+                Ok(json!({"jsonrpc": "2.0", "id": 2, "method": 3})),
+                INVALID_REQUEST,
+                json!(2),
+            ),
+            (
+                Ok(json!({"jsonrpc": "2.0", "id": 2})),
+                INVALID_REQUEST,
+                json!(2),
+            ),
+            (
+                Ok(json!({"jsonrpc": "2.0", "id": "a", "method": "m", "params": [1]})),
+                INVALID_PARAMS,
+                json!("a"),
+            ),
+        ] {
+            let (shown, fault) = *read(body.clone()).unwrap_err();
+            assert_eq!((fault.code, shown), (code, id), "{body:?}");
+        }
+    }
+}
