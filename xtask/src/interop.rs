@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::python::Environment;
 use crate::report::{self, Closing, Tally};
 use crate::server::Server;
-use crate::{place, process};
+use crate::{peers, place, process};
 
 /// A whole program of interop cases; each case has a far shorter limit of its own.
 const PROGRAM_AT_MOST: Duration = Duration::from_secs(10 * 60);
@@ -53,6 +53,37 @@ pub(crate) fn newest_sdk_on_cluster() -> anyhow::Result<Tally> {
         report::say(&format!("--- the servers' logs\n{}", cluster.end_of_logs()));
     }
     Ok(finished.as_tests())
+}
+
+/// The official clients of A2A and MCP, each of the generations that are in use, as callers of a workspace's agents.
+pub(crate) fn hosted() -> anyhow::Result<Tally> {
+    let server = Server::start("hosted")?;
+    let program = place::repository()?.join("interop/hosted/run.py");
+    let mut sum = Tally::default();
+    for (environment, module) in [
+        (peers::A2A_0_3, "a2a_0_3"),
+        (peers::A2A_1, "a2a_1_0"),
+        (peers::MCP_1, "mcp_1"),
+        (peers::MCP_NEWEST, "mcp_newest"),
+    ] {
+        let interpreter = environment.interpreter()?;
+        let finished = process::run_tests(
+            python(&interpreter)?
+                .arg(&program)
+                .arg(module)
+                .env("MANTYX_BASE_URL", &server.url)
+                .env("MANTYX_API_KEY", &server.api_key)
+                .env("MANTYX_WORKSPACE_SLUG", &server.workspace)
+                .env("RUNLOOM_ADMIN_TOKEN", &server.admin_token),
+            PROGRAM_AT_MOST,
+            Closing::Program,
+        )?;
+        sum += finished.as_tests();
+        if !finished.success {
+            report::say(&format!("--- the server's log\n{}", server.end_of_log()));
+        }
+    }
+    Ok(sum)
 }
 
 /// Every `check_*.py` of the models crate.

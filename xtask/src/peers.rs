@@ -10,24 +10,27 @@ use crate::{cargo, node, place, process};
 /// A build of the tests and all of them.
 const STAGE_AT_MOST: Duration = Duration::from_secs(60 * 60);
 
-const PYTHON: &[Environment] = &[
-    Environment {
-        name: "mcp-newest",
-        packages: &["mcp", "uvicorn"],
-    },
-    Environment {
-        name: "mcp-1",
-        packages: &["mcp==1.30.0"],
-    },
-    Environment {
-        name: "a2a-0.3",
-        packages: &["a2a-sdk[http-server]==0.3.26", "uvicorn==0.54.0"],
-    },
-    Environment {
-        name: "a2a-1",
-        packages: &["a2a-sdk[http-server]", "uvicorn"],
-    },
-];
+pub(crate) const MCP_NEWEST: Environment = Environment {
+    name: "mcp-newest",
+    packages: &["mcp", "uvicorn"],
+};
+
+pub(crate) const MCP_1: Environment = Environment {
+    name: "mcp-1",
+    packages: &["mcp==1.30.0"],
+};
+
+pub(crate) const A2A_0_3: Environment = Environment {
+    name: "a2a-0.3",
+    packages: &["a2a-sdk[http-server]==0.3.26", "uvicorn==0.54.0"],
+};
+
+pub(crate) const A2A_1: Environment = Environment {
+    name: "a2a-1",
+    packages: &["a2a-sdk[http-server]", "uvicorn"],
+};
+
+const PYTHON: &[Environment] = &[MCP_NEWEST, MCP_1, A2A_0_3, A2A_1];
 
 /// Pinned: the names of their tools change between releases.
 const NODE_PACKAGES: [&str; 2] = [

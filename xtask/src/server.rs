@@ -30,6 +30,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) workspace: String,
     pub(crate) api_key: String,
+    pub(crate) admin_token: String,
 }
 
 impl Server {
@@ -67,6 +68,7 @@ impl Server {
                 url: announced.url,
                 workspace: announced.workspace,
                 api_key: announced.api_key,
+                admin_token: announced.admin_token,
             }),
             Err(error) => {
                 process::stop(&mut child);
@@ -96,6 +98,7 @@ struct Announcement {
     url: String,
     workspace: String,
     api_key: String,
+    admin_token: String,
 }
 
 impl Announcement {
@@ -108,6 +111,7 @@ impl Announcement {
             url: field("url")?,
             workspace: field("workspace")?,
             api_key: field("apiKey")?,
+            admin_token: field("adminToken")?,
         })
     }
 }
@@ -150,12 +154,12 @@ mod tests {
 
     #[test]
     fn the_servers_line_is_read_in_any_order_and_spacing() {
-        let line =
-            r#"{"apiKey": "mantyx_dev_1", "url":"http://127.0.0.1:4711","workspace" : "demo"}"#;
+        let line = r#"{"apiKey": "mantyx_dev_1", "url":"http://127.0.0.1:4711","workspace" : "demo", "adminToken":"t"}"#;
         let announced = Announcement::read(line).unwrap();
         assert_eq!(announced.url, "http://127.0.0.1:4711");
         assert_eq!(announced.workspace, "demo");
         assert_eq!(announced.api_key, "mantyx_dev_1");
+        assert_eq!(announced.admin_token, "t");
     }
 
     #[test]

@@ -113,6 +113,12 @@ const STAGES: &[Stage] = &[
         run: browser::dashboard,
     },
     Stage {
+        name: "interop-hosted",
+        what: "the official clients of A2A and MCP against the agents that the real server offers",
+        suites: &[Suite::Test],
+        run: interop::hosted,
+    },
+    Stage {
         name: "vendors",
         what: "what we send to model vendors, read by their own packages",
         suites: &[Suite::Test],
