@@ -40,7 +40,8 @@ pub(crate) fn heard(frames: &[u8]) -> Vec<(u64, Heard)> {
                 Event::ThinkingDelta(_) => Heard::Thinking,
                 Event::AssistantMessage(_) => Heard::TurnOver,
                 Event::TurnRestarted(_) => Heard::Restarted,
-                Event::ToolCall(_)
+                Event::ModelFallback(_)
+                | Event::ToolCall(_)
                 | Event::ToolResult(_)
                 | Event::ToolFiles(_)
                 | Event::LocalToolCall(_)

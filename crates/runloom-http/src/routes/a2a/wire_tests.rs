@@ -17,6 +17,8 @@ fn run(status: RunStatus) -> RunSnapshot {
         agent_id: None,
         agent_version: None,
         agent_spec: AgentSpec::default(),
+        attachments: Vec::new(),
+        input_preview: None,
         final_text: Some("42".to_owned()),
         error: (status == RunStatus::Failed).then(|| "The provider is away.".to_owned()),
         failure_reason: None,
