@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use runloom_protocol::attachment::{essence, is_text_type};
 use runloom_protocol::error::Issue;
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::InstalledPlugin;
@@ -188,6 +191,39 @@ pub struct Outcome {
     pub is_error: bool,
     /// Files beside the text.
     pub files: Vec<ToolFile>,
+}
+
+impl Outcome {
+    /// The same without what `redact` takes out of texts: peers like to repeat what they were sent. A file that is no text and holds such a
+    /// thing is left out, and the model is told.
+    #[must_use]
+    pub fn redacted(mut self, redact: &dyn Fn(&str) -> String) -> Self {
+        self.content = redact(&self.content);
+        for mut file in std::mem::take(&mut self.files) {
+            file.filename = redact(&file.filename);
+            if redact_file(&mut file, redact) {
+                self.files.push(file);
+            } else {
+                let note = format!("\n[file {} left out: it holds a secret]", file.filename);
+                self.content.push_str(&note);
+            }
+        }
+        self
+    }
+}
+
+/// Takes something out of a text; false when it is in what is no text.
+fn redact_file(file: &mut ToolFile, redact: &dyn Fn(&str) -> String) -> bool {
+    let Ok(bytes) = STANDARD.decode(&file.data) else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let plain = redact(&text);
+    if plain == text {
+        return true;
+    }
+    file.data = STANDARD.encode(&plain);
+    is_text_type(&essence(&file.mime_type))
 }
 
 /// A host without tools: refuses every ref that the server would have to resolve.

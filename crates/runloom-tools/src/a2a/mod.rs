@@ -329,10 +329,7 @@ impl Kind for A2a {
         let answer = self.delegate(agent, &call, &cancel).await;
         let secrets = Secrets::of_headers(&agent.headers);
         match answer {
-            Ok(outcome) => Outcome {
-                content: secrets.redact(outcome.content),
-                ..outcome
-            },
+            Ok(outcome) => secrets.redact_outcome(outcome),
             Err(why) => content::failure(format!(
                 "The call to the agent \"{}\" failed: {}.",
                 agent.name,

@@ -179,11 +179,10 @@ impl Actions {
             Ok(done) => done,
             Err(_) => Err(format!("it did not end within {within:?}")),
         };
-        let mut outcome = done.unwrap_or_else(|why| {
+        let outcome = done.unwrap_or_else(|why| {
             content::failure(format!("The tool \"{}\" failed: {why}.", definition.name))
         });
-        outcome.content = secrets.redact(outcome.content);
-        outcome
+        secrets.redact_outcome(outcome)
     }
 
     async fn work(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use runloom_core::error::Chain;
-use runloom_core::ports::tools::{ServerTool, ToolDefinitions};
+use runloom_core::ports::tools::{Outcome, ServerTool, ToolDefinitions};
 use runloom_core::secret::{MASK, Secret, redact_schema};
 use runloom_protocol::definition::template::{self, Piece};
 
@@ -167,6 +167,14 @@ impl Secrets {
                 text
             }
         })
+    }
+
+    /// What came of a call, without the secrets in its text and its files.
+    pub(crate) fn redact_outcome(&self, outcome: Outcome) -> Outcome {
+        if self.spellings.is_empty() {
+            return outcome;
+        }
+        outcome.redacted(&|text| self.redact(text.to_owned()))
     }
 
     /// As [`Self::redact`], for a text that was cut: its end may be the beginning of a secret.

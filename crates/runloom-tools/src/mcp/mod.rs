@@ -258,10 +258,7 @@ impl Kind for Mcp {
         let called = calling.await;
         let secrets = Secrets::of_headers(&server.headers);
         match called {
-            Ok(outcome) => Outcome {
-                content: secrets.redact(outcome.content),
-                ..outcome
-            },
+            Ok(outcome) => secrets.redact_outcome(outcome),
             Err(why) => content::failure(format!(
                 "The call to the MCP server \"{}\" failed: {}.",
                 server.name,

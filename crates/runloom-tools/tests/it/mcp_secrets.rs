@@ -2,6 +2,8 @@
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::a2a::{agent, said};
@@ -53,6 +55,49 @@ async fn what_an_mcp_server_repeats_of_the_headers_is_taken_out() {
         refused.content.contains("no such token: ***"),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn what_is_repeated_in_a_file_is_taken_out_too() {
+    let peer = server(|heard| match heard.rpc_method() {
+        "tools/list" => Some(result(
+            heard,
+            &json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+        )),
+        "tools/call" => {
+            let said = STANDARD.encode(format!("for {}", token(heard)));
+            let file = |uri: &str, kind: &str, data: &str| {
+                let resource = json!({"uri": uri, "mimeType": kind, "blob": data});
+                json!({"type": "resource", "resource": resource})
+            };
+            let content = json!([
+                file("x://a.txt", "text/plain", &said),
+                file(&format!("x://{}.png", token(heard)), "image/png", "QUJD"),
+                {"type": "image", "mimeType": "image/png", "data": said},
+            ]);
+            Some(result(heard, &json!({"content": content})))
+        }
+        _ => None,
+    })
+    .await;
+    let bed = Bed::new();
+    let refs = json!([{"kind": "mcp", "name": "docs", "url": format!("{}/mcp", peer.url), "headers": headers()}]);
+    let (context, tools) = bed.resolve(&refs).await;
+    let outcome = bed.call(&context, &tools[0], json!({})).await;
+    let kept: Vec<(&str, Vec<u8>)> = outcome
+        .files
+        .iter()
+        .map(|file| (&*file.filename, STANDARD.decode(&file.data).unwrap()))
+        .collect();
+    assert_eq!(
+        kept,
+        [("a.txt", b"for ***".to_vec()), ("***.png", b"ABC".to_vec())]
+    );
+    assert!(
+        outcome.content.contains("image-3.png left out"),
+        "{outcome:?}"
+    );
+    assert!(!format!("{outcome:?}").contains(TOKEN));
 }
 
 #[tokio::test]

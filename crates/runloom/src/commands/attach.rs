@@ -26,6 +26,9 @@ fn file(name: &str, left: &mut usize) -> Result<Attachment, Failure> {
         return Ok(Attachment::at(name));
     }
     let refused = |why: String| Failure::new(Exit::Usage, format!("cannot attach {name}: {why}"));
+    if name.starts_with("http://") {
+        return Err(refused("only https addresses can be attached".to_owned()));
+    }
     let path = Path::new(name);
     let shown = path.file_name().unwrap_or(path.as_os_str());
     let shown = shown.to_string_lossy().into_owned();

@@ -70,6 +70,8 @@ fn a_byte_too_many_is_refused_and_nothing_is_created() {
         refused["issues"][0]["path"],
         "messages[0].attachments[0].url"
     );
+    let why = refused["issues"][0]["message"].as_str().unwrap();
+    assert!(why.contains("private or reserved"), "{why}");
     assert_eq!(api.get("/agent-runs?includeTotal=true").json()["total"], 0);
 }
 
@@ -120,8 +122,12 @@ fn the_command_line_attaches_files() {
     assert!(shown.status.success(), "{}", err(&shown));
     let told = "n.md (text/markdown, 7 bytes): # Notes\nLICENSE (text/plain, 5 bytes): as is\n";
     assert_eq!(out(&shown), told);
-    for (name, why) in [("a.bin", "no type"), ("missing.png", "No such file")] {
-        let refused = desk.ended(&["run", "files", "--attach", &path(name)]);
+    for (name, why) in [
+        (path("a.bin"), "no type"),
+        (path("missing.png"), "No such file"),
+        ("http://h.example/a.png".to_owned(), "only https"),
+    ] {
+        let refused = desk.ended(&["run", "files", "--attach", &name]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(err(&refused).contains(why), "{}", err(&refused));
     }

@@ -1,6 +1,7 @@
 //! Secrets of persisted agents' tools, filled in at the last moment.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use runloom_protocol::definition::template;
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Chain, Result};
 use crate::ports::tools::{
-    Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
+    FetchedFile, Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
 };
 use crate::secret::{Secret, redact_schema};
 
@@ -99,6 +100,15 @@ impl ToolHost for FillingHost {
         self.inner.installed(workspace).await
     }
 
+    async fn fetch(
+        &self,
+        url: &str,
+        most: usize,
+        within: Duration,
+    ) -> std::result::Result<FetchedFile, String> {
+        self.inner.fetch(url, most, within).await
+    }
+
     async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool> {
         let Some(filled) = self.filled(context).await else {
             return self.inner.resolve(context, refs).await;
@@ -137,7 +147,7 @@ impl ToolHost for FillingHost {
         let called = self.inner.call(&filled.context, tool, call, cancel);
         let mut outcome = called.await;
         for secret in &filled.secrets {
-            outcome.content = secret.redact(&outcome.content);
+            outcome = outcome.redacted(&|text| secret.redact(text));
         }
         outcome
     }
