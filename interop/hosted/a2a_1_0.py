@@ -118,13 +118,24 @@ async def a_task_that_nobody_waits_for_is_found_again():
     async with _client(streaming=False, polling=True) as client:
         [begun] = await _all(client.send_message(_ask("slow 20ms\ntokens 20")))
     async with _client() as client:
-        events = await _all(client.subscribe(SubscribeToTaskRequest(id=begun.task.id)))
-        found = await client.get_task(GetTaskRequest(id=begun.task.id))
-        assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED, events[-1]
-        assert found.status.state == TaskState.TASK_STATE_COMPLETED, found
-        assert len(_text(found.artifacts[0]).split()) == 20, found
+        found = begun.task
+        while found.status.state != TaskState.TASK_STATE_COMPLETED:
+            found = await client.get_task(GetTaskRequest(id=begun.task.id))
+    assert len(_text(found.artifacts[0]).split()) == 20, found
+
+
+async def who_subscribes_to_a_task_sees_its_end_and_nobody_afterwards():
+    async with _client(streaming=False, polling=True) as client:
+        [begun] = await _all(client.send_message(_ask("hang")))
+    async with _client() as client:
+        named = SubscribeToTaskRequest(id=begun.task.id)
+        events = client.subscribe(named)
+        await anext(events)
+        await client.cancel_task(CancelTaskRequest(id=begun.task.id))
+        [*_, last] = await _all(events)
+        assert last.status_update.status.state == TaskState.TASK_STATE_CANCELED, last
         try:
-            await _all(client.subscribe(SubscribeToTaskRequest(id=begun.task.id)))
+            await _all(client.subscribe(named))
         except UnsupportedOperationError:
             pass
         else:
