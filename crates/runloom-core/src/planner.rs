@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use runloom_protocol::id::{AgentId, RunId, SessionId};
 use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
-use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
+use runloom_protocol::spec::{AgentSpec, PromptMessage, RetainedCall, Role};
 use runloom_protocol::tools::ToolRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,7 +15,9 @@ use crate::error::{Error, Result};
 use crate::live_catalog::LiveCatalog;
 use crate::ports::conversation::Conversation;
 use crate::ports::file::{self, File};
-use crate::ports::model::{Capabilities, Message, Model, ModelError, ModelRequest, ModelStream};
+use crate::ports::model::{
+    CallRequest, Capabilities, Message, Model, ModelError, ModelRequest, ModelStream,
+};
 use crate::ports::tools::ToolContext;
 use crate::ports::trace::TraceParent;
 use crate::purses::{Purse, Purses};
@@ -247,6 +249,11 @@ impl Planner {
         history: Conversation,
     ) -> Result<Planned> {
         let spec = &stored.spec;
+        let history = if spec.tools.is_empty() {
+            history.without_calls()
+        } else {
+            history
+        };
         let purses = self.purses.of(&stored.workspace, stored.key.as_deref());
         let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
         let output = match &spec.output_schema {
@@ -306,25 +313,33 @@ fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
 }
 
 fn opening(mut history: Conversation, messages: &[PromptMessage]) -> Conversation {
-    history.append(messages.iter().filter_map(asked).collect());
+    history.append(messages.iter().flat_map(asked).collect());
     history
 }
 
 /// A message of the request, with its files.
-fn asked(message: &PromptMessage) -> Option<Message> {
-    let files: Arc<[File]> = message.attachments.iter().filter_map(File::of).collect();
-    if files.is_empty() || message.role != Role::User {
-        return spoken(message);
-    }
-    Some(Message::UserFiles {
+fn asked(message: &PromptMessage) -> impl Iterator<Item = Message> {
+    let with_files = files_of(message).map(|files| Message::UserFiles {
         text: message.content.as_str().into(),
         files,
-    })
+    });
+    let without = with_files.is_none().then(|| spoken(message));
+    with_files.into_iter().chain(without.into_iter().flatten())
 }
 
-/// A message as part of the conversation; system messages stand before it. Files belong to the turn that they came with and are
-/// mentioned afterwards: a session would otherwise send them again, and pay for them, with every message.
-pub(crate) fn spoken(message: &PromptMessage) -> Option<Message> {
+/// The files that are sent with a message.
+fn files_of(message: &PromptMessage) -> Option<Arc<[File]>> {
+    if message.attachments.is_empty() || message.role != Role::User {
+        return None;
+    }
+    let files: Arc<[File]> = message.attachments.iter().filter_map(File::of).collect();
+    (!files.is_empty()).then_some(files)
+}
+
+/// A message as part of the conversation, with what was retained of its run before it; system messages stand before it all. Files belong
+/// to the turn that they came with and are mentioned afterwards: a session would otherwise send them again, and pay for them, with
+/// every message.
+pub(crate) fn spoken(message: &PromptMessage) -> impl Iterator<Item = Message> {
     let text = if message.attachments.is_empty() {
         message.content.as_str().into()
     } else {
@@ -333,7 +348,7 @@ pub(crate) fn spoken(message: &PromptMessage) -> Option<Message> {
         let lines: Vec<String> = said.into_iter().chain(mentions).collect();
         lines.join("\n").into()
     };
-    match message.role {
+    let said = match message.role {
         Role::System => None,
         Role::User => Some(Message::User { text }),
         Role::Assistant => Some(Message::Assistant {
@@ -341,7 +356,32 @@ pub(crate) fn spoken(message: &PromptMessage) -> Option<Message> {
             calls: Vec::new(),
             state: None,
         }),
+    };
+    replayed(&message.retained).into_iter().chain(said)
+}
+
+/// One turn that made the calls, and their results: every API wants them as a pair.
+fn replayed(retained: &[RetainedCall]) -> Vec<Message> {
+    if retained.is_empty() {
+        return Vec::new();
     }
+    let calls = retained.iter().map(|call| CallRequest {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        input: call.input.clone(),
+    });
+    let asked = Message::Assistant {
+        text: "".into(),
+        calls: calls.collect(),
+        state: None,
+    };
+    let results = retained.iter().map(|call| Message::Tool {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        content: call.output.clone(),
+        is_error: false,
+    });
+    std::iter::once(asked).chain(results).collect()
 }
 
 fn speaker(model: &CatalogModel, level: Option<u8>) -> Speaker {

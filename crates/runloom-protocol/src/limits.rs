@@ -160,3 +160,10 @@ pub const PROCESS_WORD_MAX_BYTES: usize = 8 * 1024;
 pub const FEEDBACK_EXPLANATION_MAX_CHARS: usize = 8_000;
 /// Characters of a feedback's `contentSnapshot`: as many as a message has.
 pub const FEEDBACK_SNAPSHOT_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
+
+/// Bytes of a result that is retained for later turns of a session; a larger one is not.
+pub const RETAINED_RESULT_MAX_BYTES: usize = 8 * 1024;
+/// Bytes of the arguments of such a call, as JSON (ours).
+pub const RETAINED_INPUT_MAX_BYTES: usize = 8 * 1024;
+/// Calls of one run that are retained; of more, the last ones (ours).
+pub const RETAINED_CALLS_MAX: usize = 32;

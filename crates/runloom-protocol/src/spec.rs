@@ -214,18 +214,36 @@ pub struct PromptMessage {
     /// Files beside it: with their bytes on the last user message of a request, without them in what a session remembers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+    /// Calls of the run that ended with this answer whose results later runs of the session are told; kept by the server and shown
+    /// to no client.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retained: Vec<RetainedCall>,
 }
 
 impl PromptMessage {
-    /// Words without files.
+    /// Words and nothing else.
     #[must_use]
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
             content: content.into(),
             attachments: Vec::new(),
+            retained: Vec::new(),
         }
     }
+}
+
+/// A call of a tool with `retain`, and its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RetainedCall {
+    /// `tu_…`.
+    pub id: String,
+    /// Model-facing name.
+    pub name: String,
+    /// Arguments.
+    pub input: Value,
+    /// What the tool said.
+    pub output: String,
 }
 
 /// `POST /agent-runs`, checked. `prompt` has become a single user message.

@@ -4,7 +4,7 @@ use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::{Event, Started};
 use runloom_protocol::outcome::{RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
-use runloom_protocol::spec::{PromptMessage, Role};
+use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
 use tracing::info;
 
 use super::{Abandon, Driver, LastWord, Left};
@@ -90,7 +90,8 @@ impl Driver {
                 ending.final_text = Some(result.text.clone());
                 ending.cost_usd = result.cost_usd;
                 if self.in_session {
-                    ending.session_messages = said(&self.request, &result.text);
+                    let retained = self.state.retained.clone();
+                    ending.session_messages = said(&self.request, &result.text, retained);
                 }
             }
             Event::Error(error) => {
@@ -112,8 +113,12 @@ impl Driver {
     }
 }
 
-/// What a session hears of a run: the request and the answer.
-fn said(request: &[PromptMessage], answer: &str) -> Vec<PromptMessage> {
+/// What a session hears of a run: the request and the answer, with what its tools said for later.
+fn said(
+    request: &[PromptMessage],
+    answer: &str,
+    retained: Vec<RetainedCall>,
+) -> Vec<PromptMessage> {
     let asked = request
         .iter()
         .filter(|message| message.role != Role::System)
@@ -121,6 +126,9 @@ fn said(request: &[PromptMessage], answer: &str) -> Vec<PromptMessage> {
             attachments: message.attachments.iter().map(Attachment::info).collect(),
             ..PromptMessage::new(message.role, message.content.as_str())
         });
-    let answer = PromptMessage::new(Role::Assistant, answer);
+    let answer = PromptMessage {
+        retained,
+        ..PromptMessage::new(Role::Assistant, answer)
+    };
     asked.chain([answer]).collect()
 }

@@ -24,6 +24,7 @@ pub struct Conversation {
 #[derive(Default)]
 pub struct Block {
     messages: Vec<Message>,
+    has_calls: bool,
     bytes: OnceLock<usize>,
     written: OnceLock<Written>,
 }
@@ -39,6 +40,7 @@ impl Conversation {
     pub fn append(&mut self, messages: Vec<Message>) {
         if !messages.is_empty() {
             self.blocks.push(Arc::new(Block {
+                has_calls: messages.iter().any(is_of_calls),
                 messages,
                 ..Block::default()
             }));
@@ -83,6 +85,16 @@ impl Conversation {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
+    }
+
+    /// The same without calls and their results, which some APIs refuse where no tools are declared. Costs nothing when there are none.
+    #[must_use]
+    pub fn without_calls(self) -> Self {
+        if !self.blocks.iter().any(|block| block.has_calls) {
+            return self;
+        }
+        let said = self.iter().filter(|message| !is_of_calls(message));
+        said.cloned().collect()
     }
 
     /// The parts, in order; none is empty.
@@ -157,6 +169,7 @@ impl Block {
             .map(|part| part.bytes.get())
             .sum::<Option<usize>>();
         let length = parts.iter().map(|part| part.messages.len()).sum();
+        let has_calls = parts.iter().any(|part| part.has_calls);
         let mut messages = Vec::with_capacity(length);
         for part in parts {
             match Arc::try_unwrap(part) {
@@ -166,9 +179,18 @@ impl Block {
         }
         Self {
             messages,
+            has_calls,
             bytes: bytes.map_or_else(OnceLock::new, OnceLock::from),
             written: written.map_or_else(OnceLock::new, OnceLock::from),
         }
+    }
+}
+
+fn is_of_calls(message: &Message) -> bool {
+    match message {
+        Message::System { .. } | Message::User { .. } => false,
+        Message::Assistant { calls, .. } => !calls.is_empty(),
+        Message::Tool { .. } => true,
     }
 }
 

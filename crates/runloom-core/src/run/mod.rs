@@ -5,7 +5,8 @@
 //! does it and feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
 //! Reading order: `plan`, `record`, `spoken` (the conversation), `state` (the fold), `step` (the decisions), `guard` (loops and
-//! budgets), `money`, `fallback` (another model), `ending` (terminal events), `replay` (a log decided once more).
+//! budgets), `money`, `fallback` (another model), `brought` (files of tools), `retained` (results for later runs), `ending` (terminal
+//! events), `replay` (a log decided once more).
 
 mod brought;
 mod ending;
@@ -15,6 +16,7 @@ mod money;
 mod plan;
 mod record;
 mod replay;
+mod retained;
 mod spoken;
 mod state;
 mod step;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
 use runloom_protocol::outcome::{StructuredOutput, Tokens, finish_reason};
+use runloom_protocol::spec::RetainedCall;
 use serde_json::Value;
 
 use super::brought::Brought;
@@ -45,6 +46,8 @@ pub struct RunState {
     pub economising: Option<String>,
     /// What the run had used when another model took over.
     pub(super) before_fallback: Option<Tokens>,
+    /// Results that later runs of the session are told.
+    pub retained: Vec<RetainedCall>,
     /// What calls without a seen end may have cost beyond the tokens.
     pub(super) lost: MicroUsd,
     /// What the call under way may cost.
@@ -152,6 +155,7 @@ impl RunState {
             tokens: Tokens::default(),
             economising: None,
             before_fallback: None,
+            retained: Vec::new(),
             lost: MicroUsd::default(),
             reserved: None,
             shown: false,
@@ -376,6 +380,7 @@ impl RunState {
         let mut shown = Vec::new();
         for call in std::mem::take(&mut self.calls) {
             shown.extend(self.brought.take(&call));
+            self.retain(&call);
             if !skipped {
                 *self.guards.calls.entry(call.name.clone()).or_default() += 1;
             }

@@ -58,7 +58,7 @@ impl Remembered {
         self.count += since.len() as u64;
         self.messages.compact();
         self.messages
-            .append(since.iter().filter_map(spoken).collect());
+            .append(since.iter().flat_map(spoken).collect());
         self
     }
 

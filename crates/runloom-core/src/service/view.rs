@@ -128,7 +128,11 @@ pub(super) fn session_snapshot(
     messages: Vec<(u64, PromptMessage)>,
 ) -> Result<SessionSnapshot> {
     let truncated = messages.first().is_some_and(|(seq, _)| *seq > 1);
-    let messages = messages.into_iter().map(|(_, message)| message).collect();
+    let shown = |(_, message)| PromptMessage {
+        retained: Vec::new(),
+        ..message
+    };
+    let messages = messages.into_iter().map(shown).collect();
     Ok(SessionSnapshot {
         truncated,
         agent_spec: AgentSpec {

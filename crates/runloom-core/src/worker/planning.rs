@@ -96,7 +96,7 @@ impl Worker {
             let reason = "the header values of its tools were sealed with another master key";
             stalled(&error, reason.to_owned())
         })?;
-        let history = claim.history.iter().filter_map(spoken).collect();
+        let history = claim.history.iter().flat_map(spoken).collect();
         let planned = planner.plan(claim.id.clone(), opened, history).await;
         planned.map_err(|error| match &error {
             Error::Invalid(_) => Unplanned::Refused(error.to_string()),

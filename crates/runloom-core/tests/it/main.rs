@@ -16,6 +16,7 @@ mod money;
 mod pages;
 mod panics;
 mod remembering;
+mod retaining;
 mod retention;
 mod retrying;
 mod running;

@@ -247,6 +247,9 @@ fn history(earlier: &[&Message]) -> String {
         Message::Assistant { text, .. } if !text.is_empty() => {
             Some(json!({"role": "assistant", "content": text}))
         }
+        Message::Tool { name, content, .. } => {
+            Some(json!({"role": "tool", "name": name, "content": content}))
+        }
         _ => None,
     });
     Value::Array(said.collect()).to_string()

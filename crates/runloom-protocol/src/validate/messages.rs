@@ -108,6 +108,7 @@ fn message(value: &Value, path: &Path<'_>, issues: &mut Issues) -> Option<Prompt
         role: role?,
         content: content?,
         attachments,
+        retained: Vec::new(),
     })
 }
 

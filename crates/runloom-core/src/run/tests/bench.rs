@@ -411,6 +411,7 @@ pub(super) fn facts(state: &RunState) -> String {
         stalled_since,
         economising,
         before_fallback,
+        retained,
         lost,
         reserved,
         structured,
@@ -426,6 +427,6 @@ pub(super) fn facts(state: &RunState) -> String {
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
         "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
-         {economising:?} {lost:?} {reserved:?} {stalled_since:?} {before_fallback:?} {brought:?}"
+         {economising:?} {lost:?} {reserved:?} {stalled_since:?} {before_fallback:?} {brought:?} {retained:?}"
     )
 }

@@ -11,3 +11,4 @@ mod output;
 mod random;
 mod replaying;
 mod restarts;
+mod retained;
