@@ -64,4 +64,8 @@ ids! {
     FeedbackId = "fb_";
     /// An API key's row (never the key itself).
     KeyId = "key_";
+    /// Somebody who can sign in.
+    PersonId = "user_";
+    /// What a person, or an app's owner, has allowed an OAuth app.
+    GrantId = "grant_";
 }

@@ -15,6 +15,7 @@ pub mod id;
 pub mod limits;
 pub mod outcome;
 pub mod resource;
+pub mod scope;
 pub mod spec;
 pub mod tools;
 pub mod validate;

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::error::Error;
 
 use runloom_core::ports::store::{DocumentKind, KeyUsage, Millis};
-use runloom_protocol::id::{FeedbackId, KeyId, RunId, SessionId};
+use runloom_protocol::id::{FeedbackId, GrantId, KeyId, PersonId, RunId, SessionId};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
+use runloom_protocol::scope::ScopeSet;
 use runloom_protocol::spec::Verdict;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -110,6 +111,9 @@ words!(
     KeyId: KeyId::parse,
     FeedbackId: FeedbackId::parse,
     Verdict: Verdict::parse,
+    PersonId: PersonId::parse,
+    GrantId: GrantId::parse,
+    ScopeSet: parse_scopes,
     KeyUsage: parse_usage,
     DocumentKind: DocumentKind::parse,
 );
@@ -127,6 +131,20 @@ fn parse_usage(word: &str) -> Option<KeyUsage> {
     [KeyUsage::DeveloperApi, KeyUsage::A2a, KeyUsage::Mcp]
         .into_iter()
         .find(|usage| word_of_usage(*usage) == word)
+}
+
+fn parse_scopes(words: &str) -> Option<ScopeSet> {
+    ScopeSet::parse(words).ok()
+}
+
+/// A keyed hash of a column.
+pub(super) fn get_hash(row: &Row, column: &str) -> Result<[u8; 32], Failure> {
+    Ok(hash_of(row.try_get(column)?))
+}
+
+/// A keyed hash; what is no hash is one that nothing has.
+pub(super) fn hash_of(stored: &[u8]) -> [u8; 32] {
+    stored.try_into().unwrap_or_default()
 }
 
 /// Text of a column.

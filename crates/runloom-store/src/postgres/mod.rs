@@ -1,7 +1,7 @@
 //! PostgreSQL: any number of processes on one database.
 //!
 //! `writer` (with `commit`, `group`, `statements` and `doubt`) writes the log's batches, one transaction for whatever waits; `pool` serves
-//! everything else. `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger` and `memories` implement one trait of the port each (`claim`, `create`, `mail`
+//! everything else. `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger`, `memories`, `people` and `oauth` implement one trait of the port each (`claim`, `create`, `mail`
 //! and `filter` are their larger parts); `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and
 //! `schema` stand at the door.
 //!
@@ -25,6 +25,8 @@ mod log;
 mod mail;
 mod memories;
 mod notify;
+mod oauth;
+mod people;
 mod pool;
 mod registry;
 mod retention;

@@ -50,6 +50,11 @@ const MIGRATIONS: &[Migration] = &[
         breaking: false,
     },
     Migration {
+        name: "0007_oauth",
+        sql: include_str!("migrations/0007_oauth.sql"),
+        breaking: false,
+    },
+    Migration {
         name: "0008_feedback",
         sql: include_str!("migrations/0008_feedback.sql"),
         breaking: false,

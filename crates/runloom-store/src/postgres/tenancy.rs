@@ -106,14 +106,15 @@ impl Tenancy for PostgresStore {
     }
 }
 
-const WORKSPACE: &str = "workspaces.no, workspaces.slug, workspaces.name, workspaces.switched_off";
+pub(super) const WORKSPACE: &str =
+    "workspaces.no, workspaces.slug, workspaces.name, workspaces.switched_off";
 
 const SELECT_KEYS: &str = "SELECT workspaces.no, workspaces.slug, workspaces.name, workspaces.switched_off,
         api_keys.id AS key_id, api_keys.name AS key_name, prefix, hash, usage, agent_ids, runs_per_minute,
         api_keys.created_at AS key_created_at, revoked_at
     FROM api_keys JOIN workspaces ON workspaces.no = api_keys.workspace";
 
-fn workspace_row(row: &Row) -> Result<WorkspaceRow, Failure> {
+pub(super) fn workspace_row(row: &Row) -> Result<WorkspaceRow, Failure> {
     Ok(WorkspaceRow {
         no: WorkspaceNo(row.try_get("no")?),
         slug: get_text(row, "slug")?,

@@ -1,7 +1,7 @@
 //! How the port's types are written into columns and read back.
 
 use runloom_core::ports::store::Millis;
-use runloom_protocol::id::{FeedbackId, KeyId, RunId, SessionId};
+use runloom_protocol::id::{FeedbackId, GrantId, KeyId, PersonId, RunId, SessionId};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use runloom_protocol::spec::Verdict;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
@@ -51,7 +51,9 @@ words!(
     SessionId,
     KeyId,
     FeedbackId,
-    Verdict
+    Verdict,
+    PersonId,
+    GrantId
 );
 
 /// A stored word that this program does not know.

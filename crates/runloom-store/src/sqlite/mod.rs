@@ -1,7 +1,7 @@
 //! SQLite: one file, one process, one writer with group commit, a few readers beside it.
 //!
 //! `writer` takes jobs from its `queue` to the `desk`, where they are executed in the transaction that `keeper` keeps open and `redo` makes durable; `sync` and `checkpoint` see
-//! to SQLite's log beside it, `readers` read; `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger` and `memories` implement one
+//! to SQLite's log beside it, `readers` read; `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger`, `memories`, `people` and `oauth` implement one
 //! trait of the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
 //! file.
 
@@ -21,6 +21,8 @@ mod lock;
 mod log;
 mod mail;
 mod memories;
+mod oauth;
+mod people;
 mod queue;
 mod readers;
 mod redo;

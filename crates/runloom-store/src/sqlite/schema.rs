@@ -21,6 +21,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0006_retention",
         include_str!("migrations/0006_retention.sql"),
     ),
+    ("0007_oauth", include_str!("migrations/0007_oauth.sql")),
     (
         "0008_feedback",
         include_str!("migrations/0008_feedback.sql"),

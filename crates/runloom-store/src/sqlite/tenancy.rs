@@ -99,7 +99,8 @@ impl Tenancy for SqliteStore {
     }
 }
 
-const WORKSPACE: &str = "workspaces.no, workspaces.slug, workspaces.name, workspaces.switched_off";
+pub(super) const WORKSPACE: &str =
+    "workspaces.no, workspaces.slug, workspaces.name, workspaces.switched_off";
 
 const SELECT_KEYS: &str = "SELECT workspaces.no, workspaces.slug, workspaces.name, workspaces.switched_off,
         api_keys.id AS key_id, api_keys.name AS key_name, prefix, hash, usage, agent_ids, runs_per_minute,
@@ -107,7 +108,7 @@ const SELECT_KEYS: &str = "SELECT workspaces.no, workspaces.slug, workspaces.nam
     FROM api_keys JOIN workspaces ON workspaces.no = api_keys.workspace";
 
 /// Reads [`WORKSPACE`] from the first columns.
-fn workspace_row(row: &Row<'_>) -> rusqlite::Result<WorkspaceRow> {
+pub(super) fn workspace_row(row: &Row<'_>) -> rusqlite::Result<WorkspaceRow> {
     Ok(WorkspaceRow {
         no: WorkspaceNo(row.get(0)?),
         slug: row.get(1)?,

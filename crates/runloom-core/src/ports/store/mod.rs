@@ -1,4 +1,5 @@
-//! The store port: the log, the runs, the sessions, the tenants, their documents and their memories.
+//! The store port: the log, the runs, the sessions, the tenants, their documents and their memories; the people who
+//! sign in and what they allow apps.
 //!
 //! Rules every implementation keeps (and the contract tests check):
 //! - An `Ok` is durable: it survives a power cut. An `Err` changed nothing.
@@ -12,6 +13,8 @@ mod feedback;
 mod ledger;
 mod log;
 mod memory;
+mod oauth;
+mod people;
 mod registry;
 mod retention;
 mod runs;
@@ -28,6 +31,11 @@ pub use log::{
     Mail, MailBody, MailNo, Next, OpenCall, RunLog,
 };
 pub use memory::{Memories, MemoryLink, MemoryRow, PutMemory, Remembered};
+pub use oauth::{
+    AppRow, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, NewCode, NewGrant, NewToken,
+    OAuth, PutApp, TOKENS_MAX, TokenRow,
+};
+pub use people::{People, PersonRow, PutPerson};
 pub use registry::{
     Deleted, Document, DocumentKind, Expect, Put, PutDocument, Registry, Resealed, Sealed,
     SealedKey, VERSIONS_KEPT,
@@ -45,12 +53,32 @@ pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
 
 /// Everything a server keeps.
 pub trait Store:
-    RunLog + Runs + Sessions + Retention + Tenancy + Registry + Ledger + Memories + Feedback
+    RunLog
+    + Runs
+    + Sessions
+    + Retention
+    + Tenancy
+    + Registry
+    + Ledger
+    + Memories
+    + People
+    + OAuth
+    + Feedback
 {
 }
 
 impl<T> Store for T where
-    T: RunLog + Runs + Sessions + Retention + Tenancy + Registry + Ledger + Memories + Feedback
+    T: RunLog
+        + Runs
+        + Sessions
+        + Retention
+        + Tenancy
+        + Registry
+        + Ledger
+        + Memories
+        + People
+        + OAuth
+        + Feedback
 {
 }
 

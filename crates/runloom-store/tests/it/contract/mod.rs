@@ -8,6 +8,7 @@ pub(crate) mod ledger;
 pub(crate) mod lists;
 pub(crate) mod mail;
 pub(crate) mod memories;
+pub(crate) mod oauth;
 pub(crate) mod registry;
 pub(crate) mod retention;
 pub(crate) mod sessions;
@@ -73,6 +74,17 @@ macro_rules! suite {
                 idempotency_keys_of_workspaces_do_not_meet,
                 a_key_tells_what_it_was_used_for,
                 an_id_that_exists_is_refused_and_changes_nothing,
+            }
+            oauth {
+                a_person_put_again_is_changed_where_something_is_given,
+                an_app_is_its_workspaces_and_keeps_its_secret,
+                a_code_is_redeemed_once,
+                tokens_go_alone_and_with_their_grant,
+                an_app_that_acts_for_itself_has_one_grant,
+                grants_are_found_by_what_they_concern,
+                what_somebody_allowed_goes_with_them,
+                the_oldest_grants_and_tokens_give_way,
+                what_has_expired_is_purged_a_page_at_a_time,
             }
             retention {
                 purge_removes_old_runs_and_only_those,
