@@ -12,7 +12,7 @@ use crate::transport::{Call, Repeat, Transport};
 /// A connection to a server's admin API.
 #[derive(Debug, Clone)]
 pub struct AdminClient {
-    transport: Transport,
+    pub(crate) transport: Transport,
 }
 
 /// A workspace to be created, or changed when the slug exists.

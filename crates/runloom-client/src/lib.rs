@@ -13,6 +13,7 @@ mod admin;
 mod client;
 mod error;
 mod event;
+mod oauth;
 mod options;
 mod request;
 mod sse;
@@ -27,6 +28,7 @@ pub use admin::{
 pub use client::Client;
 pub use error::{Error, Result};
 pub use event::RunEvent;
+pub use oauth::{CreateOauthApp, OauthAppCreated, OauthAppInfo, PutUser, UserInfo};
 pub use options::{Options, RetryPolicy};
 pub use request::{MessageRequest, Prompt, RunFilter, RunRequest};
 pub use runloom_protocol as protocol;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use runloom_protocol::error::Issue;
+use runloom_protocol::scope::{Scope, ScopeSet};
 
 use crate::ports::store::{StoreError, StoreErrorKind};
 use crate::service::auth::Door;
@@ -41,6 +42,12 @@ pub enum Error {
     SlugMismatch {
         /// The credential's own workspace.
         slug: String,
+    },
+    /// The access token lacks a scope that the route needs.
+    #[error("The access token lacks a scope: {} is needed", ScopeSet::from_iter(.required.iter().copied()))]
+    InsufficientScope {
+        /// All that is needed.
+        required: Vec<Scope>,
     },
     /// The credential may not do this.
     #[error("{message}")]
@@ -83,6 +90,14 @@ pub enum Error {
     /// The idempotency key came before with another request.
     #[error("This Idempotency-Key was used with another request")]
     IdempotencyKeyReused,
+    /// OAuth's own refusals, with OAuth's own words.
+    #[error("{message}")]
+    OAuth {
+        /// Which word.
+        fault: OAuthFault,
+        /// What is wrong, for the developer of the app.
+        message: String,
+    },
     /// The request contradicts what is there.
     #[error("{message}")]
     Conflict {
@@ -138,6 +153,53 @@ impl Error {
     #[must_use]
     pub fn internal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Internal(source.into())
+    }
+}
+
+/// Why an OAuth request is refused (RFC 6749).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OAuthFault {
+    /// A parameter is missing, doubled or malformed.
+    InvalidRequest,
+    /// The client is unknown, or its secret is wrong.
+    InvalidClient,
+    /// The code or the refresh token is not good, or not for this request.
+    InvalidGrant,
+    /// The app may not use this grant type.
+    UnauthorizedClient,
+    /// There is no such grant type.
+    UnsupportedGrantType,
+    /// There is no such response type.
+    UnsupportedResponseType,
+    /// A scope is unknown, or more than the app or the grant has.
+    InvalidScope,
+    /// The person said no.
+    AccessDenied,
+}
+
+impl OAuthFault {
+    /// The word under `error`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "invalid_request",
+            Self::InvalidClient => "invalid_client",
+            Self::InvalidGrant => "invalid_grant",
+            Self::UnauthorizedClient => "unauthorized_client",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::UnsupportedResponseType => "unsupported_response_type",
+            Self::InvalidScope => "invalid_scope",
+            Self::AccessDenied => "access_denied",
+        }
+    }
+
+    /// The refusal with a text.
+    #[must_use]
+    pub fn because(self, message: impl Into<String>) -> Error {
+        Error::OAuth {
+            fault: self,
+            message: message.into(),
+        }
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// Cancelled when the server begins to stop: it is not ready any more.
     pub stopping: CancellationToken,
+    /// What the OAuth server calls itself: where people and apps reach it, without a slash at the end.
+    pub issuer: String,
     /// Opens the admin API; without one there is none.
     pub admin_token: Option<AdminToken>,
     /// Whether the dashboard is served.
@@ -46,6 +48,7 @@ impl Default for Settings {
             request_timeout: Duration::from_secs(60),
             heartbeat: Duration::from_secs(15),
             stopping: CancellationToken::new(),
+            issuer: "http://127.0.0.1:8787".to_owned(),
             admin_token: None,
             dashboard: true,
             public_url: None,

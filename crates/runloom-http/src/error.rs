@@ -6,9 +6,13 @@ use axum::Json;
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use runloom_core::error::{Chain, Error, PlanFeature};
+use runloom_core::error::{Chain, Error, OAuthFault, PlanFeature};
 use runloom_core::service::rate::RateState;
-use runloom_protocol::error::{ErrorBody, ErrorCode};
+use runloom_protocol::error::{ErrorBody, ErrorCode, Required};
+use runloom_protocol::scope::{Scope, ScopeSet};
+use serde_json::json;
+
+use crate::routes::problem_page;
 
 use crate::rpc;
 
@@ -47,6 +51,8 @@ pub(crate) enum Refusal {
     AdminOff,
     /// The admin token is missing or wrong.
     AdminToken,
+    /// The same as a use case's reasons, for a person at a browser.
+    Page(Error),
 }
 
 impl From<Error> for Refusal {
@@ -59,6 +65,7 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         match self {
             Self::Core(error) => core(error),
+            Self::Page(error) => page(error),
             Self::UnknownRoute => plain(
                 StatusCode::NOT_FOUND,
                 ErrorBody::new(ErrorCode::NotFound, "No route has this path.")
@@ -136,6 +143,8 @@ fn core(error: Error) -> Response {
                     "This credential belongs to the workspace with the correct slug `{slug}`: use /api/v1/workspaces/{slug}/…"
                 )),
         ),
+        Error::InsufficientScope { required } => insufficient_scope(&message, &required),
+        Error::OAuth { fault, .. } => oauth(fault, &message),
         Error::Forbidden { .. } => refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden),
         Error::NotFound { .. } => refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound),
         Error::Invalid(issues) => {
@@ -192,6 +201,56 @@ pub(crate) fn rate_headers(headers: &mut HeaderMap, state: &RateState) {
     headers.insert(REMAINING, state.remaining.into());
     headers.insert(RESET, state.reset_seconds.into());
     headers.insert(BUCKET, HeaderValue::from_static(state.bucket));
+}
+
+fn insufficient_scope(message: &str, required: &[Scope]) -> Response {
+    let words: ScopeSet = required.iter().copied().collect();
+    let challenge = format!(r#"Bearer error="insufficient_scope", scope="{words}""#);
+    let mut required: Vec<String> = required.iter().map(ToString::to_string).collect();
+    let required = match (required.len(), required.pop()) {
+        (1, Some(only)) => Required::One(only),
+        (_, last) => Required::Many(required.into_iter().chain(last).collect()),
+    };
+    let body = ErrorBody {
+        required: Some(required),
+        ..ErrorBody::new(ErrorCode::InsufficientScope, message)
+    };
+    let mut response = plain(StatusCode::FORBIDDEN, body);
+    if let Ok(challenge) = HeaderValue::try_from(challenge) {
+        put(&mut response, WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+/// RFC 6749's own body.
+fn oauth(fault: OAuthFault, message: &str) -> Response {
+    let body = Json(json!({ "error": fault.as_str(), "error_description": message }));
+    match fault {
+        OAuthFault::InvalidClient => {
+            let mut response = (StatusCode::UNAUTHORIZED, body).into_response();
+            let challenge = HeaderValue::from_static(r#"Basic realm="runloom", charset="UTF-8""#);
+            put(&mut response, WWW_AUTHENTICATE, challenge);
+            response
+        }
+        _ => (StatusCode::BAD_REQUEST, body).into_response(),
+    }
+}
+
+/// The status of the JSON, but never a challenge: a browser would ask for a password of its own.
+fn page(error: Error) -> Response {
+    let wrong = matches!(error, Error::OAuth { .. });
+    let message = error.to_string();
+    let answer = core(error);
+    let status = if wrong {
+        StatusCode::BAD_REQUEST
+    } else {
+        answer.status()
+    };
+    let mut response = (status, problem_page(&message)).into_response();
+    if let Some(wait) = answer.headers().get(RETRY_AFTER) {
+        put(&mut response, RETRY_AFTER, wait.clone());
+    }
+    response
 }
 
 fn credential(error: &Error) -> Response {

@@ -10,20 +10,24 @@ use runloom_core::error::Error;
 use runloom_core::ports::trace::TraceParent;
 use runloom_core::service::auth::{Caller, Door};
 use runloom_core::service::rate::{Bucket, RateState};
+use runloom_protocol::scope::ScopeSet;
 
 use crate::app::App;
 use crate::error::{Answer, Refusal, rate_headers};
 use crate::unread::Watch;
 
-/// Lets a credential for this door and the workspace in the path, where there is one, through; counts the request, and shows the window on
-/// the answer.
+/// Where a credential is shown, and what an access token must be allowed there.
+pub(crate) type Entry = (Door, ScopeSet);
+
+/// Lets a credential for this door and the workspace in the path, where there is one, through, an access token with the scopes of the
+/// route; counts the request, and shows the window on the answer.
 pub(crate) async fn workspace(
-    State((app, door, bucket)): State<(App, Door, Bucket)>,
+    State((app, entry, bucket)): State<(App, Entry, Bucket)>,
     request: Request,
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    match admit(&app, (door, bucket), &mut parts).await {
+    match admit(&app, (entry, bucket), &mut parts).await {
         Ok(state) => {
             let mut response = next.run(Request::from_parts(parts, body)).await;
             rate_headers(response.headers_mut(), &state);
@@ -61,7 +65,11 @@ impl FromRequestParts<App> for Signed {
     }
 }
 
-async fn admit(app: &App, (door, bucket): (Door, Bucket), parts: &mut Parts) -> Answer<RateState> {
+async fn admit(
+    app: &App,
+    (entry, bucket): (Entry, Bucket),
+    parts: &mut Parts,
+) -> Answer<RateState> {
     let params = RawPathParams::from_request_parts(parts, &()).await;
     // A path that is no UTF-8 names nothing.
     let params = params.map_err(|_| Refusal::UnknownRoute)?;
@@ -70,7 +78,7 @@ async fn admit(app: &App, (door, bucket): (Door, Bucket), parts: &mut Parts) -> 
         .find_map(|(name, value)| (name == "slug").then_some(value));
     let credential = credential(&parts.headers);
     let service = &app.service;
-    let mut caller = service.auth().authenticate(credential, slug, door).await?;
+    let mut caller = service.auth().authenticate(credential, slug, entry).await?;
     caller.trace = trace_parent(&parts.headers);
     introduce(&parts.extensions);
     let state = service
@@ -94,7 +102,7 @@ fn introduce(extensions: &Extensions) {
 }
 
 /// The credential, from either header. One that is not even text is given on, to be refused as unknown.
-fn credential(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn credential(headers: &HeaderMap) -> Option<&str> {
     const NOT_TEXT: &str = "\u{0}";
     let bearer = headers.get(AUTHORIZATION).and_then(|value| {
         let bytes = value.as_bytes();

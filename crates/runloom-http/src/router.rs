@@ -9,6 +9,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use runloom_core::service::Service;
 use runloom_core::service::auth::Door;
 use runloom_core::service::rate::Bucket;
+use runloom_protocol::scope::{Scope, ScopeSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Settings};
@@ -49,6 +50,20 @@ pub fn route_table() -> Vec<(&'static str, String)> {
     routes.map(|route| (route.method, route.path)).collect()
 }
 
+/// Method, path and scopes of every route that a credential of a workspace opens, for documents and their tests.
+#[must_use]
+pub fn scope_table() -> Vec<(&'static str, String, String)> {
+    let scopes = |route: Route| {
+        let words: Vec<&str> = match route.access {
+            Access::Workspace(_, scope) => vec![scope.as_str()],
+            Access::Hosted(_, _, scopes) => scopes.iter().map(|scope| scope.as_str()).collect(),
+            Access::Open | Access::Admin => return None,
+        };
+        Some((route.method, route.path, words.join(" ")))
+    };
+    routes::all().into_iter().filter_map(scopes).collect()
+}
+
 /// Puts the guards around the routes and the edge around everything.
 pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
     let router = routes
@@ -56,14 +71,16 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
         .fold(Router::new(), |router, route| {
             let endpoint = match route.access {
                 Access::Open => route.endpoint,
-                Access::Workspace(bucket) => {
-                    let kept = (app.clone(), Door::DeveloperApi, bucket);
+                Access::Workspace(bucket, scope) => {
+                    let entry = (Door::DeveloperApi, ScopeSet::from_iter([scope]));
+                    let kept = (app.clone(), entry, bucket);
                     route
                         .endpoint
                         .route_layer(from_fn_with_state(kept, guard::workspace))
                 }
-                Access::Hosted(door, bucket) => {
-                    let kept = (app.clone(), door, bucket);
+                Access::Hosted(door, bucket, scopes) => {
+                    let entry = (door, scopes.iter().copied().collect());
+                    let kept = (app.clone(), entry, bucket);
                     route
                         .endpoint
                         .route_layer(from_fn_with_state(kept, guard::workspace))
@@ -86,10 +103,11 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
 pub(crate) enum Access {
     /// Anybody.
     Open,
-    /// A credential of the workspace in the path; counted in this bucket.
-    Workspace(Bucket),
-    /// A credential for one of the doors at which agents are offered to others; counted in this bucket.
-    Hosted(Door, Bucket),
+    /// A credential of the workspace in the path; counted in this bucket. An access token needs this scope.
+    Workspace(Bucket, Scope),
+    /// A credential for one of the doors at which agents are offered to others; counted in this bucket. An access token needs these
+    /// scopes.
+    Hosted(Door, Bucket, &'static [Scope]),
     /// The administrator.
     Admin,
 }

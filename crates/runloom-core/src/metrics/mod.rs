@@ -43,7 +43,7 @@ const OUTCOMES: [&str; 10] = [
     "other",
 ];
 const STATUSES: [&str; 3] = ["succeeded", "failed", "cancelled"];
-const BUCKETS: [&str; 4] = ["run_starts", "lifecycle", "writes", "reads"];
+const BUCKETS: [&str; 5] = ["run_starts", "lifecycle", "writes", "reads", "sign_ins"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Everything that is counted.

@@ -1,6 +1,6 @@
 //! The use cases: everything a client or an operator can ask for, without a word about transport.
 //!
-//! `runs` and `sessions` are the product; `hosted` offers agents to others; `registry` keeps what workspaces define, `memory` what they remember; `auth`, `rate` and `tenancy` say who may; `view` shapes what is answered.
+//! `runs` and `sessions` are the product; `hosted` offers agents to others; `registry` keeps what workspaces define, `memory` what they remember; `auth`, `rate` and `tenancy` say who may, `oauth` what people let apps do; `view` shapes what is answered.
 
 mod admission;
 mod admit;
@@ -11,6 +11,7 @@ mod dry_run;
 mod feedback;
 pub mod hosted;
 pub mod memory;
+pub mod oauth;
 pub mod rate;
 pub mod registry;
 mod repeats;
@@ -42,6 +43,7 @@ use admission::Admission;
 use auth::Authenticator;
 use conversations::Conversations;
 use memory::MemoryService;
+use oauth::OAuthService;
 use rate::RateLimiter;
 use registry::RegistryService;
 use tenancy::TenancyService;
@@ -89,6 +91,7 @@ pub struct Service {
     auth: Authenticator,
     rates: RateLimiter,
     tenancy: TenancyService,
+    oauth: OAuthService,
     conversations: Arc<Conversations>,
     admission: Arc<Admission>,
     clock: Clock,
@@ -164,9 +167,11 @@ impl Service {
         tenancy: TenancyService,
     ) -> Self {
         let admission = Admission::new(Arc::clone(&parts.store), parts.admission);
+        let store = Arc::clone(&parts.store);
         Self {
+            oauth: OAuthService::new(Arc::clone(&store), &tenancy),
+            auth: auth.knowing_tokens(store),
             parts,
-            auth,
             rates,
             tenancy,
             conversations: Arc::default(),
@@ -191,6 +196,12 @@ impl Service {
     #[must_use]
     pub fn tenancy(&self) -> &TenancyService {
         &self.tenancy
+    }
+
+    /// People, apps, and what the ones let the others do.
+    #[must_use]
+    pub fn oauth(&self) -> &OAuthService {
+        &self.oauth
     }
 
     /// Agents, tools, secrets and providers of workspaces.

@@ -11,9 +11,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use runloom_protocol::id::KeyId;
-
-use super::auth::Caller;
+use super::auth::{Caller, CredentialId};
 use crate::error::{Error, Result};
 use crate::metrics::METRICS;
 use crate::ports::store::Millis;
@@ -24,6 +22,9 @@ const SLOTS: usize = 61;
 
 /// Entries at which idle ones are looked for; doubled when most of them are busy, so that sweeping stays cheap.
 const SWEEP_AT: usize = 4096;
+
+/// Passwords that may be tried for one address in a minute: plenty for who mistypes, hopeless for who guesses.
+const SIGN_INS_PER_MINUTE: u32 = 10;
 
 /// What a request counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +37,8 @@ pub enum Bucket {
     Writes,
     /// Reads and streams.
     Reads,
+    /// Passwords that are tried for one address.
+    SignIns,
 }
 
 impl Bucket {
@@ -47,6 +50,7 @@ impl Bucket {
             Self::Lifecycle => "lifecycle",
             Self::Writes => "writes",
             Self::Reads => "reads",
+            Self::SignIns => "sign_ins",
         }
     }
 }
@@ -122,14 +126,29 @@ impl RateLimiter {
     /// # Errors
     /// [`Error::RateLimited`] when the window is full; the request is not counted then.
     pub async fn let_in(&self, caller: &Caller, bucket: Bucket, now: Millis) -> Result<RateState> {
-        let own = self.admit(caller, bucket, now);
+        let limit = self.limit(caller.runs_per_minute, bucket);
+        self.let_in_as(&caller.key_id, limit, bucket, now).await
+    }
+
+    /// The same for who has no workspace: somebody who signs in, an app that asks for a token.
+    ///
+    /// # Errors
+    /// As [`Self::let_in`].
+    pub(in crate::service) async fn let_in_as(
+        &self,
+        who: &CredentialId,
+        limit: u32,
+        bucket: Bucket,
+        now: Millis,
+    ) -> Result<RateState> {
+        let own = self.count(who, limit, bucket, now);
         let (Ok(state), Some(shared)) = (&own, &self.shared) else {
             return own;
         };
         if bucket == Bucket::Reads {
             return own;
         }
-        let window = format!("{}:{}", caller.key_id, bucket.as_str());
+        let window = format!("{who}:{}", bucket.as_str());
         let Some(counted) = shared.admit(&window, state.limit).await else {
             METRICS.shared_windows_missed.add(1);
             return own;
@@ -142,7 +161,7 @@ impl RateLimiter {
         if counted.admitted {
             return Ok(state);
         }
-        self.lock().take_back(&caller.key_id, bucket);
+        self.lock().take_back(who, bucket);
         METRICS.rate_limited(bucket);
         Err(Error::RateLimited(state))
     }
@@ -152,17 +171,31 @@ impl RateLimiter {
     /// # Errors
     /// [`Error::RateLimited`] when the window is full; the request is not counted then.
     pub fn admit(&self, caller: &Caller, bucket: Bucket, now: Millis) -> Result<RateState> {
-        let limit = match bucket {
-            Bucket::RunStarts => caller
-                .runs_per_minute
-                .unwrap_or(self.limits.run_starts_per_minute),
+        let limit = self.limit(caller.runs_per_minute, bucket);
+        self.count(&caller.key_id, limit, bucket, now)
+    }
+
+    /// Requests per minute in a bucket; a credential's own limit of run starts wins.
+    pub(in crate::service) fn limit(&self, own_run_starts: Option<u32>, bucket: Bucket) -> u32 {
+        match bucket {
+            Bucket::RunStarts => own_run_starts.unwrap_or(self.limits.run_starts_per_minute),
             Bucket::Lifecycle => self.limits.lifecycle_per_minute,
             Bucket::Writes => self.limits.writes_per_minute,
             Bucket::Reads => self.limits.reads_per_minute,
-        };
+            Bucket::SignIns => SIGN_INS_PER_MINUTE,
+        }
+    }
+
+    fn count(
+        &self,
+        who: &CredentialId,
+        limit: u32,
+        bucket: Bucket,
+        now: Millis,
+    ) -> Result<RateState> {
         let second = now.0.div_euclid(1000);
         let mut windows = self.lock();
-        let window = windows.of(&caller.key_id, bucket, second);
+        let window = windows.of(who, bucket, second);
         window.advance(second);
         let admitted = window.count(limit);
         let state = RateState {
@@ -196,12 +229,12 @@ impl std::fmt::Debug for RateLimiter {
 
 #[derive(Debug)]
 struct Windows {
-    by_key: HashMap<(KeyId, Bucket), Window>,
+    by_key: HashMap<(CredentialId, Bucket), Window>,
     sweep_at: usize,
 }
 
 impl Windows {
-    fn of(&mut self, key: &KeyId, bucket: Bucket, second: i64) -> &mut Window {
+    fn of(&mut self, key: &CredentialId, bucket: Bucket, second: i64) -> &mut Window {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, window| !window.idle_at(second));
             self.sweep_at = SWEEP_AT.max(self.by_key.len() * 2);
@@ -212,7 +245,7 @@ impl Windows {
     }
 
     /// Uncounts the newest request of a window.
-    fn take_back(&mut self, key: &KeyId, bucket: Bucket) {
+    fn take_back(&mut self, key: &CredentialId, bucket: Bucket) {
         if let Some(window) = self.by_key.get_mut(&(key.clone(), bucket)) {
             let slot = Window::slot(window.newest);
             if window.slots[slot] > 0 {

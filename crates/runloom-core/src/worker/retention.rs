@@ -18,6 +18,8 @@ const PAGE: usize = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long an idempotency key is remembered.
 const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// How long an OAuth code is remembered after its end: who uses one a second time takes back what the first time gave.
+const CODES_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl Worker {
     pub(super) async fn delete_old(self: Arc<Self>) {
@@ -31,6 +33,7 @@ impl Worker {
                 looked_for_unused = Some(Instant::now());
             }
             self.purge(old).await;
+            self.purge_expired().await;
             stop.run_until_cancelled(tokio::time::sleep(EVERY)).await;
         }
     }
@@ -71,6 +74,30 @@ impl Worker {
         let Purged { runs, sessions, .. } = gone;
         if runs > 0 || sessions > 0 {
             info!(runs, sessions, "deleted what is past its retention");
+        }
+    }
+}
+
+impl Worker {
+    /// Deletes OAuth's tokens and codes that nobody can use any more, page by page.
+    async fn purge_expired(&self) {
+        let stop = &self.parts.tasks.stop;
+        let now = self.clock.now();
+        let codes = earlier(now, CODES_KEPT);
+        loop {
+            let began = Instant::now();
+            match self.parts.store.purge_expired(now, codes, PAGE).await {
+                Ok(gone) if gone >= PAGE => {}
+                Ok(_) => break,
+                Err(error) => {
+                    warn!(%error, "cannot delete expired tokens");
+                    break;
+                }
+            }
+            let rest = tokio::time::sleep(began.elapsed().max(PAUSE));
+            if stop.run_until_cancelled(rest).await.is_none() {
+                break;
+            }
         }
     }
 }

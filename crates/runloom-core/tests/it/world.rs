@@ -162,10 +162,11 @@ impl World {
         let workspace = store.put_workspace(row, Millis(0)).await.unwrap();
         let caller = Caller {
             workspace: Arc::new(workspace),
-            key_id: KeyId::from_suffix("test"),
+            key_id: KeyId::from_suffix("test").into(),
             agent_ids: Arc::from([]),
             runs_per_minute: None,
             trace: None,
+            scopes: None,
         };
         Self::on(
             dir,

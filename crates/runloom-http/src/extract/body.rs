@@ -195,7 +195,11 @@ fn idempotency_key(headers: &HeaderMap) -> Answer<Option<&str>> {
 }
 
 async fn read(body: Body, by_contract: usize, settings: &Settings) -> Answer<Bytes> {
-    let limit = settings.body_limit(by_contract);
+    read_at_most(body, settings.body_limit(by_contract), settings).await
+}
+
+/// Reads a body of bounded size in bounded time.
+pub(super) async fn read_at_most(body: Body, limit: usize, settings: &Settings) -> Answer<Bytes> {
     // An honest Content-Length is refused before the client has sent the rest.
     if body.size_hint().lower() > limit as u64 {
         return Err(Refusal::BodyTooLarge { limit });

@@ -1,10 +1,12 @@
 //! Requests to values, or a clear refusal.
 
 mod body;
+mod form;
 mod path;
 mod query;
 mod surrogates;
 
 pub(crate) use body::{Checkable, Checked, Posted};
+pub(crate) use form::Form;
 pub(crate) use path::Target;
 pub(crate) use query::{QueryPairs, digits};

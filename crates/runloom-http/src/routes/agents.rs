@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use runloom_core::service::rate::Bucket::Reads;
 use runloom_protocol::resource::AgentList;
+use runloom_protocol::scope::Scope::AgentsRead;
 
 use super::workspace;
 use crate::app::App;
@@ -15,7 +16,7 @@ use crate::router::Route;
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(
         workspace("/agents"),
-        Workspace(Reads),
+        Workspace(Reads, AgentsRead),
         list_agents,
     )]
 }

@@ -7,6 +7,7 @@ use runloom_core::ports::store::FeedbackFilter;
 use runloom_core::service::rate::Bucket::{Lifecycle, Reads};
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::{FeedbackList, FeedbackReceipt};
+use runloom_protocol::scope::Scope::{FeedbackRead, FeedbackWrite};
 use runloom_protocol::spec::{SubmitFeedback, Verdict};
 
 use super::{runs, workspace};
@@ -21,12 +22,12 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post(
             workspace("/agent-runs/{id}/feedback"),
-            Workspace(Lifecycle),
+            Workspace(Lifecycle, FeedbackWrite),
             submit_feedback,
         ),
         Route::get(
             workspace("/reply-feedback"),
-            Workspace(Reads),
+            Workspace(Reads, FeedbackRead),
             list_feedback,
         ),
     ]

@@ -93,6 +93,7 @@ async fn get_info() -> Json<Info> {
             "agents",
             "plugins",
             "usage",
+            "oauth",
             "dry-run",
             "attachments",
             "a2a",

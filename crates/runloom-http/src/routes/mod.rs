@@ -8,6 +8,7 @@ mod feedback;
 mod health;
 mod mcp;
 mod models;
+mod oauth;
 mod runs;
 mod sessions;
 mod usage;
@@ -17,6 +18,8 @@ use axum::http::{HeaderMap, Uri};
 
 use crate::app::App;
 use crate::router::Route;
+
+pub(crate) use oauth::problem_page;
 
 /// Every route. A new resource is one file and one line here; the test of the OpenAPI document tells when its
 /// description is missing.
@@ -30,6 +33,7 @@ pub(crate) fn all() -> Vec<Route> {
         agents::routes(),
         a2a::routes(),
         mcp::routes(),
+        oauth::routes(),
         admin::routes(),
         health::routes(),
     ]

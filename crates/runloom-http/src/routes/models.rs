@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use runloom_core::service::rate::Bucket::Reads;
 use runloom_protocol::resource::ModelCatalog;
+use runloom_protocol::scope::Scope::ModelsRead;
 
 use super::workspace;
 use crate::app::App;
@@ -14,7 +15,7 @@ use crate::router::Route;
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(
         workspace("/models"),
-        Workspace(Reads),
+        Workspace(Reads, ModelsRead),
         list_models,
     )]
 }

@@ -11,6 +11,7 @@ use runloom_core::service::rate::Bucket::{Lifecycle, Reads, RunStarts};
 use runloom_core::service::{EventPage, PageRequest};
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::{self, RunAccepted, RunList, RunSnapshot, RunStatus};
+use runloom_protocol::scope::Scope::{RunsRead, RunsWrite};
 use runloom_protocol::spec::{CreateRun, SubmitToolResult};
 
 use super::{PAGE_DEFAULT, PAGE_MAX, workspace};
@@ -31,17 +32,25 @@ const EVENTS_MAX: u64 = 1000;
 pub(super) fn routes() -> Vec<Route> {
     let run = |path: &str| workspace(&format!("/agent-runs/{{id}}{path}"));
     vec![
-        Route::post(workspace("/agent-runs"), Workspace(RunStarts), create_run),
-        Route::get(workspace("/agent-runs"), Workspace(Reads), list_runs),
-        Route::get(run(""), Workspace(Reads), get_run),
-        Route::get(run("/stream"), Workspace(Reads), stream_run),
-        Route::get(run("/events"), Workspace(Reads), list_run_events),
+        Route::post(
+            workspace("/agent-runs"),
+            Workspace(RunStarts, RunsWrite),
+            create_run,
+        ),
+        Route::get(
+            workspace("/agent-runs"),
+            Workspace(Reads, RunsRead),
+            list_runs,
+        ),
+        Route::get(run(""), Workspace(Reads, RunsRead), get_run),
+        Route::get(run("/stream"), Workspace(Reads, RunsRead), stream_run),
+        Route::get(run("/events"), Workspace(Reads, RunsRead), list_run_events),
         Route::post(
             run("/tool-results"),
-            Workspace(Lifecycle),
+            Workspace(Lifecycle, RunsWrite),
             submit_tool_result,
         ),
-        Route::post(run("/cancel"), Workspace(Lifecycle), cancel_run),
+        Route::post(run("/cancel"), Workspace(Lifecycle, RunsWrite), cancel_run),
     ]
 }
 

@@ -10,6 +10,7 @@ use runloom_core::service::rate::Bucket::{Reads, RunStarts, Writes};
 use runloom_protocol::resource::{
     self, RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot, SessionStatus,
 };
+use runloom_protocol::scope::Scope::{SessionsRead, SessionsWrite};
 use runloom_protocol::spec::{CreateMessage, CreateSession};
 
 use super::runs::page;
@@ -29,18 +30,26 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post(
             workspace("/agent-sessions"),
-            Workspace(Writes),
+            Workspace(Writes, SessionsWrite),
             create_session,
         ),
         Route::get(
             workspace("/agent-sessions"),
-            Workspace(Reads),
+            Workspace(Reads, SessionsRead),
             list_sessions,
         ),
-        Route::get(session(""), Workspace(Reads), get_session),
-        Route::delete(session(""), Workspace(Writes), end_session),
-        Route::post(session("/messages"), Workspace(RunStarts), create_message),
-        Route::get(session("/events"), Workspace(Reads), list_session_events),
+        Route::get(session(""), Workspace(Reads, SessionsRead), get_session),
+        Route::delete(session(""), Workspace(Writes, SessionsWrite), end_session),
+        Route::post(
+            session("/messages"),
+            Workspace(RunStarts, SessionsWrite),
+            create_message,
+        ),
+        Route::get(
+            session("/events"),
+            Workspace(Reads, SessionsRead),
+            list_session_events,
+        ),
     ]
 }
 

@@ -7,6 +7,7 @@ use runloom_core::ports::store::Day;
 use runloom_core::service::UsageRequest;
 use runloom_core::service::rate::Bucket::Reads;
 use runloom_protocol::resource::{UsageGroupBy, UsageReport};
+use runloom_protocol::scope::Scope::RunsRead;
 
 use super::workspace;
 use crate::app::App;
@@ -17,7 +18,11 @@ use crate::router::Access::Workspace;
 use crate::router::Route;
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::get(workspace("/usage"), Workspace(Reads), get_usage)]
+    vec![Route::get(
+        workspace("/usage"),
+        Workspace(Reads, RunsRead),
+        get_usage,
+    )]
 }
 
 async fn get_usage(

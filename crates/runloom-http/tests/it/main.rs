@@ -19,6 +19,7 @@ mod engine;
 mod feedback;
 mod mcp;
 mod money;
+mod oauth;
 mod openapi;
 mod resources;
 mod secrets;

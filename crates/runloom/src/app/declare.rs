@@ -3,16 +3,17 @@
 use anyhow::{Context, Result};
 use runloom_core::clock::Clock;
 use runloom_core::ports::store::{DocumentKind, KeyUsage};
+use runloom_core::service::oauth::{CreateApp, OAuthService};
 use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::{CreateKey, PutWorkspace, TenancyService};
 use serde_json::{Value, json};
 
 use crate::config::{self, ApiKeyConfig, Config, WorkspaceConfig};
 
-/// Brings workspaces, their keys and their documents in step with the configuration.
+/// Brings workspaces, their keys, their documents and their OAuth apps in step with the configuration.
 pub(super) async fn declare(
     tenancy: &TenancyService,
-    registry: &RegistryService,
+    (registry, oauth): (&RegistryService, &OAuthService),
     config: &Config,
 ) -> Result<()> {
     for workspace in &config.workspaces {
@@ -28,6 +29,30 @@ pub(super) async fn declare(
             ensure_key(tenancy, workspace, key).await?;
         }
         documents(registry, workspace).await?;
+        oauth_apps(oauth, workspace).await?;
+    }
+    Ok(())
+}
+
+async fn oauth_apps(oauth: &OAuthService, workspace: &WorkspaceConfig) -> Result<()> {
+    for app in &workspace.oauth_apps {
+        let create = CreateApp {
+            name: app.name.clone(),
+            public: app.public,
+            redirect_uris: app.redirect_uris.clone(),
+            scopes: app.scopes.clone(),
+            client_credentials: app.allow_client_credentials,
+        };
+        let credential = (app.client_id.as_str(), app.client_secret.expose());
+        oauth
+            .ensure_app(&workspace.slug, credential, create, Clock.now())
+            .await
+            .with_context(|| {
+                format!(
+                    "cannot make the OAuth app {} of workspace {}",
+                    app.client_id, workspace.slug
+                )
+            })?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Where the process listens: the API, and beside it what those who watch the process ask.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +19,14 @@ use crate::config::Config;
 const CLOSE_CONNECTIONS: Duration = Duration::from_secs(5);
 
 /// What listeners serve by.
-pub(super) fn settings(config: &Config, tasks: &Tasks) -> runloom_http::Settings {
+pub(super) fn settings(
+    config: &Config,
+    address: SocketAddr,
+    tasks: &Tasks,
+) -> runloom_http::Settings {
+    let public_url = config.server.public_url.clone();
     runloom_http::Settings {
+        issuer: public_url.unwrap_or_else(|| here(address)),
         max_body_bytes: config.limits.max_body_bytes,
         max_connections: config.server.max_connections,
         admin_token: config
@@ -33,6 +39,14 @@ pub(super) fn settings(config: &Config, tasks: &Tasks) -> runloom_http::Settings
         dashboard: config.dashboard,
         ..runloom_http::Settings::default()
     }
+}
+
+/// How a listener is reached from its own machine.
+fn here(mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    format!("http://{address}")
 }
 
 /// What listeners serve, and how they end.

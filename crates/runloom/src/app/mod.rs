@@ -25,6 +25,7 @@ use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::memory::MemoryService;
+use runloom_core::service::oauth::OAuthService;
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::registry::{FillingHost, RegistryService};
 use runloom_core::service::tenancy::TenancyService;
@@ -97,7 +98,7 @@ impl App {
         let parts = (master_key, store);
         let service = wire(config, role, parts, (&tasks, &tracing), &end_streams).await?;
         let doors = Listeners {
-            settings: listeners::settings(config, &tasks),
+            settings: listeners::settings(config, address, &tasks),
             service: Arc::clone(&service),
             end_streams: end_streams.clone(),
             end_connections: CancellationToken::new(),
@@ -237,7 +238,8 @@ async fn wire(
     });
     // Before the worker as well: runs that it takes up again meet what the configuration says now, and none is taken by a server
     // that cannot start.
-    declare::declare(&tenancy, &registry, config).await?;
+    let oauth = OAuthService::new(Arc::clone(&store), &tenancy);
+    declare::declare(&tenancy, (&registry, &oauth), config).await?;
     let parts = WorkerParts {
         store: Arc::clone(&store),
         queue: Arc::clone(&queue),

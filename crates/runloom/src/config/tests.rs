@@ -121,7 +121,7 @@ fn the_design_example_is_read_whole() {
         .iter()
         .map(|warning| warning.path.as_str())
         .collect();
-    assert_eq!(warnings, ["workspaces[0].oauth_apps"]);
+    assert_eq!(warnings, ["workspaces[0].oauth_apps[0].client_secret_env"]);
     let shown = format!("{config:?}");
     assert!(
         !shown.contains("hush") && !shown.contains("sk-1") && !shown.contains("0123456789abc"),

@@ -450,8 +450,10 @@ pub struct SecretConfig {
 pub struct OauthAppConfig {
     /// `mantyx_oa_…`.
     pub client_id: String,
+    /// What people read at the consent page; the client id when it is empty.
+    pub name: String,
     /// Its secret.
-    pub client_secret: Option<Secret>,
+    pub client_secret: Secret,
     /// Whether users of other workspaces may use it.
     pub public: bool,
     /// Where codes may be sent.

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use runloom_core::service::oauth::redirect_problem;
+use runloom_protocol::scope::{Scope, ScopeSet};
+
 use super::documents;
 use super::providers::{self, check_model};
 use super::table::Table;
@@ -9,39 +12,13 @@ use super::types::{
     ApiKeyConfig, KeyUsage, OauthAppConfig, PlatformConfig, Secret, WorkspaceConfig,
 };
 
-/// Every scope of the protocol.
-const SCOPES: [&str; 23] = [
-    "mantyx.identity:read",
-    "agents:read",
-    "agents:write",
-    "agents:invoke",
-    "sessions:read",
-    "sessions:write",
-    "runs:read",
-    "runs:write",
-    "models:read",
-    "tools:read",
-    "tools:write",
-    "schedules:read",
-    "schedules:write",
-    "inbounds:read",
-    "inbounds:write",
-    "plugins:read",
-    "hive:read",
-    "hive:write",
-    "feedback:read",
-    "feedback:write",
-    "a2a:discovery",
-    "a2a:invoke",
-    "mcp:connect",
-];
-
 pub(super) fn read(tables: Vec<Table<'_>>, platform: &PlatformConfig) -> Vec<WorkspaceConfig> {
     let mut slugs = BTreeSet::new();
     let mut keys = BTreeSet::new();
+    let mut apps = BTreeSet::new();
     tables
         .into_iter()
-        .filter_map(|table| workspace(table, platform, &mut slugs, &mut keys))
+        .filter_map(|table| workspace(table, platform, &mut slugs, (&mut keys, &mut apps)))
         .collect()
 }
 
@@ -49,7 +26,7 @@ fn workspace(
     table: Table<'_>,
     platform: &PlatformConfig,
     slugs: &mut BTreeSet<String>,
-    keys: &mut BTreeSet<String>,
+    (keys, apps): (&mut BTreeSet<String>, &mut BTreeSet<String>),
 ) -> Option<WorkspaceConfig> {
     let slug = slug(&table, slugs);
     let name = table
@@ -90,8 +67,14 @@ fn workspace(
         .into_iter()
         .filter_map(oauth_app)
         .collect();
-    if !oauth_apps.is_empty() {
-        table.warn("oauth_apps", "checked, but not served by this version yet");
+    for app in &oauth_apps {
+        if !apps.insert(app.client_id.clone()) {
+            let message = format!(
+                "the client_id `{}` is used twice in this file",
+                app.client_id
+            );
+            table.invalid("oauth_apps", message);
+        }
     }
     table.finish();
     Some(WorkspaceConfig {
@@ -210,39 +193,41 @@ fn oauth_app(table: Table<'_>) -> Option<OauthAppConfig> {
     {
         table.invalid("client_id", "must start with mantyx_oa_");
     }
-    table.text("name");
-    let (variable, client_secret) = table.secret("client_secret_env", None);
+    let name = table.text("name").unwrap_or_default();
+    let variable = table.required("client_secret_env");
+    let (_, client_secret) = table.secret("client_secret_env", None);
     if let (Some(variable), None) = (variable, &client_secret) {
         table.invalid(
             "client_secret_env",
             format!("the environment variable {variable} (or {variable}_FILE) is not set"),
         );
     }
+    if client_secret
+        .as_ref()
+        .is_some_and(|secret| secret.expose().len() < 24)
+    {
+        let message =
+            "the secret is short enough to be guessed; `openssl rand -hex 32` makes a good one";
+        table.warn("client_secret_env", message);
+    }
     let public = table
         .one_of("visibility", &[("private", false), ("public", true)])
         .unwrap_or(false);
     let redirect_uris = table.texts("redirect_uris");
-    for uri in redirect_uris
-        .iter()
-        .filter(|uri| !uri.contains(':') || uri.contains('#'))
-    {
-        table.invalid(
-            "redirect_uris",
-            format!("`{uri}` must be a whole URI without a fragment"),
-        );
+    for uri in &redirect_uris {
+        if let Some(problem) = redirect_problem(uri) {
+            table.invalid("redirect_uris", format!("`{uri}` {problem}"));
+        }
     }
     let scopes = table.texts("scopes");
-    for scope in scopes
-        .iter()
-        .filter(|scope| !SCOPES.contains(&scope.as_str()))
-    {
-        table.invalid(
-            "scopes",
-            format!(
-                "`{scope}` is not a scope; scopes are: {}",
-                SCOPES.join(", ")
-            ),
-        );
+    if let Err(word) = ScopeSet::of_words(scopes.iter().map(String::as_str)) {
+        let known = ScopeSet::from_iter(Scope::ALL.iter().copied()).to_string();
+        let known = known.replace(' ', ", ");
+        let message = format!("`{word}` is not a scope; scopes are: {known}");
+        table.invalid("scopes", message);
+    }
+    if scopes.is_empty() {
+        table.invalid("scopes", "must name one scope at least");
     }
     let allow_client_credentials = table.boolean("allow_client_credentials").unwrap_or(false);
     if public && allow_client_credentials {
@@ -251,10 +236,15 @@ fn oauth_app(table: Table<'_>) -> Option<OauthAppConfig> {
             "only private apps may act for themselves",
         );
     }
+    if redirect_uris.is_empty() && !allow_client_credentials {
+        let message = "must name one URI at least, unless allow_client_credentials is true";
+        table.invalid("redirect_uris", message);
+    }
     table.finish();
     Some(OauthAppConfig {
         client_id: client_id?,
-        client_secret,
+        name,
+        client_secret: client_secret?,
         public,
         redirect_uris,
         scopes,

@@ -1,11 +1,12 @@
-//! Key rows for a few seconds, so that the hot path reads no store.
+//! Rows of keys and tokens for a few seconds, so that the hot path reads no store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Caller;
-use crate::ports::store::{KeyRow, KeyUsage};
+use crate::error::PlanFeature;
+use crate::ports::store::{KeyRow, KeyUsage, Millis, TokenRow};
 
 /// How long a cached row is believed.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
@@ -16,11 +17,16 @@ const UNKNOWN_FOR: Duration = Duration::from_millis(500);
 /// Prefixes in the cache.
 const CACHE_MAX: usize = 10_000;
 
-/// A live key as the hot path needs it.
+/// A live key or access token as the hot path needs it.
 #[derive(Debug)]
 pub(super) struct KnownKey {
     pub(super) hash: [u8; 32],
-    pub(super) usage: KeyUsage,
+    /// What a key is for; a token's scopes say that.
+    pub(super) usage: Option<KeyUsage>,
+    /// What the workspace's plan must have.
+    pub(super) feature: PlanFeature,
+    /// When a token ends; keys do not.
+    pub(super) expires_at: Option<Millis>,
     pub(super) caller: Caller,
 }
 
@@ -28,19 +34,41 @@ impl KnownKey {
     fn of(row: KeyRow) -> Self {
         Self {
             hash: row.hash,
-            usage: row.usage,
+            usage: Some(row.usage),
+            feature: PlanFeature::ApiKeys,
+            expires_at: None,
             caller: Caller {
                 workspace: Arc::new(row.workspace),
-                key_id: row.id,
+                key_id: row.id.into(),
                 agent_ids: row.agent_ids.into(),
                 runs_per_minute: row.runs_per_minute,
                 trace: None,
+                scopes: None,
+            },
+        }
+    }
+
+    /// A token may what it says, and what its app may ask for still.
+    fn of_token(row: TokenRow) -> Self {
+        let scopes = row.scopes.both(row.grant.app.scopes);
+        Self {
+            hash: row.hash,
+            usage: None,
+            feature: PlanFeature::OauthApps,
+            expires_at: Some(row.expires_at),
+            caller: Caller {
+                workspace: Arc::new(row.grant.workspace),
+                key_id: row.grant.id.into(),
+                agent_ids: row.grant.agent_ids.into(),
+                runs_per_minute: None,
+                trace: None,
+                scopes: Some(scopes),
             },
         }
     }
 }
 
-/// Key rows by prefix, for a few seconds. Bounded: strangers who try random keys only push each other out.
+/// Rows of keys and tokens by prefix, for a few seconds. Bounded: strangers who try random keys only push each other out.
 #[derive(Debug, Default)]
 pub struct KeyCache {
     state: Mutex<CacheState>,
@@ -75,6 +103,21 @@ impl KeyCache {
     pub(super) fn put(&self, prefix: &str, rows: Vec<KeyRow>, generation: u64) -> KnownKeys {
         let live = rows.into_iter().filter(|row| row.revoked_at.is_none());
         let keys: KnownKeys = live.map(|row| Arc::new(KnownKey::of(row))).collect();
+        self.keep(prefix, keys, generation)
+    }
+
+    pub(super) fn put_tokens(
+        &self,
+        prefix: &str,
+        rows: Vec<TokenRow>,
+        generation: u64,
+    ) -> KnownKeys {
+        let live = rows.into_iter().filter(|row| row.grant.is_allowed());
+        let tokens: KnownKeys = live.map(|row| Arc::new(KnownKey::of_token(row))).collect();
+        self.keep(prefix, tokens, generation)
+    }
+
+    fn keep(&self, prefix: &str, keys: KnownKeys, generation: u64) -> KnownKeys {
         let now = Instant::now();
         let until = now
             + if keys.is_empty() {

@@ -89,6 +89,31 @@ impl KeyRing {
         Ok(format!("{KEY_PREFIX}{}", random_letters(KEY_RANDOM_CHARS)?))
     }
 
+    /// Makes a new token of another kind than a key.
+    ///
+    /// # Errors
+    /// When the operating system has no randomness.
+    pub(in crate::service) fn generate_as(&self, prefix: &str) -> Result<String> {
+        Ok(format!("{prefix}{}", random_letters(KEY_RANDOM_CHARS)?))
+    }
+
+    /// What a token of another kind is found by. Like a key it begins with what everybody knows, and shows eight characters more.
+    #[must_use]
+    pub(in crate::service) fn lookup_prefix_of<'token>(
+        prefix: &str,
+        token: &'token str,
+    ) -> &'token str {
+        let shown = prefix.len() + (LOOKUP_CHARS - KEY_PREFIX.len());
+        token.get(..shown).unwrap_or(token)
+    }
+
+    /// A signature under the server's key, for texts that come back to it. The purpose keeps texts of one kind from being taken for
+    /// another.
+    #[must_use]
+    pub(in crate::service) fn sign(&self, purpose: &str, text: &str) -> [u8; 32] {
+        hmac(&hmac(&self.server_key, purpose.as_bytes()), text.as_bytes())
+    }
+
     /// What a key is found by: its first characters, which may be shown. Of a short key (one from a configuration) at
     /// most a quarter of the secret part.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Credentials: how an API key is made, kept and recognised.
+//! Credentials: how an API key is made, kept and recognised, and how OAuth's access tokens are.
 //!
 //! A key is stored as an HMAC under a server key that comes from the master key, found by its first characters and
 //! compared in constant time. Rows are cached for a few seconds, so that the hot path reads no store: a key that another
@@ -10,13 +10,15 @@ mod keyring;
 use std::fmt;
 use std::sync::Arc;
 
-use runloom_protocol::id::KeyId;
+use runloom_protocol::id::{GrantId, KeyId};
+use runloom_protocol::scope::ScopeSet;
 use subtle::ConstantTimeEq;
 
-use crate::error::{Error, PlanFeature, Result};
-use crate::ports::store::{KeyUsage, Tenancy, WorkspaceRow};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::ports::store::{KeyUsage, OAuth, Tenancy, WorkspaceRow};
 use crate::ports::trace::TraceParent;
-use cache::KnownKey;
+use cache::{KnownKey, KnownKeys};
 
 pub use cache::KeyCache;
 pub(super) use keyring::random_letters;
@@ -73,25 +75,81 @@ impl Door {
     }
 }
 
+/// What every access token starts with.
+pub const TOKEN_PREFIX: &str = "mantyx_at_";
+
+/// What a request is counted, limited and billed as: an API key, or the grant behind an access token.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct CredentialId(Arc<str>);
+
+impl From<KeyId> for CredentialId {
+    fn from(id: KeyId) -> Self {
+        Self(id.as_str().into())
+    }
+}
+
+impl From<GrantId> for CredentialId {
+    fn from(id: GrantId) -> Self {
+        Self(id.as_str().into())
+    }
+}
+
+impl CredentialId {
+    /// Something else that is counted as a credential is.
+    pub(in crate::service) fn of_other(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for CredentialId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for CredentialId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Who calls. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// The credential's workspace.
     pub workspace: Arc<WorkspaceRow>,
     /// The credential.
-    pub key_id: KeyId,
+    pub key_id: CredentialId,
     /// Agents it may run; empty = every agent.
     pub agent_ids: Arc<[String]>,
     /// Its own limit of run starts.
     pub runs_per_minute: Option<u32>,
     /// The span of its own trace in which it calls.
     pub trace: Option<TraceParent>,
+    /// What an access token may; an API key has no scopes and may everything.
+    pub scopes: Option<ScopeSet>,
+}
+
+impl Caller {
+    /// Lets a caller through who has all these scopes.
+    ///
+    /// # Errors
+    /// [`Error::InsufficientScope`] for an access token that lacks one.
+    pub fn require(&self, needed: ScopeSet) -> Result<()> {
+        match self.scopes {
+            Some(scopes) if !scopes.covers(needed) => Err(Error::InsufficientScope {
+                required: needed.iter().collect(),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Recognises callers.
 #[derive(Clone)]
 pub struct Authenticator {
     store: Arc<dyn Tenancy>,
+    tokens: Option<Arc<dyn OAuth>>,
     keys: Arc<KeyRing>,
     cache: Arc<KeyCache>,
 }
@@ -106,20 +164,48 @@ impl Authenticator {
     /// An authenticator with an empty cache. Share the cache with the service that changes keys.
     #[must_use]
     pub fn new(store: Arc<dyn Tenancy>, keys: Arc<KeyRing>, cache: Arc<KeyCache>) -> Self {
-        Self { store, keys, cache }
+        Self {
+            store,
+            tokens: None,
+            keys,
+            cache,
+        }
     }
 
-    /// Who holds this credential, whether it opens this door, and whether the workspace in the path, if one is there, is theirs.
+    /// Knows access tokens as well.
+    #[must_use]
+    pub fn knowing_tokens(mut self, store: Arc<dyn OAuth>) -> Self {
+        self.tokens = Some(store);
+        self
+    }
+
+    /// Who holds this credential, whether it opens this door, whether the workspace in the path, if one is there, is theirs, and whether
+    /// they may what the route needs.
     ///
     /// # Errors
-    /// In this order: no credential; unknown or revoked; for another door; the plan lacks API keys; another workspace's
-    /// path.
+    /// In this order: no credential; unknown, expired or revoked; for another door; the plan lacks API keys or OAuth apps; another
+    /// workspace's path; a token without the scopes.
     pub async fn authenticate(
         &self,
         credential: Option<&str>,
         slug: Option<&str>,
-        door: Door,
+        (door, needed): (Door, ScopeSet),
     ) -> Result<Caller> {
+        let caller = self.holder(credential, door).await?;
+        if slug.is_some_and(|slug| caller.workspace.slug != slug) {
+            return Err(Error::SlugMismatch {
+                slug: caller.workspace.slug.clone(),
+            });
+        }
+        caller.require(needed)?;
+        Ok(caller)
+    }
+
+    /// Who holds this credential, where no path names a workspace. A token opens every door: its scopes say what it may there.
+    ///
+    /// # Errors
+    /// As [`Self::authenticate`], but for path and scopes.
+    pub async fn holder(&self, credential: Option<&str>, door: Door) -> Result<Caller> {
         let credential = credential
             .filter(|text| !text.is_empty())
             .ok_or(Error::MissingCredential)?;
@@ -127,25 +213,16 @@ impl Authenticator {
             .find(credential)
             .await?
             .ok_or(Error::InvalidCredential)?;
-        if !door.opens_for(key.usage) {
+        if key.usage.is_some_and(|usage| !door.opens_for(usage)) {
             return Err(Error::WrongKeyUsage { door });
         }
-        let caller = &key.caller;
-        let feature = PlanFeature::ApiKeys;
-        if caller
-            .workspace
-            .without
-            .iter()
-            .any(|word| word == feature.as_str())
-        {
-            return Err(Error::PlanLacks { feature });
-        }
-        if slug.is_some_and(|slug| caller.workspace.slug != slug) {
-            return Err(Error::SlugMismatch {
-                slug: caller.workspace.slug.clone(),
+        let without = &key.caller.workspace.without;
+        if without.iter().any(|word| word == key.feature.as_str()) {
+            return Err(Error::PlanLacks {
+                feature: key.feature,
             });
         }
-        Ok(caller.clone())
+        Ok(key.caller.clone())
     }
 
     async fn find(&self, credential: &str) -> Result<Option<Arc<KnownKey>>> {
@@ -156,18 +233,37 @@ impl Authenticator {
             return Ok(None);
         }
         let hash = self.keys.hash(credential);
-        let prefix = KeyRing::lookup_prefix(credential);
-        let keys = match self.cache.get(prefix) {
-            Ok(keys) => keys,
-            Err(generation) => {
-                let rows = self.store.keys_by_prefix(prefix).await?;
-                self.cache.put(prefix, rows, generation)
-            }
+        let keys = match (&self.tokens, credential.starts_with(TOKEN_PREFIX)) {
+            (Some(store), true) => self.tokens_like(store, credential).await?,
+            _ => self.keys_like(credential).await?,
         };
-        Ok(keys
+        let found = keys
             .iter()
             .find(|key| bool::from(key.hash.ct_eq(&hash)))
-            .cloned())
+            .cloned();
+        Ok(found.filter(|key| key.expires_at.is_none_or(|end| end > Clock.now())))
+    }
+
+    async fn keys_like(&self, credential: &str) -> Result<KnownKeys> {
+        let prefix = KeyRing::lookup_prefix(credential);
+        match self.cache.get(prefix) {
+            Ok(keys) => Ok(keys),
+            Err(generation) => {
+                let rows = self.store.keys_by_prefix(prefix).await?;
+                Ok(self.cache.put(prefix, rows, generation))
+            }
+        }
+    }
+
+    async fn tokens_like(&self, store: &Arc<dyn OAuth>, credential: &str) -> Result<KnownKeys> {
+        let prefix = KeyRing::lookup_prefix_of(TOKEN_PREFIX, credential);
+        match self.cache.get(prefix) {
+            Ok(tokens) => Ok(tokens),
+            Err(generation) => {
+                let rows = store.tokens_by_prefix(prefix).await?;
+                Ok(self.cache.put_tokens(prefix, rows, generation))
+            }
+        }
     }
 }
 
@@ -181,10 +277,11 @@ pub(crate) fn test_caller(key: &str, runs_per_minute: Option<u32>) -> Caller {
             name: "Acme".to_owned(),
             without: Vec::new(),
         }),
-        key_id: KeyId::from_suffix(key),
+        key_id: KeyId::from_suffix(key).into(),
         agent_ids: Arc::new([]),
         runs_per_minute,
         trace: None,
+        scopes: None,
     }
 }
 
@@ -230,8 +327,8 @@ mod tests {
     }
 
     async fn enter(house: &House, key: Option<&str>, slug: &str) -> Result<Caller> {
-        let door = Door::DeveloperApi;
-        house.auth.authenticate(key, Some(slug), door).await
+        let entry = (Door::DeveloperApi, ScopeSet::default());
+        house.auth.authenticate(key, Some(slug), entry).await
     }
 
     #[tokio::test]
@@ -241,7 +338,8 @@ mod tests {
         for usage in [KeyUsage::DeveloperApi, KeyUsage::A2a, KeyUsage::Mcp] {
             let key = key(&house, usage).await;
             for door in doors {
-                let entered = house.auth.authenticate(Some(&key), None, door).await;
+                let entry = (door, ScopeSet::default());
+                let entered = house.auth.authenticate(Some(&key), None, entry).await;
                 let may = usage == KeyUsage::DeveloperApi || usage == door.usage();
                 assert_eq!(entered.is_ok(), may, "{usage:?} at {door:?}: {entered:?}");
             }

@@ -12,13 +12,13 @@ use crate::ports::bus::{Bus, NoBus, Signal};
 use crate::ports::store::{KeyRow, KeyUsage, Millis, NewKey, Tenancy, WorkspaceRow};
 
 /// Characters of a name for people.
-const NAME_MAX_CHARS: usize = 256;
+pub(super) const NAME_MAX_CHARS: usize = 256;
 
 /// Characters of a slug.
 const SLUG_MAX_CHARS: usize = 63;
 
-/// Agents that a key may be restricted to.
-const AGENT_IDS_MAX: usize = 1000;
+/// Agents that a credential may be restricted to.
+pub(super) const AGENT_IDS_MAX: usize = 1000;
 
 /// Characters behind the prefix of a key that an operator chose.
 const CHOSEN_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=256;
@@ -80,7 +80,7 @@ impl fmt::Debug for CreatedKey {
 #[derive(Clone)]
 pub struct TenancyService {
     store: Arc<dyn Tenancy>,
-    keys: Arc<KeyRing>,
+    pub(super) keys: Arc<KeyRing>,
     cache: Arc<KeyCache>,
     bus: Arc<dyn Bus>,
 }
@@ -115,7 +115,8 @@ impl TenancyService {
         self.cache.invalidate();
     }
 
-    fn changed(&self) {
+    /// Somebody here has changed something that other processes know too.
+    pub(super) fn changed(&self) {
         self.cache.invalidate();
         self.bus.announce(Signal::Registry);
     }
@@ -328,14 +329,14 @@ fn check_chosen_key(key: &str) -> Result<()> {
     }
 }
 
-fn issue(path: &str, message: &str) -> Issue {
+pub(super) fn issue(path: &str, message: &str) -> Issue {
     Issue {
         path: path.to_owned(),
         message: message.to_owned(),
     }
 }
 
-fn checked(issues: Vec<Issue>) -> Result<()> {
+pub(super) fn checked(issues: Vec<Issue>) -> Result<()> {
     if issues.is_empty() {
         Ok(())
     } else {

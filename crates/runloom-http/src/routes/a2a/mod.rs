@@ -21,6 +21,7 @@ use runloom_core::service::auth::{Caller, Door};
 use runloom_core::service::hosted::{Ask, OfferedAgent};
 use runloom_core::service::rate::Bucket::{self, Lifecycle, Reads, RunStarts};
 use runloom_protocol::resource::{RunSnapshot, RunStatus};
+use runloom_protocol::scope::Scope::{A2aDiscovery, A2aInvoke, AgentsInvoke};
 use serde_json::{Map, Value, json};
 
 use super::base_url;
@@ -40,7 +41,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Vec<Route> {
     let agent = |path: &str| format!("/api/a2a/{{slug}}/agents/{{id}}{path}");
-    let (read, post) = (Hosted(Door::A2a, Reads), Hosted(Door::A2a, Reads));
+    let read = Hosted(Door::A2a, Reads, &[A2aDiscovery]);
+    let post = Hosted(Door::A2a, Reads, &[A2aInvoke, AgentsInvoke]);
     vec![
         Route::get("/api/a2a/{slug}/discovery", read, list),
         Route::post(agent(""), post, call),

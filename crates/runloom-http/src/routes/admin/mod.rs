@@ -1,7 +1,9 @@
-//! The administrator's side: workspaces, keys, the documents that workspaces keep and what they remember.
+//! The administrator's side: workspaces, keys, the documents that workspaces keep and what they remember, OAuth apps and people.
 
 mod documents;
 mod memories;
+mod oauth_apps;
+mod users;
 mod wire;
 
 use axum::Json;
@@ -29,6 +31,8 @@ pub(super) fn routes() -> Vec<Route> {
     ];
     routes.extend(documents::routes());
     routes.extend(memories::routes());
+    routes.extend(oauth_apps::routes());
+    routes.extend(users::routes());
     routes
 }
 

@@ -123,7 +123,7 @@ impl Checkable for CreateKey {
     }
 }
 
-fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Vec<Issue>> {
+pub(super) fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Vec<Issue>> {
     T::deserialize(body).map_err(|error| {
         vec![Issue {
             path: String::new(),

@@ -14,6 +14,7 @@ use runloom_core::error::Error;
 use runloom_core::service::auth::{Caller, Door};
 use runloom_core::service::hosted::{OfferedAgent, numbered_call};
 use runloom_core::service::rate::Bucket::{Lifecycle, Reads, RunStarts};
+use runloom_protocol::scope::Scope::McpConnect;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
@@ -31,8 +32,8 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/mcp", Hosted(Door::Mcp, Reads), post),
-        Route::get("/mcp", Hosted(Door::Mcp, Reads), go_on),
+        Route::post("/mcp", Hosted(Door::Mcp, Reads, &[McpConnect]), post),
+        Route::get("/mcp", Hosted(Door::Mcp, Reads, &[McpConnect]), go_on),
     ]
 }
 

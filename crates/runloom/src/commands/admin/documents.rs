@@ -269,7 +269,7 @@ async fn delete(
 }
 
 /// A value on the command line would be seen by every process of the machine, so there is no option for it.
-fn secret_value(
+pub(super) fn secret_value(
     variable: Option<&str>,
     file: Option<&Path>,
     environment: &Environment,

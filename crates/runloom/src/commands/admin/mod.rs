@@ -1,8 +1,10 @@
-//! `runloom admin …`: workspaces of a running server, their keys and what they keep.
+//! `runloom admin …`: workspaces of a running server, their keys, what they keep, their OAuth apps and people.
 
 mod documents;
 mod memory;
+mod oauth_app;
 mod plugin;
+mod user;
 
 use clap::{Args, Subcommand, ValueEnum};
 use runloom_client::{AdminClient, CreateKey, CreateWorkspace, DocumentKind};
@@ -13,7 +15,9 @@ use crate::exit::{Exit, Failure};
 use crate::{connect, output};
 use documents::{Documents, Secrets};
 use memory::Memories;
+use oauth_app::OauthApps;
 use plugin::Plugins;
+use user::Users;
 
 /// `runloom admin …`.
 #[derive(Debug, Args)]
@@ -25,6 +29,9 @@ Examples:
   runloom admin agent put --workspace acme --file agent.json --json      {\"id\",\"slug\"}
   runloom admin secret put --workspace acme GITHUB_TOKEN < token.txt
   runloom admin plugin install --workspace acme ./plugins/github
+  runloom admin user put ada@example.com --workspace acme --password-stdin < password.txt
+  runloom admin oauth-app create --workspace acme --scopes \"runs:read runs:write\" \\
+      --redirect-uri http://127.0.0.1:9999/cb --json             {\"clientId\",\"clientSecret\"}; the secret is shown only now
 
 The token is read from RUNLOOM_ADMIN_TOKEN (or the file that RUNLOOM_ADMIN_TOKEN_FILE names).")]
 pub(crate) struct Admin {
@@ -64,6 +71,12 @@ enum What {
     /// Secrets that tools, plugins, external agents and providers name
     #[command(subcommand)]
     Secret(Secrets),
+    /// OAuth apps, which people let work in their workspaces
+    #[command(subcommand)]
+    OauthApp(OauthApps),
+    /// People who can sign in at the consent page of OAuth apps
+    #[command(subcommand)]
+    User(Users),
     /// What agents remembered with the @memory plugin
     #[command(subcommand)]
     Memory(Memories),
@@ -162,6 +175,8 @@ pub(crate) async fn run(admin: Admin, environment: &Environment) -> Result<Exit,
         What::Agent(command) => documents::run(client, DocumentKind::Agent, command, json).await?,
         What::Tool(command) => documents::run(client, DocumentKind::Tool, command, json).await?,
         What::Plugin(command) => plugin::run(client, command, json).await?,
+        What::OauthApp(command) => oauth_app::run(client, command, json).await?,
+        What::User(command) => user::run(client, command, environment, json).await?,
         What::Memory(command) => memory::run(client, command, json).await?,
         What::ExternalAgent(command) => {
             documents::run(client, DocumentKind::ExternalAgent, command, json).await?;

@@ -1,0 +1,298 @@
+//! The way of a person through the pages: sign in, choose a workspace, allow or deny.
+//!
+//! The request is in the query all the time and is checked anew at every step; nothing is kept here between them. What a browser posts is
+//! believed only with the token that its form carried, which fits the browser's signed cookie and the request.
+
+use axum::extract::{RawQuery, State};
+use axum::http::header::{COOKIE, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Redirect, Response};
+use runloom_core::error::{Error, OAuthFault};
+use runloom_core::ports::store::{PersonRow, WorkspaceRow};
+use runloom_core::service::oauth::{Asked, Authorization, SEAT_LASTS, Seat};
+use url::form_urlencoded;
+
+use super::{AUTHORIZE, page};
+use crate::app::App;
+use crate::error::Refusal;
+use crate::extract::Form;
+
+/// Longest query that is looked at.
+const QUERY_MAX_CHARS: usize = 8 * 1024;
+
+/// Refusals are shown to a person here.
+type Shown = Result<Response, Refusal>;
+
+/// `GET`: the page that is next.
+pub(super) async fn show(State(app): State<App>, query: RawQuery, headers: HeaderMap) -> Response {
+    let visit = Visit::of(app, query, &headers);
+    match visit.show().await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// `POST`: what a form says.
+pub(super) async fn answer(
+    State(app): State<App>,
+    query: RawQuery,
+    headers: HeaderMap,
+    form: Form,
+) -> Response {
+    let visit = Visit::of(app, query, &headers);
+    match visit.answer(&form).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// One request of a browser.
+struct Visit {
+    app: App,
+    query: String,
+    seat: Option<Seat>,
+}
+
+impl From<PageError> for Refusal {
+    fn from(error: PageError) -> Self {
+        Self::Page(error.0)
+    }
+}
+
+/// A use case's refusal that a person reads.
+struct PageError(Error);
+
+impl From<Error> for PageError {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+/// What a person can be asked, or where they go at once.
+enum Next {
+    Ask(Box<Authorization>),
+    Go(Response),
+}
+
+impl Visit {
+    fn of(app: App, RawQuery(query): RawQuery, headers: &HeaderMap) -> Self {
+        let now = app.service.clock().now();
+        let name = cookie_name(&app);
+        let seat = cookie(headers, name).and_then(|text| app.service.oauth().seat(text, now));
+        Self {
+            query: query.unwrap_or_default(),
+            seat,
+            app,
+        }
+    }
+
+    async fn show(self) -> Shown {
+        let asked = match self.asked().await? {
+            Next::Ask(asked) => asked,
+            Next::Go(response) => return Ok(response),
+        };
+        if let Some((seat, person)) = self.person().await? {
+            return self.choose(&asked, &seat, &person, None).await;
+        }
+        self.sign_in_page(&asked, None)
+    }
+
+    async fn answer(self, form: &Form) -> Shown {
+        let asked = match self.asked().await? {
+            Next::Ask(asked) => asked,
+            Next::Go(response) => return Ok(response),
+        };
+        let own = |seat: &&Seat| {
+            let token = form.get("form").unwrap_or_default();
+            self.oauth().is_own_form(seat, &self.query, token)
+        };
+        let Some(seat) = self.seat.as_ref().filter(own) else {
+            let message = "This page was open for too long, or your browser does not keep cookies. Go back to the app and begin again.";
+            return Err(Refusal::Page(Error::Forbidden {
+                message: message.to_owned(),
+            }));
+        };
+        match form.get("step") {
+            Some("deny") => Ok(redirect(&asked.denied(self.issuer()))?),
+            Some("sign_in") => self.sign_in(&asked, form).await,
+            Some("sign_out") => self.again(None),
+            step => {
+                let Some((_, person)) = self.person().await? else {
+                    return self.again(None);
+                };
+                let workspace = form.get("workspace").unwrap_or_default();
+                match step {
+                    Some("workspace") => self.choose(&asked, seat, &person, Some(workspace)).await,
+                    Some("allow") => self.allow(&asked, &person, (workspace, form)).await,
+                    _ => Err(Refusal::Page(
+                        OAuthFault::InvalidRequest.because("The form is incomplete"),
+                    )),
+                }
+            }
+        }
+    }
+
+    /// What the app asks. An app that is not known, or an address that is not its own, is nowhere to send anybody.
+    async fn asked(&self) -> Result<Next, Refusal> {
+        if self.query.len() > QUERY_MAX_CHARS {
+            let error = OAuthFault::InvalidRequest.because("The request is too long");
+            return Err(Refusal::Page(error));
+        }
+        let pairs: Vec<_> = form_urlencoded::parse(self.query.as_bytes())
+            .into_owned()
+            .collect();
+        let asked = self.oauth().authorization(&pairs, self.issuer());
+        match asked.await.map_err(PageError)? {
+            Asked::Well(asked) => Ok(Next::Ask(asked)),
+            Asked::Badly(back) => Ok(Next::Go(redirect(&back)?)),
+        }
+    }
+
+    async fn person(&self) -> Result<Option<(Seat, PersonRow)>, Refusal> {
+        let Some(seat) = self.seat.clone().filter(Seat::is_taken) else {
+            return Ok(None);
+        };
+        let person = self.oauth().sitting(&seat).await.map_err(PageError)?;
+        Ok(person.map(|person| (seat, person)))
+    }
+
+    fn sign_in_page(&self, asked: &Authorization, tried: Option<&str>) -> Shown {
+        // The form of another tab of this browser stays good.
+        if let Some(seat) = self.seat.as_ref().filter(|seat| !seat.is_taken()) {
+            return Ok(page::sign_in(&self.form(asked, seat), tried));
+        }
+        let now = self.app.service.clock().now();
+        let (seat, cookie) = self.oauth().new_seat(None, now).map_err(PageError)?;
+        let page = page::sign_in(&self.form(asked, &seat), tried);
+        Ok(self.with_cookie(page, &cookie))
+    }
+
+    async fn sign_in(&self, asked: &Authorization, form: &Form) -> Shown {
+        let email = form.get("email").unwrap_or_default();
+        let password = form.get("password").unwrap_or_default();
+        let service = &self.app.service;
+        let now = service.clock().now();
+        let person = self
+            .oauth()
+            .sign_in(service.rates(), (email, password), now)
+            .await
+            .map_err(PageError)?;
+        match person {
+            Some(person) => self.again(Some(&person)),
+            None => {
+                let tried: String = email.chars().take(254).collect();
+                self.sign_in_page(asked, Some(&tried))
+            }
+        }
+    }
+
+    /// The same request with another seat.
+    fn again(&self, person: Option<&PersonRow>) -> Shown {
+        let now = self.app.service.clock().now();
+        let (_, cookie) = self.oauth().new_seat(person, now).map_err(PageError)?;
+        let back = redirect(&format!("{AUTHORIZE}?{}", self.query))?;
+        Ok(self.with_cookie(back, &cookie))
+    }
+
+    /// The choice of a workspace where there are several, else the question itself.
+    async fn choose(
+        &self,
+        asked: &Authorization,
+        seat: &Seat,
+        person: &PersonRow,
+        chosen: Option<&str>,
+    ) -> Shown {
+        let places = asked.places(person);
+        let form = self.form(asked, seat);
+        let place: Option<&WorkspaceRow> = match (places.as_slice(), chosen) {
+            ([], _) => return Ok(page::nowhere(&form, person)),
+            ([only], None) => Some(only),
+            (places, chosen) => places
+                .iter()
+                .copied()
+                .find(|place| chosen == Some(place.slug.as_str())),
+        };
+        let Some(place) = place else {
+            return Ok(page::workspaces(&form, person, &places));
+        };
+        let agents = self.oauth().agent_choices(place).await.map_err(PageError)?;
+        Ok(page::consent(&form, person, place, &agents))
+    }
+
+    async fn allow(
+        &self,
+        asked: &Authorization,
+        person: &PersonRow,
+        (workspace, form): (&str, &Form),
+    ) -> Shown {
+        let agents = (form.get("agents") == Some("some")).then(|| form.all("agent"));
+        let now = self.app.service.clock().now();
+        let approved = self
+            .oauth()
+            .approve(asked, person, (workspace, agents), now)
+            .await;
+        match approved {
+            Ok(code) => Ok(redirect(&asked.approved(&code, self.issuer()))?),
+            Err(error) => Err(Refusal::Page(error)),
+        }
+    }
+
+    fn form<'visit>(&'visit self, asked: &'visit Authorization, seat: &Seat) -> page::Ask<'visit> {
+        page::Ask {
+            asked,
+            action: format!("{AUTHORIZE}?{}", self.query),
+            token: self.oauth().form_token(seat, &self.query),
+        }
+    }
+
+    fn with_cookie(&self, mut response: Response, text: &str) -> Response {
+        let age = SEAT_LASTS.as_secs();
+        let name = cookie_name(&self.app);
+        // A name with this prefix is one that no other host could have set.
+        let path = if name.starts_with("__Host-") {
+            "/; Secure"
+        } else {
+            "/api/oauth"
+        };
+        let cookie = format!("{name}={text}; Path={path}; Max-Age={age}; HttpOnly; SameSite=Lax");
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    fn oauth(&self) -> &runloom_core::service::oauth::OAuthService {
+        self.app.service.oauth()
+    }
+
+    fn issuer(&self) -> &str {
+        &self.app.settings.issuer
+    }
+}
+
+fn cookie_name(app: &App) -> &'static str {
+    if app.settings.issuer.starts_with("https://") {
+        "__Host-runloom_seat"
+    } else {
+        "runloom_seat"
+    }
+}
+
+fn cookie<'headers>(headers: &'headers HeaderMap, name: &str) -> Option<&'headers str> {
+    let all = headers.get_all(COOKIE).into_iter();
+    let pairs = all.filter_map(|value| value.to_str().ok());
+    pairs
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find_map(|(key, value)| (key == name).then_some(value))
+}
+
+/// Sends a browser on. Targets are URIs that were checked when the app was registered, with an encoded query behind them.
+fn redirect(to: &str) -> Result<Response, Refusal> {
+    // The query of a request can hold what a header cannot.
+    if HeaderValue::from_str(to).is_err() {
+        let error = OAuthFault::InvalidRequest.because("The request is malformed");
+        return Err(Refusal::Page(error));
+    }
+    Ok(page::sealed(Redirect::to(to).into_response(), None))
+}

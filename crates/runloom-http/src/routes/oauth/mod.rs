@@ -1,0 +1,271 @@
+//! The authorization server: what apps call, and the pages that people see (`consent` shows them, `page` writes them).
+
+mod consent;
+mod describe;
+mod page;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, PRAGMA};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use runloom_core::clock::rfc3339;
+use runloom_core::error::{Error, OAuthFault};
+use runloom_core::ports::store::{AppRow, GrantRow};
+use runloom_core::service::oauth::{ACCESS_LIVES, ClientCredential, TokenRequest};
+use runloom_protocol::resource;
+use serde::Serialize;
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use crate::app::App;
+use crate::error::Answer;
+use crate::extract::{Form, Target};
+use crate::guard::credential;
+use crate::router::Access::Open;
+use crate::router::Route;
+
+pub(crate) use page::problem as problem_page;
+
+/// Where people are asked.
+const AUTHORIZE: &str = "/api/oauth/authorize";
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get(AUTHORIZE, Open, consent::show),
+        Route::post(AUTHORIZE, Open, consent::answer),
+        Route::post("/api/oauth/token", Open, token),
+        Route::post("/api/oauth/revoke", Open, revoke),
+        Route::post("/api/oauth/introspect", Open, introspect),
+        Route::get("/api/oauth/userinfo", Open, userinfo),
+        Route::get("/api/oauth/grants", Open, list_grants),
+        Route::delete("/api/oauth/grants/{id}", Open, delete_grant),
+        Route::get(
+            "/.well-known/oauth-authorization-server",
+            Open,
+            describe::metadata,
+        ),
+    ]
+}
+
+async fn token(State(app): State<App>, headers: HeaderMap, form: Form) -> Answer<Response> {
+    let service = &app.service;
+    let client = client(&app, &headers, &form).await?;
+    let request = TokenRequest { pairs: form.0 };
+    let issued = service
+        .oauth()
+        .token(&client, &request, service.rates(), service.clock().now());
+    let issued = issued.await?;
+    let mut body = json!({
+        "access_token": issued.access_token,
+        "token_type": "Bearer",
+        "expires_in": ACCESS_LIVES.as_secs(),
+        "scope": issued.scopes.to_string(),
+    });
+    if let Some(refresh) = issued.refresh_token {
+        body["refresh_token"] = Value::String(refresh);
+    }
+    Ok(([(PRAGMA, "no-cache")], Json(body)).into_response())
+}
+
+async fn revoke(
+    State(app): State<App>,
+    headers: HeaderMap,
+    form: Form,
+) -> Answer<Json<serde_json::Map<String, Value>>> {
+    let client = client(&app, &headers, &form).await?;
+    let token = needed_token(&form)?;
+    app.service.oauth().revoke(&client, token).await?;
+    Ok(Json(serde_json::Map::new()))
+}
+
+async fn introspect(State(app): State<App>, headers: HeaderMap, form: Form) -> Answer<Json<Value>> {
+    let client = client(&app, &headers, &form).await?;
+    let token = needed_token(&form)?;
+    let now = app.service.clock().now();
+    let found = app.service.oauth().introspect(&client, token, now).await?;
+    let Some(facts) = found else {
+        return Ok(Json(json!({ "active": false })));
+    };
+    let grant = &facts.grant;
+    let mut body = json!({
+        "active": true,
+        "scope": facts.scopes.to_string(),
+        "client_id": grant.app.client_id,
+        "token_type": "Bearer",
+        "iat": facts.created_at.0.div_euclid(1000),
+        "sub": grant.app.client_id,
+        "iss": app.settings.issuer,
+        "grant_id": grant.id,
+        "workspace": { "id": grant.workspace.slug, "slug": grant.workspace.slug, "name": grant.workspace.name },
+    });
+    if let Some((id, email)) = &grant.person {
+        body["sub"] = json!(id);
+        body["username"] = json!(email);
+    }
+    if let Some(end) = facts.expires_at {
+        body["exp"] = json!(end.0.div_euclid(1000));
+    }
+    Ok(Json(body))
+}
+
+async fn userinfo(State(app): State<App>, headers: HeaderMap) -> Answer<Json<Value>> {
+    let now = app.service.clock().now();
+    let service = &app.service;
+    let found = service
+        .oauth()
+        .user_info(credential(&headers), service.rates(), now);
+    let user = found.await?;
+    let workspace = user.workspace;
+    Ok(Json(json!({
+        "sub": user.sub,
+        "email": user.email,
+        "workspace": { "id": workspace.slug, "slug": workspace.slug, "name": workspace.name },
+    })))
+}
+
+#[derive(Serialize)]
+struct GrantList {
+    grants: Vec<GrantView>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GrantView {
+    id: String,
+    client_id: String,
+    app_name: String,
+    user_id: Option<String>,
+    workspace: String,
+    scopes: Vec<String>,
+    agent_ids: Vec<String>,
+    created_at: String,
+    last_used_at: String,
+}
+
+impl GrantView {
+    fn of(row: GrantRow) -> Self {
+        Self {
+            id: row.id.to_string(),
+            client_id: row.app.client_id,
+            app_name: row.app.name,
+            user_id: row.person.map(|(id, _)| id.to_string()),
+            workspace: row.workspace.slug,
+            scopes: row.scopes.iter().map(|scope| scope.to_string()).collect(),
+            agent_ids: row.agent_ids,
+            created_at: rfc3339(row.created_at),
+            last_used_at: rfc3339(row.last_used_at),
+        }
+    }
+}
+
+async fn list_grants(State(app): State<App>, headers: HeaderMap) -> Answer<Json<GrantList>> {
+    let (service, now) = (&app.service, app.service.clock().now());
+    let oauth = service.oauth();
+    let of = oauth
+        .grants_of((service.auth(), service.rates()), credential(&headers), now)
+        .await?;
+    let rows = oauth.list_grants(of).await?;
+    let grants = rows.into_iter().map(GrantView::of).collect();
+    Ok(Json(GrantList { grants }))
+}
+
+async fn delete_grant(
+    State(app): State<App>,
+    target: Target,
+    headers: HeaderMap,
+) -> Answer<Json<resource::Ok>> {
+    let (service, now) = (&app.service, app.service.clock().now());
+    let oauth = service.oauth();
+    let of = oauth
+        .grants_of((service.auth(), service.rates()), credential(&headers), now)
+        .await?;
+    oauth.delete_grant(of, &target.id).await?;
+    Ok(Json(resource::Ok::default()))
+}
+
+fn needed_token(form: &Form) -> Answer<&str> {
+    let token = form.get("token").filter(|token| !token.is_empty());
+    let missing = || OAuthFault::InvalidRequest.because("`token` is missing");
+    Ok(token.ok_or_else(missing)?)
+}
+
+/// The app that calls, by HTTP Basic or by the form; not by both.
+async fn client(app: &App, headers: &HeaderMap, form: &Form) -> Answer<AppRow> {
+    let basic = basic(headers)?;
+    let (id, secret) = (form.get("client_id"), form.get("client_secret"));
+    let posted = id.zip(secret).map(|(id, secret)| ClientCredential {
+        id: id.to_owned(),
+        secret: secret.to_owned(),
+    });
+    let twice = OAuthFault::InvalidRequest.because("Send the client's secret in one way only");
+    let credential = match (basic, posted) {
+        (Some(_), Some(_)) => return Err(twice.into()),
+        (Some(basic), None) if id.is_some_and(|id| id != basic.id) => return Err(twice.into()),
+        (one, other) => one.or(other),
+    };
+    let (service, now) = (&app.service, app.service.clock().now());
+    let client = service
+        .oauth()
+        .client(credential.as_ref(), service.rates(), now);
+    Ok(client.await?)
+}
+
+/// `Authorization: Basic`, whose parts are form-encoded (RFC 6749, section 2.3.1).
+fn basic(headers: &HeaderMap) -> Result<Option<ClientCredential>, Error> {
+    let Some(value) = headers.get(AUTHORIZATION) else {
+        return Ok(None);
+    };
+    let malformed = || OAuthFault::InvalidClient.because("The Authorization header is malformed");
+    let text = value.to_str().map_err(|_| malformed())?;
+    let (scheme, rest) = text.split_once(' ').ok_or_else(malformed)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(malformed());
+    }
+    let pair = STANDARD.decode(rest.trim()).map_err(|_| malformed())?;
+    let pair = String::from_utf8(pair).map_err(|_| malformed())?;
+    let (id, secret) = pair.split_once(':').ok_or_else(malformed)?;
+    Ok(Some(ClientCredential {
+        id: decoded(id),
+        secret: decoded(secret),
+    }))
+}
+
+fn decoded(text: &str) -> String {
+    let mut pairs = form_urlencoded::parse(text.as_bytes());
+    let first = pairs.next();
+    // What has an `=` or `&` in it was not encoded.
+    match (first, pairs.next()) {
+        (Some((name, value)), None) if value.is_empty() && !text.contains('=') => name.into_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<(String, String)> {
+        let mut headers = HeaderMap::new();
+        let value = format!("Basic {}", STANDARD.encode(text));
+        headers.insert(AUTHORIZATION, value.parse().unwrap());
+        let found = basic(&headers).ok().flatten();
+        found.map(|client| (client.id, client.secret))
+    }
+
+    #[test]
+    fn basic_credentials_are_read_encoded_or_not() {
+        for (text, id, secret) in [
+            ("mantyx_oa_1:mantyx_oas_2", "mantyx_oa_1", "mantyx_oas_2"),
+            ("a%3Ab:c%25d", "a:b", "c%d"),
+            ("a:b=c", "a", "b=c"),
+            ("a:", "a", ""),
+        ] {
+            let expected = Some((id.to_owned(), secret.to_owned()));
+            assert_eq!(read(text), expected, "{text}");
+        }
+        assert_eq!(read("nothing"), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! The pages: plain HTML that needs no script, takes nothing from elsewhere and stands in nobody's frame.
+
+use std::fmt::{self, Write as _};
+use std::sync::LazyLock;
+
+use axum::http::HeaderValue;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS,
+};
+use axum::response::{Html, IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use runloom_core::ports::store::{PersonRow, WorkspaceRow};
+use runloom_core::service::oauth::{AgentChoice, Authorization};
+use runloom_protocol::scope::Scope;
+use sha2::{Digest, Sha256};
+use url::Url;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The one style that the browser may use, by its hash.
+static STYLE_HASH: LazyLock<String> =
+    LazyLock::new(|| STANDARD.encode(Sha256::digest(STYLE.as_bytes())));
+
+/// Scopes for which it matters which agents are meant.
+const WITH_AGENTS: [Scope; 7] = [
+    Scope::AgentsRead,
+    Scope::AgentsInvoke,
+    Scope::RunsWrite,
+    Scope::SessionsWrite,
+    Scope::A2aDiscovery,
+    Scope::A2aInvoke,
+    Scope::McpConnect,
+];
+
+/// What every form of a request needs.
+pub(super) struct Ask<'visit> {
+    pub(super) asked: &'visit Authorization,
+    /// Where forms go.
+    pub(super) action: String,
+    /// What proves that a form came from here.
+    pub(super) token: String,
+}
+
+impl Ask<'_> {
+    fn app(&self) -> Text<'_> {
+        Text(&self.asked.app.name)
+    }
+
+    /// A form with something in it.
+    fn form(&self, inside: impl fmt::Display) -> String {
+        let (action, token) = (Text(&self.action), Text(&self.token));
+        format!(
+            r#"<form method="post" action="{action}"><input type="hidden" name="form" value="{token}">{inside}</form>"#
+        )
+    }
+
+    fn foot(&self, person: &PersonRow) -> String {
+        let email = Text(&person.email);
+        let out =
+            self.form(r#"<button class="link" name="step" value="sign_out">Not you?</button>"#);
+        format!(r#"<div class="who"><span>Signed in as {email}</span>{out}</div>"#)
+    }
+
+    fn page(&self, title: &str, body: &str) -> Response {
+        let letter = self.asked.app.name.chars().find(|c| c.is_alphanumeric());
+        let letter = letter.unwrap_or('•').to_uppercase().to_string();
+        let mark = format!(
+            r#"<div class="mark" aria-hidden="true">{}</div>"#,
+            Text(&letter)
+        );
+        sealed(
+            html(title, &format!("{mark}{body}")),
+            Some(&self.asked.redirect_uri),
+        )
+    }
+}
+
+/// Address and password. `tried`: the address of somebody who got it wrong.
+pub(super) fn sign_in(ask: &Ask<'_>, tried: Option<&str>) -> Response {
+    let complaint = match tried {
+        Some(_) => r#"<p class="bad" role="alert">The address or the password is wrong.</p>"#,
+        None => "",
+    };
+    let email = Text(tried.unwrap_or_default());
+    let fields = format!(
+        r#"<label class="field">E-mail<input name="email" type="email" autocomplete="username" maxlength="254" required value="{email}"></label>
+<label class="field">Password<input name="password" type="password" autocomplete="current-password" maxlength="256" required></label>
+<div class="buttons"><button class="main" name="step" value="sign_in">Sign in</button></div>"#
+    );
+    let (app, form, cancel) = (ask.app(), ask.form(fields), cancel(ask));
+    let body = format!(
+        r#"<h1>Sign in</h1><p class="soft">to go on to <strong>{app}</strong></p>{complaint}{form}{cancel}"#
+    );
+    ask.page("Sign in", &body)
+}
+
+/// Which workspace.
+pub(super) fn workspaces(ask: &Ask<'_>, person: &PersonRow, places: &[&WorkspaceRow]) -> Response {
+    let mut choices = String::new();
+    for (index, place) in places.iter().enumerate() {
+        let checked = if index == 0 { " checked" } else { "" };
+        let (slug, name) = (Text(&place.slug), Text(&place.name));
+        let _ = write!(
+            choices,
+            r#"<label class="pick"><input type="radio" name="workspace" value="{slug}"{checked}><span>{name} <code>{slug}</code></span></label>"#
+        );
+    }
+    let fields = format!(
+        r#"{choices}<div class="buttons"><button class="main" name="step" value="workspace">Continue</button></div>"#
+    );
+    let (app, form, cancel, foot) = (ask.app(), ask.form(fields), cancel(ask), ask.foot(person));
+    let body = format!(
+        r#"<h1>Choose a workspace</h1><p class="soft">in which <strong>{app}</strong> may work</p>{form}{cancel}{foot}"#
+    );
+    ask.page("Choose a workspace", &body)
+}
+
+/// The question itself.
+pub(super) fn consent(
+    ask: &Ask<'_>,
+    person: &PersonRow,
+    place: &WorkspaceRow,
+    agents: &[AgentChoice],
+) -> Response {
+    let mut scopes = String::new();
+    for scope in ask.asked.scopes.iter() {
+        let plainly = scope.plainly();
+        let _ = write!(scopes, "<li>{plainly}<br><code>{scope}</code></li>");
+    }
+    let asks = |scope: &Scope| ask.asked.scopes.has(*scope);
+    let agents = if WITH_AGENTS.iter().any(asks) {
+        let alone = [Scope::RunsWrite, Scope::SessionsWrite].iter().any(asks);
+        choose_agents(agents, alone)
+    } else {
+        String::new()
+    };
+    let slug = Text(&place.slug);
+    let fields = format!(
+        r#"<input type="hidden" name="workspace" value="{slug}"><h2>It will be able to</h2><ul class="scopes">{scopes}</ul>{agents}
+<div class="buttons"><button name="step" value="deny">Deny</button><button class="main" name="step" value="allow">Allow</button></div>"#
+    );
+    let (app, name) = (ask.app(), Text(&place.name));
+    let (form, foot) = (ask.form(fields), ask.foot(person));
+    let destination = destination(&ask.asked.redirect_uri);
+    let to = Text(&destination);
+    let body = format!(
+        r#"<h1>Allow {app}?</h1><p class="soft">It asks to work in the workspace <strong>{name}</strong> in your name, until you or an administrator take this back.</p>
+{form}<p class="to">You will be sent to {to}</p>{foot}"#
+    );
+    ask.page("Allow access", &body)
+}
+
+/// There is no workspace in which this person could say yes.
+pub(super) fn nowhere(ask: &Ask<'_>, person: &PersonRow) -> Response {
+    let app = ask.app();
+    let why = if ask.asked.app.public {
+        "You belong to no workspace in which apps can be used."
+    } else {
+        "It is for the people of one workspace only, and you are not one of them, or apps are switched off there."
+    };
+    let deny =
+        ask.form(r#"<div class="buttons"><button class="main" name="step" value="deny">Back to the app</button></div>"#);
+    let foot = ask.foot(person);
+    let body = format!("<h1>You cannot use {app}</h1><p>{why}</p>{deny}{foot}");
+    ask.page("No access", &body)
+}
+
+/// Something is wrong, and there is nowhere to go.
+pub(crate) fn problem(message: &str) -> Response {
+    let message = Text(message);
+    let body = format!(
+        r#"<h1>This did not work</h1><p>{message}</p><p class="soft">You can close this page.</p>"#
+    );
+    sealed(html("This did not work", &body), None)
+}
+
+/// `alone`: the app can also start runs that are no agent's, and people should know.
+fn choose_agents(agents: &[AgentChoice], alone: bool) -> String {
+    if agents.is_empty() {
+        return String::new();
+    }
+    let mut choices = String::new();
+    for agent in agents {
+        let (id, name) = (Text(&agent.id), Text(&agent.name));
+        let _ = write!(
+            choices,
+            r#"<label class="pick"><input type="checkbox" name="agent" value="{id}"><span>{name}</span></label>"#
+        );
+    }
+    let note = if alone {
+        r#"<p class="soft">It can also start runs of its own, without an agent.</p>"#
+    } else {
+        ""
+    };
+    format!(
+        r#"<h2>With these agents</h2><label class="pick"><input type="radio" name="agents" value="all" checked><span>Every agent, later ones too</span></label>
+<label class="pick"><input type="radio" name="agents" value="some"><span>Only some</span></label><div class="some">{choices}</div>{note}"#
+    )
+}
+
+fn cancel(ask: &Ask<'_>) -> String {
+    let button =
+        r#"<p class="to"><button class="link" name="step" value="deny">Cancel</button></p>"#;
+    ask.form(button)
+}
+
+/// A host, or what a scheme of an app's own says.
+fn destination(uri: &str) -> String {
+    match Url::parse(uri) {
+        Ok(url) => match url.host_str() {
+            Some(host) if matches!(url.scheme(), "http" | "https") => host.to_owned(),
+            _ => format!("the app behind {}:", url.scheme()),
+        },
+        Err(_) => "the app".to_owned(),
+    }
+}
+
+fn html(title: &str, body: &str) -> Response {
+    let title = Text(title);
+    Html(format!(
+        r#"<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex"><title>{title}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>"#
+    ))
+    .into_response()
+}
+
+/// Puts the headers on that keep a page to itself. `back`: where a form of it may lead in the end.
+pub(super) fn sealed(mut response: Response, back: Option<&str>) -> Response {
+    // Browsers hold redirects of a form against this list too, all of them: so the scheme and not the host.
+    let back = back.and_then(|uri| Url::parse(uri).ok());
+    let back = back.map_or_else(String::new, |url| format!(" {}:", url.scheme()));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; form-action 'self'{back}; base-uri 'none'; frame-ancestors 'none'",
+        *STYLE_HASH
+    );
+    let headers = response.headers_mut();
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    for (name, value) in [
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Text that becomes no markup, in elements and in quoted attributes.
+struct Text<'text>(&'text str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for letter in self.0.chars() {
+            match letter {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                // These turn the direction of what follows, and so what is read.
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+                other => f.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_becomes_no_markup() {
+        let evil = "<script>\"'&\u{202e}";
+        assert_eq!(Text(evil).to_string(), "&lt;script&gt;&quot;&#39;&amp;");
+    }
+
+    #[test]
+    fn a_page_lets_forms_lead_to_the_app_and_nothing_else_in() {
+        let policy = |back| {
+            let response = sealed(html("t", "b"), back);
+            let policy = &response.headers()[CONTENT_SECURITY_POLICY];
+            policy.to_str().unwrap().to_owned()
+        };
+        assert!(policy(None).contains("form-action 'self';"));
+        assert!(
+            policy(Some("com.example.app:/cb")).contains("form-action 'self' com.example.app:;")
+        );
+        assert!(
+            policy(Some("https://e.com/")).starts_with("default-src 'none'; style-src 'sha256-")
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! What people see, and what a browser is believed.
+
+use axum::http::StatusCode;
+use runloom_core::ports::store::Millis;
+use runloom_core::service::oauth::{CreateApp, PutUser};
+
+use super::{Browser, EMAIL, house, house_with, sent_back, text, value};
+
+#[tokio::test]
+async fn nobody_is_sent_to_an_address_that_is_not_the_apps() {
+    let house = house().await;
+    for (name, bad) in [
+        ("client_id", "mantyx_oa_unknown"),
+        ("client_id", ""),
+        ("redirect_uri", "https://evil.example/"),
+        ("redirect_uri", "https://app.example/cb"),
+        ("redirect_uri", ""),
+    ] {
+        let reply = Browser::at(&house, &[(name, bad)]).open().await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{name} {bad}");
+        assert!(!reply.headers.contains_key("location"));
+        assert!(!reply.headers.contains_key("www-authenticate"));
+        assert!(reply.header("content-type").starts_with("text/html"));
+    }
+    let mut twice = Browser::at(&house, &[]);
+    twice.query = format!("{}&redirect_uri=https%3A%2F%2Fevil.example", twice.query);
+    assert_eq!(twice.open().await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn an_app_that_asks_wrongly_is_told_at_its_own_address() {
+    let house = house().await;
+    for (name, bad, error) in [
+        ("response_type", "token", "unsupported_response_type"),
+        ("response_type", "", "invalid_request"),
+        ("code_challenge", "", "invalid_request"),
+        ("code_challenge", "short", "invalid_request"),
+        ("code_challenge_method", "plain", "invalid_request"),
+        ("code_challenge_method", "", "invalid_request"),
+        ("scope", "runs:write", "invalid_scope"),
+        ("scope", "nonsense", "invalid_scope"),
+    ] {
+        let reply = Browser::at(&house, &[(name, bad)]).open().await;
+        let pairs = sent_back(&reply);
+        assert_eq!(value(&pairs, "error"), error, "{name} {bad}");
+        assert_eq!(value(&pairs, "state"), "x y&z");
+        assert_eq!(value(&pairs, "code"), "");
+    }
+}
+
+#[tokio::test]
+async fn pages_stand_in_no_frame_and_show_no_markup_of_strangers() {
+    let house = house().await;
+    let mut browser = Browser::at(&house, &[]);
+    let reply = browser.open().await;
+    let policy = reply.header("content-security-policy");
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(policy.contains("form-action 'self' https:"), "{policy}");
+    assert_eq!(reply.header("x-frame-options"), "DENY");
+    assert_eq!(reply.header("referrer-policy"), "no-referrer");
+    assert!(browser.page.contains("Weather &lt;Kit&gt;"));
+    assert!(!browser.page.contains("<Kit>") && !browser.page.contains("<script"));
+}
+
+#[tokio::test]
+async fn a_form_from_elsewhere_is_not_believed() {
+    let house = house().await;
+    let mut browser = Browser::at(&house, &[]);
+    browser.sign_in().await;
+    let allow = [("step", "allow"), ("workspace", "acme")];
+    let page = std::mem::take(&mut browser.page);
+    assert_eq!(browser.submit(&allow).await.status, StatusCode::FORBIDDEN);
+    // The form of another request, at the same browser.
+    let mut other = Browser::at(&house, &[("state", "other")]);
+    other.cookie.clone_from(&browser.cookie);
+    other.page.clone_from(&page);
+    assert_eq!(other.submit(&allow).await.status, StatusCode::FORBIDDEN);
+    // The form at another browser, and with a cookie that was touched.
+    for cookie in [
+        None,
+        browser
+            .cookie
+            .as_ref()
+            .map(|text| text.replace("user_", "user_x")),
+    ] {
+        let mut stranger = Browser::at(&house, &[]);
+        stranger.cookie = cookie;
+        stranger.page.clone_from(&page);
+        assert_eq!(stranger.submit(&allow).await.status, StatusCode::FORBIDDEN);
+    }
+    browser.page = page;
+    sent_back(&browser.submit(&allow).await);
+}
+
+#[tokio::test]
+async fn who_says_no_goes_back_without_a_code() {
+    let house = house().await;
+    let mut browser = Browser::at(&house, &[]);
+    browser.open().await;
+    let pairs = sent_back(&browser.submit(&[("step", "deny")]).await);
+    assert_eq!(value(&pairs, "error"), "access_denied");
+    assert_eq!(value(&pairs, "state"), "x y&z");
+}
+
+#[tokio::test]
+async fn a_wrong_password_and_an_unknown_address_look_the_same_and_tries_are_counted() {
+    let house = house().await;
+    let mut browser = Browser::at(&house, &[]);
+    browser.open().await;
+    let mut pages = Vec::new();
+    for email in [EMAIL, "eve@example.com"] {
+        let fields = [("step", "sign_in"), ("email", email), ("password", "wrong")];
+        let reply = browser.submit(&fields).await;
+        assert_eq!(reply.status, StatusCode::OK);
+        let words = browser.page.split("<form").next().unwrap().to_owned();
+        assert!(words.contains("The address or the password is wrong"));
+        pages.push(words);
+    }
+    assert_eq!(pages[0], pages[1]);
+    let fields = [("step", "sign_in"), ("email", EMAIL), ("password", "wrong")];
+    for _ in 0..9 {
+        assert_eq!(browser.submit(&fields).await.status, StatusCode::OK);
+    }
+    let reply = browser.submit(&fields).await;
+    assert_eq!(reply.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(reply.headers.contains_key("retry-after"));
+}
+
+#[tokio::test]
+async fn another_password_ends_every_seat() {
+    let house = house().await;
+    let mut browser = Browser::at(&house, &[]);
+    browser.sign_in().await;
+    assert!(browser.page.contains("Allow Weather"));
+    let put = PutUser {
+        password: Some("another long password".to_owned()),
+        ..PutUser::default()
+    };
+    let oauth = house.app.service.oauth();
+    oauth.put_user(EMAIL, put, Millis(9)).await.unwrap();
+    browser.open().await;
+    assert!(browser.page.contains("Sign in"), "{}", browser.page);
+}
+
+#[tokio::test]
+async fn a_private_app_is_for_its_own_workspace_only() {
+    let house = house_with(CreateApp::default(), &["other"]).await;
+    let mut browser = Browser::at(&house, &[]);
+    browser.sign_in().await;
+    assert!(browser.page.contains("You cannot use"), "{}", browser.page);
+    for workspace in ["acme", "other"] {
+        let allow = [("step", "allow"), ("workspace", workspace)];
+        let mut browser = Browser::at(&house, &[]);
+        browser.sign_in().await;
+        let reply = browser.submit(&allow).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{workspace}");
+    }
+}
+
+#[tokio::test]
+async fn a_public_app_works_in_the_workspace_that_was_chosen() {
+    let public = CreateApp {
+        public: true,
+        ..CreateApp::default()
+    };
+    let house = house_with(public, &["other", "third"]).await;
+    let mut browser = Browser::at(&house, &[]);
+    browser.sign_in().await;
+    assert!(browser.page.contains("Choose a workspace"));
+    let chosen = [("step", "workspace"), ("workspace", "third")];
+    browser.submit(&chosen).await;
+    assert!(browser.page.contains("Allow Weather"), "{}", browser.page);
+    let allow = [("step", "allow"), ("workspace", "third")];
+    let pairs = sent_back(&browser.submit(&allow).await);
+    let reply = house.exchange(value(&pairs, "code")).await;
+    let access = text(&reply, "access_token");
+    let third = house.get("/api/v1/workspaces/third/models", &access).await;
+    assert_eq!(third.status, StatusCode::OK);
+    assert_eq!(house.models(&access).await.status, StatusCode::NOT_FOUND);
+    let mut browser = Browser::at(&house, &[]);
+    browser.sign_in().await;
+    let strange = [("step", "allow"), ("workspace", "acme")];
+    let reply = browser.submit(&strange).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_grant_with_some_agents_sees_only_those() {
+    let create = CreateApp {
+        scopes: vec!["agents:read".to_owned()],
+        ..CreateApp::default()
+    };
+    let house = house_with(create, &["acme"]).await;
+    let service = &house.app.service;
+    let mut ids = Vec::new();
+    for slug in ["one", "two"] {
+        let body = serde_json::json!({ "systemPrompt": "x" });
+        let kind = runloom_core::ports::store::DocumentKind::Agent;
+        let expect = runloom_core::ports::store::Expect::Anything;
+        let put = service.registry().put("acme", kind, slug, &body, expect);
+        ids.push(put.await.unwrap().document.id);
+    }
+    let mut browser = Browser::at(&house, &[]);
+    browser.sign_in().await;
+    let page = browser.page.clone();
+    assert!(page.contains(&ids[0]) && page.contains(&ids[1]), "{page}");
+    let allow = [("step", "allow"), ("workspace", "acme"), ("agents", "some")];
+    let none = browser.submit(&allow).await;
+    assert_eq!(none.status, StatusCode::BAD_REQUEST);
+    browser.page = page;
+    let allow = [allow[0], allow[1], allow[2], ("agent", ids[1].as_str())];
+    let pairs = sent_back(&browser.submit(&allow).await);
+    let reply = house.exchange(value(&pairs, "code")).await;
+    let access = text(&reply, "access_token");
+    let agents = house.get("/api/v1/workspaces/acme/agents", &access).await;
+    let listed = agents.body["agents"].as_array().unwrap();
+    assert_eq!(listed.len(), 1, "{agents:?}");
+    assert_eq!(listed[0]["id"], ids[1].as_str());
+}

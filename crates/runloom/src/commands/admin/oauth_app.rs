@@ -1,0 +1,133 @@
+//! `runloom admin oauth-app …`: apps that people let work in their workspaces.
+
+use clap::{Subcommand, ValueEnum};
+use runloom_client::{AdminClient, CreateOauthApp, OauthAppCreated};
+use serde_json::json;
+
+use super::word;
+use crate::exit::Failure;
+use crate::output;
+
+/// OAuth apps of a workspace.
+#[derive(Debug, Subcommand)]
+pub(super) enum OauthApps {
+    /// Register an app; its secret is shown only now
+    Create {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+        /// What it may ask for, with spaces between the scopes
+        #[arg(long, value_name = "SCOPES")]
+        scopes: String,
+        /// Where people may be sent back to; may be repeated
+        #[arg(long, value_name = "URI")]
+        redirect_uri: Vec<String>,
+        /// The app may act for itself, without a person
+        #[arg(long)]
+        client_credentials: bool,
+        /// Who may use it: this workspace's people, or everybody in a workspace of theirs
+        #[arg(long, value_enum, default_value = "private")]
+        visibility: Visibility,
+        /// What people read at the consent page
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// List the apps of a workspace
+    List {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+    },
+    /// Give an app another secret, shown only now; the old one ends
+    RenewSecret {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+        /// The app
+        client_id: String,
+    },
+    /// Delete an app with everything it was allowed
+    Delete {
+        /// Of which workspace
+        #[arg(long, short)]
+        workspace: String,
+        /// The app
+        client_id: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Visibility {
+    Private,
+    Public,
+}
+
+pub(super) async fn run(
+    client: &AdminClient,
+    command: OauthApps,
+    json: bool,
+) -> Result<(), Failure> {
+    match command {
+        OauthApps::Create {
+            workspace,
+            scopes,
+            redirect_uri,
+            client_credentials,
+            visibility,
+            name,
+        } => {
+            let wanted = CreateOauthApp {
+                name,
+                visibility: Some(word(visibility)),
+                redirect_uris: redirect_uri,
+                scopes: scopes.split_whitespace().map(ToOwned::to_owned).collect(),
+                client_credentials,
+            };
+            let made = client.create_oauth_app(&workspace, &wanted).await?;
+            show_secret(&made, json)?;
+        }
+        OauthApps::RenewSecret {
+            workspace,
+            client_id,
+        } => {
+            let made = client.renew_oauth_secret(&workspace, &client_id).await?;
+            show_secret(&made, json)?;
+        }
+        OauthApps::List { workspace } => {
+            let apps = client.oauth_apps(&workspace).await?;
+            if json {
+                output::json(&json!({ "oauthApps": apps }))?;
+                return Ok(());
+            }
+            let row = |app: runloom_client::OauthAppInfo| {
+                let scopes = app.scopes.join(" ");
+                vec![app.client_id, app.visibility, app.name, scopes]
+            };
+            let rows: Vec<_> = apps.into_iter().map(row).collect();
+            output::table(&["CLIENT ID", "VISIBILITY", "NAME", "SCOPES"], &rows)?;
+        }
+        OauthApps::Delete {
+            workspace,
+            client_id,
+        } => {
+            client.delete_oauth_app(&workspace, &client_id).await?;
+            if json {
+                output::json(&json!({ "ok": true }))?;
+            } else {
+                output::line("deleted")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn show_secret(made: &OauthAppCreated, json: bool) -> Result<(), Failure> {
+    if json {
+        output::json(&json!({ "clientId": made.client_id, "clientSecret": made.client_secret }))?;
+    } else {
+        output::line(&made.client_id)?;
+        output::line(&made.client_secret)?;
+        output::note("Keep the secret: it is not shown again.");
+    }
+    Ok(())
+}

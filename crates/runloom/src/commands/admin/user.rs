@@ -1,0 +1,97 @@
+//! `runloom admin user …`: people who can sign in at the consent page. A password comes from a variable or the input, never from the
+//! command line, which other users of the machine can read.
+
+use clap::Subcommand;
+use runloom_client::{AdminClient, PutUser, UserInfo};
+use serde_json::json;
+
+use super::documents::secret_value;
+use crate::config::Environment;
+use crate::exit::Failure;
+use crate::output;
+
+/// People.
+#[derive(Debug, Subcommand)]
+pub(super) enum Users {
+    /// Add a person, or change the one with this address
+    #[command(visible_alias = "create")]
+    Put {
+        /// What they sign in with
+        email: String,
+        /// A workspace that they belong to; may be repeated; all of them, when one is given
+        #[arg(long, short)]
+        workspace: Vec<String>,
+        /// For people
+        #[arg(long)]
+        name: Option<String>,
+        /// Read the password from this environment variable
+        #[arg(long, value_name = "VARIABLE", conflicts_with = "password_stdin")]
+        password_env: Option<String>,
+        /// Read the password from the standard input
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// List everybody
+    List,
+    /// Delete a person with everything they allowed
+    Delete {
+        /// Their address or id
+        email: String,
+    },
+}
+
+pub(super) async fn run(
+    client: &AdminClient,
+    command: Users,
+    environment: &Environment,
+    json: bool,
+) -> Result<(), Failure> {
+    match command {
+        Users::Put {
+            email,
+            workspace,
+            name,
+            password_env,
+            password_stdin,
+        } => {
+            let password = if password_env.is_some() || password_stdin {
+                Some(secret_value(password_env.as_deref(), None, environment)?)
+            } else {
+                None
+            };
+            let wanted = PutUser {
+                name,
+                password,
+                workspaces: (!workspace.is_empty()).then_some(workspace),
+            };
+            let user = client.put_user(&email, &wanted).await?;
+            if json {
+                output::json(&json!(user))?;
+            } else {
+                output::line(format!("{} is there", user.email))?;
+            }
+        }
+        Users::List => {
+            let users = client.users().await?;
+            if json {
+                output::json(&json!({ "users": users }))?;
+                return Ok(());
+            }
+            let row = |user: UserInfo| {
+                let workspaces = user.workspaces.join(", ");
+                vec![user.email, user.id, workspaces, user.name]
+            };
+            let rows: Vec<_> = users.into_iter().map(row).collect();
+            output::table(&["E-MAIL", "ID", "WORKSPACES", "NAME"], &rows)?;
+        }
+        Users::Delete { email } => {
+            client.delete_user(&email).await?;
+            if json {
+                output::json(&json!({ "ok": true }))?;
+            } else {
+                output::line("deleted")?;
+            }
+        }
+    }
+    Ok(())
+}
