@@ -27,6 +27,8 @@ impl Cluster {
     pub(crate) const WORKSPACE: &'static str = "demo";
     /// Its key.
     pub(crate) const API_KEY: &'static str = KEY;
+    /// What opens the admin API.
+    pub(crate) const ADMIN_TOKEN: &'static str = "the admin token of the cluster";
 
     /// Builds and starts them.
     pub(crate) fn start() -> anyhow::Result<Self> {
@@ -77,6 +79,7 @@ impl Cluster {
                 ("RUNLOOM_MASTER_KEY", "a key that all processes share"),
                 ("RUNLOOM_PLATFORM__DEMO", "true"),
                 ("INTEROP_KEY", Self::API_KEY),
+                ("RUNLOOM_ADMIN_TOKEN", Self::ADMIN_TOKEN),
             ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

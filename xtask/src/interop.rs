@@ -18,12 +18,12 @@ const PROGRAM_AT_MOST: Duration = Duration::from_secs(10 * 60);
 
 const BASELINE_SDK: Environment = Environment {
     name: "sdk-0.11",
-    packages: &["mantyx-sdk==0.11.0"],
+    packages: &["mantyx-sdk==0.11.0", "authlib"],
 };
 
 const NEWEST_SDK: Environment = Environment {
     name: "sdk-newest",
-    packages: &["mantyx-sdk"],
+    packages: &["mantyx-sdk", "authlib"],
 };
 
 const VENDORS: Environment = Environment {
@@ -47,7 +47,12 @@ pub(crate) fn newest_sdk_on_cluster() -> anyhow::Result<Tally> {
     let cluster = Cluster::start()?;
     let finished = cases(
         &interpreter,
-        [&cluster.url, Cluster::API_KEY, Cluster::WORKSPACE],
+        [
+            &cluster.url,
+            Cluster::API_KEY,
+            Cluster::WORKSPACE,
+            Cluster::ADMIN_TOKEN,
+        ],
     )?;
     if !finished.success {
         report::say(&format!("--- the servers' logs\n{}", cluster.end_of_logs()));
@@ -121,7 +126,12 @@ fn against_server(environment: &Environment) -> anyhow::Result<Tally> {
     let server = Server::start(environment.name)?;
     let finished = cases(
         &interpreter,
-        [&server.url, &server.api_key, &server.workspace],
+        [
+            &server.url,
+            &server.api_key,
+            &server.workspace,
+            &server.admin_token,
+        ],
     )?;
     if !finished.success {
         report::say(&format!("--- the server's log\n{}", server.end_of_log()));
@@ -129,10 +139,10 @@ fn against_server(environment: &Environment) -> anyhow::Result<Tally> {
     Ok(finished.as_tests())
 }
 
-/// The program of cases against a server: its address, a key, the key's workspace.
+/// The program of cases against a server: its address, a key, the key's workspace, the admin token.
 fn cases(
     interpreter: &PathBuf,
-    [url, key, workspace]: [&str; 3],
+    [url, key, workspace, admin]: [&str; 4],
 ) -> anyhow::Result<process::Finished> {
     let program = place::repository()?.join("interop/python/run.py");
     process::run_tests(
@@ -140,7 +150,8 @@ fn cases(
             .arg(&program)
             .env("MANTYX_BASE_URL", url)
             .env("MANTYX_API_KEY", key)
-            .env("MANTYX_WORKSPACE_SLUG", workspace),
+            .env("MANTYX_WORKSPACE_SLUG", workspace)
+            .env("RUNLOOM_ADMIN_TOKEN", admin),
         PROGRAM_AT_MOST,
         Closing::Program,
     )
