@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use runloom_client::protocol::event::Event;
+use runloom_client::protocol::event::{Event, ModelFallback};
 use runloom_client::protocol::id::RunId;
 use runloom_client::protocol::outcome::{ModelInfo, Tokens};
 use runloom_client::{Client, RunEvent, RunStream};
@@ -201,12 +201,7 @@ impl Screen {
                     restart.turn, restart.reason
                 ));
             }
-            Event::ModelFallback(moved) => self.remark(&format!(
-                "[{} is out of service ({}); {} takes over]",
-                moved.primary_model_id,
-                moved.error_class.as_str(),
-                moved.fallback_model_id
-            )),
+            Event::ModelFallback(moved) => self.remark(&taking_over(moved)),
             Event::ToolCall(call) => self.remark(&format!(
                 "→ {} {}",
                 call.name,
@@ -349,6 +344,15 @@ pub(crate) fn summary(
         text.push_str(&format!(" · ${cost:.4}"));
     }
     text
+}
+
+fn taking_over(moved: &ModelFallback) -> String {
+    format!(
+        "[{} is out of service ({}); {} takes over]",
+        moved.primary_model_id,
+        moved.error_class.as_str(),
+        moved.fallback_model_id
+    )
 }
 
 /// The beginning of a text, on one line, without control characters that could drive the terminal.
