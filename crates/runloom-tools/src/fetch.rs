@@ -15,18 +15,11 @@ pub(crate) async fn file(
     within: Duration,
 ) -> Result<FetchedFile, String> {
     let url = outbound.check(url).map_err(|error| error.to_string())?;
-    let scheme = url.scheme().to_owned();
     let request = OutboundRequest::new(Method::GET, url)
         .within(within)
         .at_most(most);
     let sent = outbound.send(request).await;
     let response = sent.map_err(|error| error.to_string())?;
-    if response.url().scheme() != scheme {
-        return Err(format!(
-            "it leads to an address with {}://, which is not what was asked for",
-            response.url().scheme()
-        ));
-    }
     if !response.status().is_success() {
         return Err(format!(
             "its server answered with HTTP status {}",

@@ -24,16 +24,17 @@ const IMAGES_AND_PDF: [&str; 5] = ["image/jpeg", "image/png", "image/webp", "ima
 
 /// One part.
 #[derive(Debug, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 pub(super) enum Part<'a> {
-    InputText {
-        text: Cow<'a, str>,
-    },
-    InputImage {
+    #[serde(rename = "input_text")]
+    Text { text: Cow<'a, str> },
+    #[serde(rename = "input_image")]
+    Image {
         detail: &'static str,
         image_url: Address<'a>,
     },
-    InputFile {
+    #[serde(rename = "input_file")]
+    File {
         #[serde(skip_serializing_if = "Option::is_none")]
         filename: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,31 +48,31 @@ pub(super) enum Part<'a> {
 pub(super) fn of<'a>(text: &'a str, files: &'a [File]) -> Vec<Part<'a>> {
     let mut parts = Vec::with_capacity(2 * files.len() + 1);
     if !text.trim().is_empty() {
-        parts.push(Part::InputText { text: text.into() });
+        parts.push(Part::Text { text: text.into() });
     }
     for file in files {
         match (Media::of(file), &file.content) {
             (Media::Image, _) => {
                 let text = named(file).into();
-                parts.push(Part::InputText { text });
-                parts.push(Part::InputImage {
+                parts.push(Part::Text { text });
+                parts.push(Part::Image {
                     detail: "auto",
                     image_url: Address(file),
                 });
             }
-            (Media::Pdf, FileContent::Url(url)) => parts.push(Part::InputFile {
+            (Media::Pdf, FileContent::Url(url)) => parts.push(Part::File {
                 filename: None,
                 file_data: None,
                 file_url: Some(url),
             }),
-            (Media::Pdf, _) => parts.push(Part::InputFile {
+            (Media::Pdf, _) => parts.push(Part::File {
                 filename: Some(&file.name),
                 file_data: Some(Address(file)),
                 file_url: None,
             }),
             (Media::Audio | Media::Words, _) => {
                 let text = file.in_words().into();
-                parts.push(Part::InputText { text });
+                parts.push(Part::Text { text });
             }
         }
     }

@@ -99,7 +99,7 @@ fn tool_results_of_both_generations_are_accepted() {
         "toolUseId": "tu_1", "result": "", "files": [{"filename": "chart.png", "mimeType": "image/png", "data": "iVBORw0="}],
     });
     assert_eq!(
-        validate::tool_result(&files).unwrap().files[0].filename,
+        validate::tool_result(&files).unwrap().files[0].name(),
         "chart.png"
     );
 }

@@ -62,7 +62,7 @@ fn a_byte_too_many_is_refused_and_nothing_is_created() {
         refused.json()["issues"][0]["path"],
         "messages[0].attachments"
     );
-    let inside = json!({"type": "input_file_url", "url": "https://127.0.0.1:9/a.pdf"});
+    let inside = json!({"type": "input_file_url", "url": "https://127.0.0.1:8443/a.pdf"});
     let mut body = attached("files", "");
     body["messages"][0]["attachments"] = json!([inside]);
     let refused = api.post("/agent-runs", &body).json();
