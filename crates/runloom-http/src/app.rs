@@ -25,6 +25,8 @@ pub struct Settings {
     pub body_timeout: Duration,
     /// From the first byte of a request to the head of its answer. Streams go on after that.
     pub request_timeout: Duration,
+    /// How long who sends a message to an agent waits for its answer; shorter than the time of the whole request.
+    pub answer_within: Duration,
     /// Silence after which a stream shows that it lives.
     pub heartbeat: Duration,
     /// Cancelled when the server begins to stop: it is not ready any more.
@@ -46,6 +48,7 @@ impl Default for Settings {
             max_connections: 16_384,
             body_timeout: Duration::from_secs(45),
             request_timeout: Duration::from_secs(60),
+            answer_within: Duration::from_secs(45),
             heartbeat: Duration::from_secs(15),
             stopping: CancellationToken::new(),
             issuer: "http://127.0.0.1:8787".to_owned(),

@@ -1,5 +1,7 @@
 //! Agents over A2A without an engine: doors, lists, cards, and what is wrong with a call.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use runloom_core::ports::store::{KeyUsage, Millis};
@@ -310,6 +312,22 @@ async fn another_workspace_finds_neither_task_nor_context() {
         (found.status, found.code()),
         (StatusCode::NOT_FOUND, "not_found")
     );
+}
+
+#[tokio::test]
+async fn who_waits_longer_than_a_request_may_take_gets_the_task() {
+    let app = house(Settings {
+        answer_within: Duration::ZERO,
+        ..Settings::default()
+    })
+    .await;
+    let mut message = say("hi");
+    message["configuration"]["blocking"] = json!(true);
+    // There is no worker: the run waits for ever.
+    let sent = call(&app, &app.key, ("one", "message/send"), message).await;
+    assert_eq!(sent.status, StatusCode::OK, "{sent:?}");
+    assert_eq!(sent.body["result"]["kind"], "task");
+    assert_eq!(sent.body["result"]["status"]["state"], "submitted");
 }
 
 #[tokio::test]

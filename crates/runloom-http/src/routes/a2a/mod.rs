@@ -235,7 +235,7 @@ impl Exchange {
         idempotency: Option<Idempotency>,
     ) -> Result<Response, Trouble> {
         let (run, at_once) = self.begin(params, idempotency).await?;
-        let patience = self.app.settings.request_timeout / 4 * 3;
+        let patience = self.app.settings.answer_within;
         let mut run = run;
         if !at_once && follow::ended(&self.app, &self.caller, &run.id, patience).await? {
             run = self.app.service.run(&self.caller, run.id.as_str()).await?;
