@@ -23,7 +23,7 @@ const MENU = [
 ];
 
 /** Pages by the first word of an address; the second is an id. */
-const PAGES = {
+const PAGES = new Map(Object.entries({
   playground: playground.page,
   runs: runs.page,
   "runs/": run.page,
@@ -32,7 +32,7 @@ const PAGES = {
   models: catalog.page,
   usage: usage.page,
   server: server.page,
-};
+}));
 
 const main = document.getElementById("main");
 let leaving = new AbortController();
@@ -66,7 +66,7 @@ async function open() {
   }
   const { words, parameters } = where();
   const first = words[0] ?? (await home(signal));
-  const page = PAGES[words.length > 1 ? `${first}/` : first];
+  const page = PAGES.get(words.length > 1 ? `${first}/` : first);
   if (signal.aborted) return;
   const held = heldField();
   frame(first);
@@ -131,8 +131,10 @@ function frame(current) {
   show(document.getElementById("who"), known && [
     h("span", { class: "workspace", title: "Workspace" }, known.workspace),
     button("Sign out", () => {
-      location.hash = "#/";
-      signOut();
+      // Whoever uses the tab next finds nothing: not in its storage, and not in its memory.
+      forget();
+      history.replaceState(null, "", "#/");
+      location.reload();
     }, { class: "plain" }),
   ]);
 }

@@ -9,9 +9,19 @@ let known = null;
 /** The workspace's models and agents, asked once. */
 export async function modelsAndAgents(signal) {
   if (known) return known;
-  const [catalog, listed] = await Promise.all([get("/models", signal), get("/agents", signal).catch(() => ({ agents: [] }))]);
+  const [catalog, listed] = await Promise.all([get("/models", signal), agents(signal)]);
   known = { models: catalog.models, defaultModelId: catalog.defaultModelId, agents: listed.agents };
   return known;
+}
+
+/** A credential may run things and not be allowed to list agents. */
+async function agents(signal) {
+  try {
+    return await get("/agents", signal);
+  } catch (error) {
+    if (error.status === 403) return { agents: [] };
+    throw error;
+  }
 }
 
 /** Asks anew next time. */
@@ -44,7 +54,7 @@ export async function page(root, { signal }) {
     h("td", { class: "number" }, perMillion(model.pricing?.inputPer1MUsd)),
     h("td", { class: "number" }, perMillion(model.pricing?.cacheReadPer1MUsd)),
     h("td", { class: "number" }, perMillion(model.pricing?.outputPer1MUsd))));
-  const agents = catalog.agents.map((agent) => h("tr", null,
+  const named = catalog.agents.map((agent) => h("tr", null,
     h("td", null, h("a", { href: `#/playground?agent=${encodeURIComponent(agent.id)}` }, agent.name ?? agent.slug), h("div", { class: "quiet" }, h("code", null, agent.id))),
     h("td", null, agent.description ?? "–"),
     h("td", null, agent.modelId ?? "the default"),
@@ -57,9 +67,9 @@ export async function page(root, { signal }) {
       ? empty("No model yet", "Give the workspace a provider in ", h("code", null, "runloom.toml"), " or with ", h("code", null, "runloom admin provider put"), ".")
       : table("Models", ["Id", "Name", "Provider", "Offered by", "#Context", "#Input $/M", "#Cached $/M", "#Output $/M"], models),
     h("h2", null, "Agents"),
-    agents.length === 0
+    named.length === 0
       ? empty("No agent yet", "An agent is a prompt, a model and tools under one name: ", h("code", null, "runloom admin agent put"), ".")
-      : table("Agents", ["Agent", "What for", "Model", "#Version", "Changed"], agents));
+      : table("Agents", ["Agent", "What for", "Model", "#Version", "Changed"], named));
 }
 
 /** A table that scrolls by itself where it is too wide; heads that begin with `#` stand over numbers. */

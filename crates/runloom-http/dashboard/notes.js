@@ -23,7 +23,7 @@ function list(names) {
 /** A note for an event that is neither text nor a tool call. */
 export function note(type, data) {
   if (type === "task_plan" && Array.isArray(data.steps)) return plan(data);
-  const known = KNOWN[type]?.(data);
+  const known = Object.hasOwn(KNOWN, type) ? KNOWN[type](data) : null;
   if (known) {
     const [tone, title, text] = known;
     return item(tone, h("b", null, title), " ", text);

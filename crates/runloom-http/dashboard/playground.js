@@ -31,12 +31,14 @@ export async function page(root, { parameters, signal }) {
     h("div", { class: "split" }, form.element, h("div", { class: "stage" }, form.examples, form.stage)));
 }
 
-/** A body as the form shows it. */
-function draftOf(body) {
-  const level = { 0: "off", 30: "low", 50: "medium", 80: "high" }[body.reasoningLevel] ?? body.reasoningLevel ?? "";
+/** A body as the form shows it; what has no field of its own stands in `more`. */
+function draftOf({ modelId, agentId, systemPrompt, prompt, reasoningLevel, outputSchema, tools, agentVersion, ...more }) {
+  const level = { 0: "off", 30: "low", 50: "medium", 80: "high" }[reasoningLevel] ?? reasoningLevel;
+  const named = LEVELS.some(([value]) => value === level);
+  if (level !== undefined && !named) more.reasoningLevel = reasoningLevel;
   return {
-    model: body.modelId, agent: body.agentId, system: body.systemPrompt ?? "", prompt: body.prompt ?? "", reasoning: String(level),
-    schema: body.outputSchema, tools: body.tools?.length > 0 ? body.tools : undefined,
+    model: modelId, agent: agentId, system: systemPrompt ?? "", prompt: prompt ?? "", reasoning: named ? level : "",
+    schema: outputSchema, tools: tools?.length > 0 ? tools : undefined, more: Object.keys(more).length > 0 ? more : undefined,
   };
 }
 
@@ -53,6 +55,7 @@ class Form {
       reasoning: select(LEVELS, draft.reasoning),
       schema: h("textarea", { rows: 8, class: "code", spellcheck: "false", value: json(draft.schema), placeholder: "{\"name\": \"answer\", \"schema\": {\"type\": \"object\", …}}" }),
       tools: h("textarea", { rows: 8, class: "code", spellcheck: "false", value: json(draft.tools), placeholder: "[{\"kind\": \"local\", \"name\": \"weather\", \"parameters\": {…}}]" }),
+      more: h("textarea", { rows: 5, class: "code", spellcheck: "false", value: json(draft.more), placeholder: "{\"budgets\": {\"maxToolTurns\": 4}, \"metadata\": {\"team\": \"support\"}}" }),
     };
     this.trouble = h("div", null);
     this.stage = h("div", { class: "stage-run" });
@@ -68,6 +71,7 @@ class Form {
       schema: h("details", { open: inputs.schema.value !== "" }, h("summary", null, "Output schema"), inputs.schema),
       tools: h("details", { open: inputs.tools.value !== "" }, h("summary", null, "Tools"), inputs.tools,
         h("p", { class: "hint" }, "Those of kind ", h("code", null, "local"), " wait for an answer, which you can give by hand.")),
+      more: h("details", { open: inputs.more.value !== "" }, h("summary", null, "More fields"), inputs.more),
     };
     const asCurl = button("Copy as curl", () => this.#guarded(() => copy(createCommand(this.#body()), asCurl)));
     const form = h("form", { class: "card playground", onsubmit: (event) => this.#run(event), oninput: () => this.#remember() },
@@ -76,7 +80,7 @@ class Form {
       this.catalog.agents.length > 0 && field("Agent", inputs.agent, "Its prompt and tools are used; the fields below come on top."),
       field("System prompt", inputs.system),
       field("Prompt", inputs.prompt),
-      this.folds.schema, this.folds.tools, this.trouble,
+      this.folds.schema, this.folds.tools, this.folds.more, this.trouble,
       h("div", { class: "row" }, this.submit, button("Check only", () => this.#check(), { title: "A dry run: nothing is created" }), asCurl),
       h("p", { class: "hint" }, h("kbd", null, "Ctrl"), " + ", h("kbd", null, "Enter"), " runs it"));
     form.addEventListener("keydown", (event) => {
@@ -101,7 +105,7 @@ class Form {
         throw new Error(`${label}: this is not JSON. ${error.message}`);
       }
     };
-    const body = { prompt: value("prompt") };
+    const body = { ...json("more", "More fields"), prompt: value("prompt") };
     if (value("system").trim()) body.systemPrompt = value("system");
     if (value("model")) body.modelId = value("model");
     if (value("agent")) body.agentId = value("agent");
@@ -186,7 +190,8 @@ class Form {
     this.inputs.tools.value = text(example.tools);
     this.inputs.agent.value = "";
     if (!this.inputs.system.value.trim()) this.inputs.system.value = "You are helpful.";
-    for (const name of ["schema", "tools"]) this.folds[name].open = this.inputs[name].value !== "";
+    this.inputs.more.value = "";
+    for (const [name, fold] of Object.entries(this.folds)) fold.open = this.inputs[name].value !== "";
     this.#run();
   }
 }

@@ -82,9 +82,10 @@ export async function filters_stand_in_the_address({ server, visit }) {
   await page.getByText("Nothing fits").waitFor();
 }
 
-export async function a_run_is_exported_byte_for_byte({ server, visit }) {
+export async function a_run_is_exported_byte_for_byte_and_started_again_as_it_was({ server, visit }) {
   const api = server.api();
-  const { runId } = await api("/agent-runs", { systemPrompt: "s", prompt: 'call now {}\nsay 12345678901234567890', tools: [{ kind: "mantyx_plugin", name: "@time/now" }] });
+  const rest = { reasoningLevel: 65, budgets: { maxToolTurns: 7 }, metadata: { team: "support" } };
+  const { runId } = await api("/agent-runs", { ...rest, systemPrompt: "s", prompt: 'call now {}\nsay 12345678901234567890', tools: [{ kind: "mantyx_plugin", name: "@time/now" }] });
   const visitor = await visit();
   const { page } = visitor;
   await visitor.go(`#/runs/${runId}`);
@@ -99,6 +100,11 @@ export async function a_run_is_exported_byte_for_byte({ server, visit }) {
   await page.getByRole("link", { name: "Again" }).click();
   await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
   assert.match(await page.getByLabel("Prompt", { exact: true }).inputValue(), /^call now/);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await visitor.ended();
+  const specs = await Promise.all((await api("/agent-runs?limit=2")).runs.map(async ({ id }) => (await api(`/agent-runs/${id}`)).agentSpec));
+  const { modelId, ...again } = specs[0];
+  assert.deepEqual(again, specs[1]);
 }
 
 export async function a_prompt_of_which_only_the_beginning_is_known_is_not_run_again_unseen({ server, visit }) {

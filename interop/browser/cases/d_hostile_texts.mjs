@@ -70,7 +70,7 @@ export async function what_models_tools_and_users_write_stays_text({ server, vis
 export async function hostile_addresses_are_only_refused({ visit }) {
   const visitor = await visit();
   const { page } = visitor;
-  for (const fragment of [`#/runs/${encodeURIComponent(EVIL)}`, `#/${encodeURIComponent(EVIL)}`, "#/runs/%E0%A4%A", "#/__proto__", "#/sessions/..%2F..%2Fusage", "#/playground?from=%00"]) {
+  for (const fragment of [`#/runs/${encodeURIComponent(EVIL)}`, `#/${encodeURIComponent(EVIL)}`, "#/runs/%E0%A4%A", "#/__proto__", "#/constructor", "#/sessions/..%2F..%2Fusage", "#/playground?from=%00"]) {
     await visitor.go(fragment);
     await page.getByRole("alert").waitFor();
     assert.equal(await page.evaluate(() => window.caught ?? null), null);
