@@ -139,8 +139,24 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
         "f.toml:2: log.level: `inof` is not a level: use one of error, warn, info, debug, trace, off, or filters like info,runloom_core=debug",
     ),
     (
-        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"x\"",
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"x\"\nclient_secret_env = \"SECRET\"\nscopes = [\"runs:read\"]\nredirect_uris = [\"https://e.com/\"]",
         "f.toml:4: workspaces[0].oauth_apps[0].client_id: must start with mantyx_oa_",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"mantyx_oa_1\"\nclient_secret_env = \"NONE\"\nscopes = [\"runs:read\"]\nredirect_uris = [\"https://e.com/\"]",
+        "f.toml:5: workspaces[0].oauth_apps[0].client_secret_env: the environment variable NONE (or NONE_FILE) is not set",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"mantyx_oa_1\"\nclient_secret_env = \"SECRET\"\nscopes = [\"runs:read\"]\nredirect_uris = [\"http://e.com/\"]",
+        "f.toml:7: workspaces[0].oauth_apps[0].redirect_uris: `http://e.com/` must begin with https:// unless it is on this machine (127.0.0.1, [::1], localhost)",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"mantyx_oa_1\"\nclient_secret_env = \"SECRET\"\nscopes = [\"runs:read\"]\nvisibility = \"public\"\nallow_client_credentials = true",
+        "f.toml:8: workspaces[0].oauth_apps[0].allow_client_credentials: only private apps may act for themselves",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"mantyx_oa_1\"\nclient_secret_env = \"SECRET\"\nscopes = [\"runs:read\"]\n",
+        "f.toml:3: workspaces[0].oauth_apps[0].redirect_uris: must name one URI at least, unless allow_client_credentials is true",
     ),
     (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.agents]]\nslug = \"x\"\nsystem_prompt = \"p\"\nreasoning_level = \"much\"",
