@@ -109,6 +109,26 @@ fn a_streamed_answer_survives() {
 }
 
 #[test]
+fn a_run_that_falls_back_survives() {
+    // The sixth call is the first of the fallback: the model is tried five times.
+    let points = ["after_fallback", "before_model:6", "turn_done"];
+    at_each(&points, &quick(), |world| {
+        let mut body = agent("fail 503\nslow 10ms\nsay here I am");
+        body["fallbackModelId"] = json!("platform:demo-spare");
+        let run = world.create("/agent-runs", "k", &body);
+        let evidence = world.judge(&run, followed(world, &run), &[]);
+        let moved = evidence
+            .log
+            .iter()
+            .filter(|frame| frame.kind() == "model_fallback");
+        assert_eq!(moved.count(), 1);
+        let end = evidence.log.last().unwrap();
+        assert_eq!(end.data()["text"], "here I am", "{}", end.json());
+        assert_eq!(end.data()["model"]["id"], "platform:demo-spare");
+    });
+}
+
+#[test]
 fn tools_of_clients_survive() {
     let points = [
         "before_commit.append",
