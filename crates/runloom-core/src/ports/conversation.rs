@@ -188,7 +188,7 @@ impl Block {
 
 fn is_of_calls(message: &Message) -> bool {
     match message {
-        Message::System { .. } | Message::User { .. } => false,
+        Message::System { .. } | Message::User { .. } | Message::UserFiles { .. } => false,
         Message::Assistant { calls, .. } => !calls.is_empty(),
         Message::Tool { .. } => true,
     }

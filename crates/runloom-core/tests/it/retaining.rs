@@ -21,7 +21,7 @@ async fn session(world: &World) -> String {
 fn lines(messages: &Conversation) -> Vec<String> {
     let line = |message: &Message| match message {
         Message::System { text } => format!("system {text}"),
-        Message::User { text } => format!("user {text}"),
+        Message::User { text } | Message::UserFiles { text, .. } => format!("user {text}"),
         Message::Assistant { text, calls, state } => {
             assert!(state.is_none());
             let calls: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();

@@ -1,8 +1,10 @@
 //! What the configuration declares is kept in step at every start: created or updated, never silently deleted.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 use runloom_core::clock::Clock;
-use runloom_core::ports::store::{DocumentKind, KeyUsage};
+use runloom_core::ports::store::{DocumentKind, KeyUsage, Store};
 use runloom_core::service::oauth::{CreateApp, OAuthService};
 use runloom_core::service::registry::RegistryService;
 use runloom_core::service::tenancy::{CreateKey, PutWorkspace, TenancyService};
@@ -12,10 +14,11 @@ use crate::config::{self, ApiKeyConfig, Config, WorkspaceConfig};
 
 /// Brings workspaces, their keys, their documents and their OAuth apps in step with the configuration.
 pub(super) async fn declare(
-    tenancy: &TenancyService,
-    (registry, oauth): (&RegistryService, &OAuthService),
+    (store, tenancy): (&Arc<dyn Store>, &TenancyService),
+    registry: &RegistryService,
     config: &Config,
 ) -> Result<()> {
+    let oauth = OAuthService::new(Arc::clone(store), tenancy);
     for workspace in &config.workspaces {
         let put = PutWorkspace {
             name: Some(workspace.name.clone()),
@@ -29,7 +32,7 @@ pub(super) async fn declare(
             ensure_key(tenancy, workspace, key).await?;
         }
         documents(registry, workspace).await?;
-        oauth_apps(oauth, workspace).await?;
+        oauth_apps(&oauth, workspace).await?;
     }
     Ok(())
 }

@@ -25,7 +25,6 @@ use runloom_core::ports::tools::ToolHost;
 use runloom_core::schema::SchemaCache;
 use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_core::service::memory::MemoryService;
-use runloom_core::service::oauth::OAuthService;
 use runloom_core::service::rate::{RateLimiter, RateLimits};
 use runloom_core::service::registry::{FillingHost, RegistryService};
 use runloom_core::service::tenancy::TenancyService;
@@ -238,8 +237,7 @@ async fn wire(
     });
     // Before the worker as well: runs that it takes up again meet what the configuration says now, and none is taken by a server
     // that cannot start.
-    let oauth = OAuthService::new(Arc::clone(&store), &tenancy);
-    declare::declare(&tenancy, (&registry, &oauth), config).await?;
+    declare::declare((&store, &tenancy), &registry, config).await?;
     let parts = WorkerParts {
         store: Arc::clone(&store),
         queue: Arc::clone(&queue),

@@ -95,6 +95,12 @@ impl From<GrantId> for CredentialId {
 }
 
 impl CredentialId {
+    /// The id as a text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Something else that is counted as a credential is.
     pub(in crate::service) fn of_other(text: &str) -> Self {
         Self(text.into())
@@ -288,6 +294,7 @@ pub(crate) fn test_caller(key: &str, runs_per_minute: Option<u32>) -> Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::PlanFeature;
     use crate::ports::store::Millis;
     use crate::service::tenancy::TenancyService;
     use crate::service::tenancy::fake::FakeTenancy;

@@ -203,7 +203,7 @@ pub(crate) async fn a_code_is_redeemed_once(fixture: Fixture) {
     assert_eq!(grant.agent_ids, ["agent_1"]);
     assert_eq!(grant.app.client_id, APP);
     let by_refresh = store.grants_by_prefix("mantyx_rt_12345678").await.unwrap();
-    assert_eq!(by_refresh, [grant.clone()]);
+    assert_eq!(by_refresh, std::slice::from_ref(grant));
 }
 
 pub(crate) async fn tokens_go_alone_and_with_their_grant(fixture: Fixture) {
