@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::http::{Api, request};
 use crate::plant::{Plant, agent, at, finished, metrics, service, soon};
 use crate::server::Server;
 
@@ -51,6 +52,33 @@ fn changes_are_seen_everywhere(plant: &Plant) {
     );
     assert!(first.admin("DELETE", &path, &json!({})).status < 300);
     soon("the key is refused", || guest.get("/models").status == 401);
+    tokens_are_revoked_everywhere(&first, &there);
+}
+
+/// A token that one process gives is good at another, and no longer when it is revoked.
+fn tokens_are_revoked_everywhere(first: &Server, there: &Api) {
+    let app = json!({"scopes": ["models:read"], "clientCredentials": true});
+    let app = first.admin("POST", "/api/admin/v1/workspaces/acme/oauth-apps", &app);
+    let app = app.json();
+    let client = ["clientId", "clientSecret"].map(|name| app[name].as_str().unwrap().to_owned());
+    let form = |path: &str, fields: &str| {
+        let body = format!(
+            "client_id={}&client_secret={}&{fields}",
+            client[0], client[1]
+        );
+        let headers = [("Content-Type", "application/x-www-form-urlencoded")];
+        let path = format!("/api/oauth/{path}");
+        request(&first.address, "POST", &path, &headers, body.as_bytes()).unwrap()
+    };
+    let issued = form("token", "grant_type=client_credentials").json();
+    let mut guest = there.clone();
+    guest.key = issued["access_token"].as_str().unwrap().to_owned();
+    assert_eq!(guest.get("/models").status, 200);
+    assert_eq!(guest.get("/agents").status, 403);
+    assert_eq!(form("revoke", &format!("token={}", guest.key)).status, 200);
+    soon("the token is refused", || {
+        guest.get("/models").status == 401
+    });
 }
 
 #[test]
