@@ -354,7 +354,7 @@ async fn it_thinks_only_when_asked() {
 }
 
 #[tokio::test]
-async fn history_is_the_json_of_earlier_messages() {
+async fn history_is_the_json_of_earlier_messages_and_results_of_tools() {
     let call = CallRequest {
         id: "1".into(),
         name: "t".into(),
@@ -371,7 +371,7 @@ async fn history_is_the_json_of_earlier_messages() {
     .await;
     assert_eq!(
         heard.said(),
-        r#"[{"role":"user","content":"one two"},{"role":"assistant","content":"three"}]"#
+        r#"[{"role":"user","content":"one two"},{"role":"tool","name":"t","content":"r"},{"role":"assistant","content":"three"}]"#
     );
     assert_eq!(hear_prompt("history").await.said(), "[]");
 }

@@ -12,7 +12,7 @@ fn a_run(desk: &Desk) -> String {
         {"kind": "mantyx_plugin", "name": "@time/now"},
         {"kind": "local", "name": "weather", "parameters": {"type": "object", "required": ["city"]}},
     ]);
-    let prompt = "call time_now {}\ncall weather {}\ncall weather {\"city\": \"Oslo\"}";
+    let prompt = "call now {}\ncall weather {}\ncall weather {\"city\": \"Oslo\"}";
     let body = json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": prompt, "tools": tools,
         "toolBudgets": {"weather": {"maxCalls": 0}}});
     let run = api.run(&body);
