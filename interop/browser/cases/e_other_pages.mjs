@@ -45,7 +45,7 @@ export async function models_usage_and_the_server_are_shown({ server, visit }) {
   await visitor.run({ prompt: "say counted" });
   await visitor.ended();
   await page.getByRole("navigation").getByRole("link", { name: "Models" }).click();
-  await page.getByRole("link", { name: "platform:demo" }).click();
+  await page.getByRole("link", { name: "platform:demo", exact: true }).click();
   await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
   await visitor.open("Usage");
   const { total } = await server.api()("/usage");
