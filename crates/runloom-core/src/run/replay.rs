@@ -118,17 +118,16 @@ fn nobody() -> ModelInfo {
     }
 }
 
-/// What the model could do about an output schema, as the run's end tells.
+/// What the model could do about an output schema. The log hardly tells: a run that ended before an answer says nothing of it. So it is
+/// taken for able to be forced, where only the log decides whether it was, unless the run ended because it could do nothing.
 fn structured_support(events: &[Event]) -> StructuredSupport {
-    let told = match events.last() {
-        Some(Event::Result(result)) => result.structured_output,
-        Some(Event::Error(error)) => error.structured_output,
-        _ => StructuredOutput::default(),
-    };
-    match told.enforcement_mechanism {
-        EnforcementMechanism::NativeSchema => StructuredSupport::Native,
-        EnforcementMechanism::SyntheticTool => StructuredSupport::SyntheticTool,
-        EnforcementMechanism::None => StructuredSupport::None,
+    match events.last() {
+        Some(Event::Error(error))
+            if error.error_class == ErrorClass::StructuredOutputNotSupported =>
+        {
+            StructuredSupport::None
+        }
+        _ => StructuredSupport::SyntheticTool,
     }
 }
 
@@ -163,9 +162,8 @@ impl<'a> Replay<'a> {
         let step = next(&self.state);
         // A cancel, or the end of the run's time, comes when it comes.
         if let Some(event) = self.ahead()
-            && from_outside(event)
+            && from_outside(event, &step)
             && self.state.started
-            && step != Step::Over
         {
             self.take(event);
             return Ok(true);
@@ -176,8 +174,12 @@ impl<'a> Replay<'a> {
                 Some(_) => return Err(self.differs("nothing: the run is over".to_owned())),
             },
             Step::Write(expected) => {
-                for event in &expected {
-                    self.decide(event)?;
+                // A server tool's own check may have refused a call that the stand-in here would take.
+                let is_next = |event: &Event| self.ahead().is_some_and(|next| same(event, next));
+                if expected.first().is_some_and(is_next) || !self.server_refused() {
+                    for event in &expected {
+                        self.decide(event)?;
+                    }
                 }
             }
             Step::Ask(calls) => {
@@ -274,6 +276,12 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Takes the refusal of a call to a server tool, when that is what the log has.
+    fn server_refused(&mut self) -> bool {
+        matches!(self.ahead(), Some(Event::ToolResult(result)) if !result.ok)
+            && self.server_went_first()
+    }
+
     fn wait(&mut self) -> Result<(), Divergence> {
         match self.ahead() {
             Some(event @ Event::LocalToolResultIn(result)) => {
@@ -321,6 +329,16 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Whether no other turn was begun after the one that was just taken.
+    fn ends_here(&self) -> bool {
+        match self.ahead() {
+            None => true,
+            // The turn that failed is counted.
+            Some(Event::Error(error)) => error.turns <= self.state.turns.saturating_add(1),
+            Some(event) => event.is_terminal(),
+        }
+    }
+
     fn spoke(
         &mut self,
         event: &Event,
@@ -328,10 +346,13 @@ impl<'a> Replay<'a> {
         tools_enabled: bool,
     ) -> Result<(), Divergence> {
         if !tools_enabled && !message.tool_calls.is_empty() {
-            return Err(self.differs("a turn without tools".to_owned()));
+            return Err(self.differs(
+                "a turn without tools (if the server's runs.max_tool_turns is not the one given here, say so)"
+                    .to_owned(),
+            ));
         }
         self.take(event);
-        let ended = self.ahead().is_none_or(Event::is_terminal);
+        let ended = self.ends_here();
         let ids = message.tool_calls.iter().map(|call| call.id.clone());
         let output = self.state.plan.output.is_some();
         self.state.apply(Record::Note(Note::Turn {
@@ -340,7 +361,7 @@ impl<'a> Replay<'a> {
             state: None,
             structured: StructuredOutput {
                 schema_requested: output,
-                // Otherwise the hidden tool was forced in another turn.
+                // Otherwise the hidden tool was forced in another turn, or that turn failed.
                 schema_enforced: output && ended,
                 enforcement_mechanism: EnforcementMechanism::None,
                 unconstrained_fallback_occurred: false,
@@ -350,14 +371,16 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Events that follow from a clock, a purse or somebody's wish.
-fn from_outside(event: &Event) -> bool {
+/// Events that follow from a clock, a purse, somebody's wish, or from what became of the processes that had the run.
+fn from_outside(event: &Event, step: &Step) -> bool {
+    let is_decided = matches!(step, Step::Finish(_) | Step::Over);
     match event {
-        Event::Cancelled(_) => true,
-        Event::Error(error) => matches!(
-            error.error_class,
-            ErrorClass::LocalTimeout | ErrorClass::BudgetExceeded
-        ),
+        Event::Cancelled(_) => *step != Step::Over,
+        Event::Error(error) => match error.error_class {
+            ErrorClass::LocalTimeout | ErrorClass::BudgetExceeded => *step != Step::Over,
+            ErrorClass::Server => !is_decided,
+            _ => false,
+        },
         _ => false,
     }
 }

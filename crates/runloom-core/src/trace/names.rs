@@ -35,7 +35,6 @@ pub(super) const STARTED: &str = "started";
 pub(super) const FIRST_WORD: &str = "first_token";
 pub(super) const RESTARTED: &str = "turn_restarted";
 pub(super) const FALLBACK: &str = "model_fallback";
-pub(super) const ATTEMPT_FAILED: &str = "attempt_failed";
 pub(super) const LOOP_DETECTED: &str = "loop_detected";
 pub(super) const BUDGET_EXCEEDED: &str = "tool_budget_exceeded";
 

@@ -125,8 +125,14 @@ impl Trail {
                 mark(&mut self.marks, at, names::RESTARTED);
             }
             Event::ModelFallback(other) => {
-                mark(&mut self.marks, at, names::FALLBACK);
+                // Each model answers for its own time.
+                let part = format!("{}/{}/primary", names::CHAT, self.turns);
+                let mut failed = self.chat_of(&part, at);
+                fail(&mut failed, other.error_class.as_str(), "");
+                self.push(failed);
+                mark(&mut self.root_marks, at, names::FALLBACK);
                 self.who.model = other.model.clone();
+                self.since = at;
             }
             Event::AssistantMessage(message) => self.turn(message, at),
             Event::ToolCall(call) => self.called(&call.tool_use_id, &call.name, "server", at),
@@ -157,7 +163,6 @@ impl Trail {
                     self.push(span);
                 }
             }
-            Note::Attempt { .. } => mark(&mut self.marks, at, names::ATTEMPT_FAILED),
             Note::Toolset { .. } => {
                 let span = self.span(names::RESOLVE_TOOLS, names::RESOLVE_TOOLS, at);
                 self.push(span);
@@ -179,13 +184,16 @@ impl Trail {
 
     /// The span of the turn that ends now.
     fn chat(&mut self, at: Nanos) -> Span {
+        let span = self.chat_of(&format!("{}/{}", names::CHAT, self.turns), at);
+        self.turns = self.turns.saturating_add(1);
+        span
+    }
+
+    /// The span of what the model was asked for last.
+    fn chat_of(&mut self, part: &str, at: Nanos) -> Span {
         self.flush();
         let model = &self.who.model.vendor_model_id;
-        let mut span = self.span(
-            &format!("{} {model}", names::CHAT),
-            &format!("{}/{}", names::CHAT, self.turns),
-            at,
-        );
+        let mut span = self.span(&format!("{} {model}", names::CHAT), part, at);
         span.is_call = true;
         span.marks = std::mem::take(&mut self.marks);
         self.has_spoken = false;
@@ -196,7 +204,6 @@ impl Trail {
         if self.who.wants_json {
             span.attributes.push((names::OUTPUT_TYPE, text("json")));
         }
-        self.turns = self.turns.saturating_add(1);
         span
     }
 

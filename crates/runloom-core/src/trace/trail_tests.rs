@@ -1,6 +1,9 @@
 //! Tables of the trail: records in, spans out.
 
-use runloom_protocol::event::{Event, LocalToolResultIn, Started, TextDelta, ToolCall, ToolResult};
+use runloom_protocol::event::{
+    Event, LocalToolResultIn, ModelFallback, Started, TextDelta, ToolCall, ToolResult,
+};
+use runloom_protocol::outcome::ErrorClass;
 use serde_json::json;
 
 use super::*;
@@ -186,4 +189,44 @@ fn the_same_part_of_a_run_is_the_same_span_in_every_process() {
     let (one, other) = (one.spans(), other.spans());
     assert_eq!(one[0].id, other[0].id);
     assert_ne!(one[0].id, span_of(&RunId::from_suffix("x"), "tu_1"));
+}
+
+#[test]
+fn a_model_that_was_given_up_answers_for_its_own_time() {
+    let mut trail = trail();
+    let spare = ModelInfo {
+        id: "spare".to_owned(),
+        vendor_model_id: "spare".to_owned(),
+        ..trail.who.model.clone()
+    };
+    let moved = ModelFallback {
+        error_class: ErrorClass::Overloaded,
+        model: spare,
+        primary_model_id: "oa/gpt".to_owned(),
+        fallback_model_id: "spare".to_owned(),
+    };
+    see(
+        &mut trail,
+        [
+            (20, Event::Started(Started {})),
+            (80, Event::ModelFallback(moved)),
+            (90, message(0)),
+        ],
+    );
+    trail.flush();
+    let spans = trail.spans();
+    let told = spans.iter().map(|span| {
+        (
+            span.name.as_str(),
+            span.start.0,
+            span.end.0,
+            span.error.is_some(),
+        )
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(
+        told,
+        [("chat gpt", 20, 80, true), ("chat spare", 80, 90, false)]
+    );
+    assert_ne!(spans[0].id, spans[1].id);
 }

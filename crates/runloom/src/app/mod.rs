@@ -245,7 +245,7 @@ async fn wire(
         hub: Arc::clone(&hub),
         planner: Arc::clone(&planner),
         tools: Arc::clone(&tools),
-        tracer: traces::open(tracing)?,
+        tracer: traces::open(tracing),
         tasks: tasks.clone(),
     };
     let (worker, ender) = workers(role, parts, worker_settings(config));

@@ -104,3 +104,52 @@ fn what_is_no_recording_is_refused() {
     let neither = desk.ended(&["runs", "replay"]);
     assert_eq!(neither.status.code(), Some(2), "{}", err(&neither));
 }
+
+/// Whatever happened to a run, as long as it is what happened.
+#[test]
+fn no_run_that_nobody_touched_is_said_to_differ() {
+    let desk = Desk::new();
+    let api = desk.server.api();
+    let strict = json!({"schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}, "enforcement": "strict"});
+    let tools = json!([
+        {"kind": "mantyx_plugin", "name": "@memory/recall"},
+        {"kind": "mantyx_plugin", "name": "@memory/remember"},
+        {"kind": "local", "name": "weather", "parameters": {"type": "object", "required": ["city"]}},
+    ]);
+    for (prompt, more) in [
+        ("fail context", json!({"outputSchema": strict})),
+        ("hello", json!({"outputSchema": strict})),
+        (
+            "fail 500",
+            json!({"outputSchema": strict, "fallbackModelId": "platform:demo-spare"}),
+        ),
+        (
+            "call recall {\"query\": \"x\"}\nthen\ncall recall {}\ncall weather {}",
+            json!({"tools": tools}),
+        ),
+        ("call recall {}\ncall remember {}", json!({"tools": tools})),
+        ("call recall {}\ncall nothing {}", json!({"tools": tools})),
+        (
+            "repeat 4 call recall {\"query\": \"x\"}",
+            json!({"tools": tools}),
+        ),
+        ("truncate", json!({})),
+        ("malformed", json!({})),
+        ("refuse", json!({})),
+    ] {
+        let mut body = json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": prompt});
+        for (key, value) in more.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        let run = api.run(&body);
+        replay(&api, &run).unwrap();
+        let told = desk.ended(&["runs", "replay", &run, "--json"]);
+        assert_eq!(
+            told.status.code(),
+            Some(0),
+            "{body}: {}{}",
+            out(&told),
+            err(&told)
+        );
+    }
+}

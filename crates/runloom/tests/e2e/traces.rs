@@ -186,3 +186,22 @@ fn a_tool_is_told_which_span_its_work_belongs_to() {
     let expected = format!("00-{}-{}-01", hex(&tool.trace_id), hex(&tool.span_id));
     assert_eq!(told.unwrap().1, expected);
 }
+
+#[test]
+fn an_endpoint_that_is_no_address_costs_the_traces_and_not_the_server() {
+    for endpoint in [
+        "localhost:4318",
+        "not a url",
+        "http://[::1",
+        "ftp://127.0.0.1",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let variables = settings([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)]);
+        let server = Server::dev(folder.path(), &variables);
+        let api = server.api();
+        let log = replay(&api, &start(&api, &[])).unwrap();
+        assert_eq!(log.last().unwrap().kind(), "result");
+        let said = server.said();
+        assert!(said.contains("runs are not traced"), "{endpoint}: {said}");
+    }
+}

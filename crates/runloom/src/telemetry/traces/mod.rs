@@ -26,20 +26,24 @@ pub(crate) const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Begins to trace runs when the environment names a collector. `tasks` is stopped when no run is driven any more; what is left is
 /// sent then.
-pub(crate) fn open(tasks: &Tasks) -> Result<Option<Arc<dyn Tracer>>> {
+pub(crate) fn open(tasks: &Tasks) -> Option<Arc<dyn Tracer>> {
     let lookup = |name: &str| std::env::var(name).ok();
-    let Some(settings) = Settings::read(lookup) else {
-        return Ok(None);
-    };
+    let settings = Settings::read(lookup)?;
     for remark in &settings.remarks {
         warn!("{remark}");
     }
-    let client = Client::new(settings.timeout).context("cannot make a client for traces")?;
-    let mut exporter = SpanExporter::builder()
-        .with_http()
-        .with_http_client(client)
-        .build()
-        .context("the OTEL_EXPORTER_OTLP_… variables do not name a collector")?;
+    // Nobody's work stops because it cannot be watched.
+    let mut exporter = match exporter(&settings) {
+        Ok(exporter) => exporter,
+        Err(error) => {
+            warn!(
+                error = format!("{error:#}"),
+                endpoint = settings.endpoint,
+                "runs are not traced"
+            );
+            return None;
+        }
+    };
     exporter.set_resource(&resource(&settings));
     info!(endpoint = settings.endpoint, "runs are traced");
     let (queue, waiting) = mpsc::channel(settings.queue);
@@ -50,10 +54,27 @@ pub(crate) fn open(tasks: &Tasks) -> Result<Option<Arc<dyn Tracer>>> {
         tasks.stop.clone(),
     );
     tasks.spawn("send traces", sending);
-    Ok(Some(Arc::new(Traces {
+    Some(Arc::new(Traces {
         queue,
         sampler: settings.sampler,
-    })))
+    }))
+}
+
+fn exporter(settings: &Settings) -> Result<SpanExporter> {
+    let url: reqwest::Url = settings
+        .endpoint
+        .parse()
+        .context("the endpoint is no address")?;
+    anyhow::ensure!(
+        matches!(url.scheme(), "http" | "https") && url.has_host(),
+        "the endpoint must begin with http:// or https:// and name a host"
+    );
+    let client = Client::new(settings.timeout).context("cannot make a client")?;
+    SpanExporter::builder()
+        .with_http()
+        .with_http_client(client)
+        .build()
+        .context("the OTEL_EXPORTER_OTLP_… variables do not fit together")
 }
 
 fn resource(settings: &Settings) -> Resource {
@@ -82,11 +103,14 @@ impl Tracer for Traces {
     }
 
     fn take(&self, spans: Vec<Span>) {
-        for span in spans {
-            // A collector that is slow or away costs traces, never a run.
-            if self.queue.try_send(span::data(span)).is_err() {
-                METRICS.spans_dropped.add(1);
+        // A collector that is slow or away costs traces, never a run; and whole traces, because a part of one is a riddle.
+        match self.queue.try_reserve_many(spans.len()) {
+            Ok(places) => {
+                for (place, span) in places.zip(spans) {
+                    place.send(span::data(span));
+                }
             }
+            Err(_) => METRICS.spans_dropped.add(spans.len() as u64),
         }
     }
 }

@@ -145,10 +145,10 @@ impl Sampler {
         if self.share >= 1.0 {
             return true;
         }
-        // As every other program decides, so that all see the same traces: by the last digits, which are random.
-        let [.., a, b, c, d, e, f, g, h] = trace.0;
-        let drawn = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1;
-        (drawn as f64) < self.share * (1_u64 << 63) as f64
+        // By the last 56 bits, which the recommendation calls random, and which are in the ids of runs.
+        let [.., a, b, c, d, e, f, g] = trace.0;
+        let drawn = u64::from_be_bytes([0, a, b, c, d, e, f, g]);
+        (drawn as f64) < self.share * (1_u64 << 56) as f64
     }
 }
 
@@ -169,6 +169,10 @@ fn ratio(argument: Option<&str>, remarks: &mut Vec<String>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use runloom_core::clock::Clock;
+    use runloom_core::trace::trace_of;
+    use runloom_protocol::id::RunId;
+
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> Option<Settings> {
@@ -238,5 +242,19 @@ mod tests {
         let half = sampler("traceidratio", "0.5");
         assert!(half.samples(trace(0x10), None));
         assert!(!half.samples(trace(0xf0), None));
+    }
+
+    #[test]
+    fn a_share_of_the_runs_is_that_share() {
+        let sampler = Sampler {
+            follows_parent: true,
+            share: 0.1,
+        };
+        let drawn = (0..2_000)
+            .map(|_| trace_of(&RunId::from_suffix(Clock.new_id())))
+            .filter(|trace| sampler.samples(*trace, None))
+            .count();
+        // Six standard deviations around two hundred.
+        assert!((120..=280).contains(&drawn), "{drawn} of 2000");
     }
 }
