@@ -182,7 +182,12 @@ fn perform(bench: &mut Bench, action: Action) -> bool {
         (Step::CallModel(_), Action::Outage(class)) => {
             if !bench.fails(class) {
                 let error = ModelError::new(class, "out of service");
-                let event = failed(&bench.state, &error, &Spent::default());
+                // As the driver counts: the failing turn is one.
+                let spent = Spent {
+                    turns: 1,
+                    ..Spent::default()
+                };
+                let event = failed(&bench.state, &error, &spent);
                 bench.record(event);
                 return false;
             }

@@ -145,10 +145,10 @@ impl Sampler {
         if self.share >= 1.0 {
             return true;
         }
-        // By the last 56 bits, which the recommendation calls random, and which are in the ids of runs.
-        let [.., a, b, c, d, e, f, g] = trace.0;
-        let drawn = u64::from_be_bytes([0, a, b, c, d, e, f, g]);
-        (drawn as f64) < self.share * (1_u64 << 56) as f64
+        // By the last 32 bits, which are random in everybody's ids: those before them count up in the ids of runs of one moment.
+        let [.., a, b, c, d] = trace.0;
+        let drawn = u32::from_be_bytes([a, b, c, d]);
+        f64::from(drawn) < self.share * f64::from(u32::MAX)
     }
 }
 
