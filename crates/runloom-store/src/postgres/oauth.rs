@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    AppRow, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, Millis, NewCode, NewGrant,
-    NewToken, OAuth, PutApp, StoreResult, TOKENS_MAX, TokenRow, WorkspaceNo,
+    AppRow, CODES_MAX, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, Millis, NewCode,
+    NewGrant, NewToken, OAuth, PutApp, StoreResult, TOKENS_MAX, TokenRow, WorkspaceNo,
 };
 use runloom_protocol::id::{GrantId, PersonId};
 use tokio_postgres::Row;
@@ -59,14 +59,12 @@ impl OAuth for PostgresStore {
             .await
     }
 
-    async fn put_code(&self, code: NewCode) -> StoreResult<()> {
+    async fn put_code(&self, code: NewCode) -> StoreResult<bool> {
         let put = &code;
-        self.pool
-            .transact("put_code", |session| async move {
-                put_code(&session, put).await
-            })
-            .await?;
-        Ok(())
+        let kept = self.pool.transact("put_code", |session| async move {
+            put_code(&session, put).await
+        });
+        Ok(kept.await?)
     }
 
     async fn codes_by_prefix(&self, prefix: &str) -> StoreResult<Vec<CodeRow>> {
@@ -86,13 +84,10 @@ impl OAuth for PostgresStore {
         token: NewToken,
     ) -> StoreResult<bool> {
         let (code, grant, token) = (&code, &grant, &token);
-        let redeemed = self
-            .pool
-            .transact("redeem_code", |session| async move {
-                redeem(&session, code, grant, token).await
-            })
-            .await?;
-        Ok(redeemed)
+        let redeemed = self.pool.transact("redeem_code", |session| async move {
+            redeem(&session, code, grant, token).await
+        });
+        Ok(redeemed.await?)
     }
 
     async fn put_own_grant(&self, grant: NewGrant) -> StoreResult<GrantId> {
@@ -350,13 +345,23 @@ async fn put_app(session: &Session, app: &PutApp, now: Millis) -> Result<bool, F
         .map(|rows| rows > 0)
 }
 
-async fn put_code(session: &Session, code: &NewCode) -> Result<(), Failure> {
+/// Holds a person as they are until the end of the transaction. Changes of a person lock the same row first, so what is read of their
+/// memberships afterwards stays true, and nobody waits in a circle.
+async fn hold(session: &Session, person: &str) -> Result<(), Failure> {
+    let sql = "SELECT id FROM people WHERE id = $1 FOR KEY SHARE";
+    session.first(sql, &[&person]).await?;
+    Ok(())
+}
+
+async fn put_code(session: &Session, code: &NewCode) -> Result<bool, Failure> {
     let consent = &code.consent;
-    session
+    hold(session, consent.person.as_str()).await?;
+    let put = session
         .execute(
             "INSERT INTO oauth_codes (hash, prefix, client_id, person, workspace, redirect_uri, challenge, scopes, agent_ids,
                  expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+             SELECT $1::BYTEA, $2, $3, $4, $5::BIGINT, $6, $7, $8, $9, $10::BIGINT
+             WHERE EXISTS (SELECT 1 FROM memberships WHERE person = $4 AND workspace = $5)",
             &[
                 &&code.hash[..],
                 &text(&code.prefix),
@@ -371,7 +376,23 @@ async fn put_code(session: &Session, code: &NewCode) -> Result<(), Failure> {
             ],
         )
         .await?;
-    Ok(())
+    if put == 0 {
+        return Ok(false);
+    }
+    session
+        .execute(
+            "DELETE FROM oauth_codes WHERE client_id = $1 AND person = $2 AND grant_id IS NULL AND hash NOT IN
+                 (SELECT hash FROM oauth_codes WHERE client_id = $1 AND person = $2 AND grant_id IS NULL
+                  ORDER BY expires_at DESC, hash = $3 DESC, hash LIMIT $4)",
+            &[
+                &text(&consent.client_id),
+                &consent.person.as_str(),
+                &&code.hash[..],
+                &int(CODES_MAX as u64),
+            ],
+        )
+        .await?;
+    Ok(true)
 }
 
 async fn redeem(
@@ -380,9 +401,13 @@ async fn redeem(
     grant: &NewGrant,
     token: &NewToken,
 ) -> Result<bool, Failure> {
+    if let Some(person) = &grant.person {
+        hold(session, person.as_str()).await?;
+    }
     let used = session
         .execute(
-            "UPDATE oauth_codes SET grant_id = $2 WHERE hash = $1 AND grant_id IS NULL",
+            "UPDATE oauth_codes SET grant_id = $2 WHERE hash = $1 AND grant_id IS NULL AND EXISTS
+                 (SELECT 1 FROM memberships m WHERE m.person = oauth_codes.person AND m.workspace = oauth_codes.workspace)",
             &[&&code[..], &grant.id.as_str()],
         )
         .await?;

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_core::ports::store::{
-    AppRow, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, Millis, NewCode, NewGrant,
-    NewToken, OAuth, PutApp, StoreResult, TOKENS_MAX, TokenRow, WorkspaceNo,
+    AppRow, CODES_MAX, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, Millis, NewCode,
+    NewGrant, NewToken, OAuth, PutApp, StoreResult, TOKENS_MAX, TokenRow, WorkspaceNo,
 };
 use runloom_protocol::id::{GrantId, PersonId};
 use runloom_protocol::scope::ScopeSet;
@@ -58,7 +58,7 @@ impl OAuth for SqliteStore {
             .await
     }
 
-    async fn put_code(&self, code: NewCode) -> StoreResult<()> {
+    async fn put_code(&self, code: NewCode) -> StoreResult<bool> {
         self.writer
             .run("put_code", move |tx| put_code(tx, &code))
             .await
@@ -327,12 +327,13 @@ fn put_app(tx: &Tx<'_>, app: &PutApp, now: Millis) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
-fn put_code(tx: &Tx<'_>, code: &NewCode) -> rusqlite::Result<()> {
+fn put_code(tx: &Tx<'_>, code: &NewCode) -> rusqlite::Result<bool> {
     let consent = &code.consent;
-    tx.execute(
+    let put = tx.execute(
         "INSERT INTO oauth_codes (hash, prefix, client_id, person, workspace, redirect_uri, challenge, scopes, agent_ids,
              expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+         WHERE EXISTS (SELECT 1 FROM memberships WHERE person = ?4 AND workspace = ?5)",
         params![
             &code.hash[..],
             code.prefix,
@@ -346,7 +347,21 @@ fn put_code(tx: &Tx<'_>, code: &NewCode) -> rusqlite::Result<()> {
             code.expires_at.0
         ],
     )?;
-    Ok(())
+    if put == 0 {
+        return Ok(false);
+    }
+    tx.execute(
+        "DELETE FROM oauth_codes WHERE client_id = ?1 AND person = ?2 AND grant_id IS NULL AND hash NOT IN
+             (SELECT hash FROM oauth_codes WHERE client_id = ?1 AND person = ?2 AND grant_id IS NULL
+              ORDER BY expires_at DESC, hash = ?3 DESC, hash LIMIT ?4)",
+        params![
+            consent.client_id,
+            consent.person.as_str(),
+            &code.hash[..],
+            int(CODES_MAX as u64)
+        ],
+    )?;
+    Ok(true)
 }
 
 fn redeem(
@@ -356,7 +371,8 @@ fn redeem(
     token: &NewToken,
 ) -> rusqlite::Result<bool> {
     let used = tx.execute(
-        "UPDATE oauth_codes SET grant_id = ?2 WHERE hash = ?1 AND grant_id IS NULL",
+        "UPDATE oauth_codes SET grant_id = ?2 WHERE hash = ?1 AND grant_id IS NULL AND EXISTS
+             (SELECT 1 FROM memberships m WHERE m.person = oauth_codes.person AND m.workspace = oauth_codes.workspace)",
         params![&code[..], grant.id.as_str()],
     )?;
     if used == 0 {

@@ -32,8 +32,8 @@ pub use log::{
 };
 pub use memory::{Memories, MemoryLink, MemoryRow, PutMemory, Remembered};
 pub use oauth::{
-    AppRow, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, NewCode, NewGrant, NewToken,
-    OAuth, PutApp, TOKENS_MAX, TokenRow,
+    AppRow, CODES_MAX, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, NewCode, NewGrant,
+    NewToken, OAuth, PutApp, TOKENS_MAX, TokenRow,
 };
 pub use people::{People, PersonRow, PutPerson};
 pub use registry::{

@@ -12,6 +12,9 @@ use super::{Millis, StoreResult, WorkspaceNo, WorkspaceRow};
 /// Grants of one person for one app at most: the oldest gives way to the newest.
 pub const GRANTS_MAX: usize = 50;
 
+/// Codes of one person for one app that wait to be redeemed, at most: the oldest gives way to the newest.
+pub const CODES_MAX: usize = 20;
+
 /// Live access tokens of one grant at most: the oldest gives way to the newest.
 pub const TOKENS_MAX: usize = 100;
 
@@ -31,13 +34,14 @@ pub trait OAuth: Send + Sync {
     /// Deletes an app with everything it was allowed; false when the workspace has no such app.
     async fn delete_app(&self, workspace: WorkspaceNo, client_id: &str) -> StoreResult<bool>;
 
-    /// Keeps a code.
-    async fn put_code(&self, code: NewCode) -> StoreResult<()>;
+    /// Keeps a code. False, and nothing changed: the person does not belong to the workspace.
+    async fn put_code(&self, code: NewCode) -> StoreResult<bool>;
 
     /// Codes that share a prefix, used ones included; few.
     async fn codes_by_prefix(&self, prefix: &str) -> StoreResult<Vec<CodeRow>>;
 
-    /// Makes the grant and the first token of a code, once. False, and nothing changed: the code is gone or was used.
+    /// Makes the grant and the first token of a code, once. False, and nothing changed: the code is gone or was used, or its person
+    /// does not belong to the workspace any more.
     async fn redeem_code(
         &self,
         code: [u8; 32],

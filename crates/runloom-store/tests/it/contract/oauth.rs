@@ -1,8 +1,8 @@
 //! People, apps, and what the ones allow the others.
 
 use runloom_core::ports::store::{
-    Consent, GRANTS_MAX, GrantFilter, Millis, NewCode, NewGrant, NewToken, PutApp, PutPerson,
-    Store, TOKENS_MAX, WorkspaceNo,
+    CODES_MAX, Consent, GRANTS_MAX, GrantFilter, Millis, NewCode, NewGrant, NewToken, PutApp,
+    PutPerson, Store, TOKENS_MAX, WorkspaceNo,
 };
 use runloom_protocol::id::{GrantId, PersonId};
 use runloom_protocol::scope::ScopeSet;
@@ -204,6 +204,64 @@ pub(crate) async fn a_code_is_redeemed_once(fixture: Fixture) {
     assert_eq!(grant.app.client_id, APP);
     let by_refresh = store.grants_by_prefix("mantyx_rt_12345678").await.unwrap();
     assert_eq!(by_refresh, std::slice::from_ref(grant));
+}
+
+pub(crate) async fn who_has_left_allows_nothing_any_more(fixture: Fixture) {
+    granted(&fixture).await;
+    let store = fixture.store();
+    let leaves = put_person("ada@example.com", &[fixture.rival]);
+    store.put_person(leaves, NOW).await.unwrap();
+    assert!(!store.put_code(code(fixture.acme, 2)).await.unwrap());
+    let late = grant(fixture.acme, "h", 2);
+    let late = store.redeem_code([2; 32], late, token("h", 2)).await;
+    assert!(!late.unwrap());
+    let codes = store.codes_by_prefix("mantyx_ac_12345678").await.unwrap();
+    assert_eq!(codes, []);
+    assert_eq!(tokens(&*store).await, 0);
+    assert!(store.put_code(code(fixture.rival, 3)).await.unwrap());
+}
+
+pub(crate) async fn leaving_wins_against_a_yes_at_the_same_time(fixture: Fixture) {
+    granted(&fixture).await;
+    let store = fixture.store();
+    for number in 2..20 {
+        let stays = put_person("ada@example.com", &[fixture.acme]);
+        store.put_person(stays, NOW).await.unwrap();
+        let says_yes = async {
+            store.put_code(code(fixture.acme, number)).await.unwrap();
+            let name = format!("g{number}");
+            let new = grant(fixture.acme, &name, number);
+            let redeemed = store.redeem_code([number; 32], new, token(&name, number));
+            redeemed.await.unwrap();
+        };
+        let leaves = put_person("ada@example.com", &[fixture.rival]);
+        let (_, left) = tokio::join!(says_yes, store.put_person(leaves, NOW));
+        left.unwrap();
+        let grants = store.grants(GrantFilter::default(), 10).await.unwrap();
+        assert_eq!(grants, [], "{number}");
+        let codes = store.codes_by_prefix("mantyx_ac_12345678").await.unwrap();
+        assert_eq!(codes, [], "{number}");
+    }
+}
+
+pub(crate) async fn the_oldest_codes_that_nobody_redeemed_give_way(fixture: Fixture) {
+    granted(&fixture).await;
+    let store = fixture.store();
+    let last = u8::try_from(CODES_MAX).unwrap() + 5;
+    for number in 2..=last {
+        let new = NewCode {
+            expires_at: Millis(NOW.0 + i64::from(number)),
+            ..code(fixture.acme, number)
+        };
+        assert!(store.put_code(new).await.unwrap());
+    }
+    let codes = store.codes_by_prefix("mantyx_ac_12345678").await.unwrap();
+    let used = codes.iter().filter(|code| code.grant.is_some()).count();
+    assert_eq!((codes.len(), used), (CODES_MAX + 1, 1));
+    for (number, there) in [(5, false), (6, true), (last, true)] {
+        let found = codes.iter().any(|code| code.hash == [number; 32]);
+        assert_eq!(found, there, "{number}");
+    }
 }
 
 pub(crate) async fn tokens_go_alone_and_with_their_grant(fixture: Fixture) {
