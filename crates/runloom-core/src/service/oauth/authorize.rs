@@ -6,12 +6,13 @@ use runloom_protocol::scope::ScopeSet;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::{CODE_PREFIX, OAuthService, after};
-use crate::error::{Error, OAuthFault, PlanFeature, Result};
+use super::{CODE_PREFIX, OAuthService, after, has_apps};
+use crate::error::{Error, OAuthFault, Result};
 use crate::ports::store::{
     AppRow, Consent, DocumentKind, Millis, NewCode, PersonRow, WorkspaceRow,
 };
-use crate::service::auth::KeyRing;
+use crate::service::auth::{CredentialId, KeyRing};
+use crate::service::rate::{Bucket, RateLimiter};
 use crate::service::tenancy::AGENT_IDS_MAX;
 
 /// How long a code is good.
@@ -50,6 +51,8 @@ pub enum Asked {
 pub struct AgentChoice {
     /// Its id.
     pub id: String,
+    /// Its name in paths, which no other agent of the workspace has.
+    pub slug: String,
     /// For people.
     pub name: String,
 }
@@ -75,10 +78,8 @@ impl Authorization {
     /// The workspaces in which a person can say yes.
     #[must_use]
     pub fn places<'rows>(&self, person: &'rows PersonRow) -> Vec<&'rows WorkspaceRow> {
-        let feature = PlanFeature::OauthApps.as_str();
         let fits = |row: &&WorkspaceRow| {
-            (self.app.public || row.no == self.app.workspace)
-                && !row.without.iter().any(|word| word == feature)
+            (self.app.public || row.no == self.app.workspace) && has_apps(row)
         };
         person.workspaces.iter().filter(fits).collect()
     }
@@ -128,6 +129,7 @@ impl OAuthService {
             AgentChoice {
                 name: name.unwrap_or(&document.slug).to_owned(),
                 id: document.id,
+                slug: document.slug,
             }
         });
         Ok(choices.collect())
@@ -136,18 +138,21 @@ impl OAuthService {
     /// A person's yes, as a code. `agents`: which ones, `None` = every agent, of later too.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the workspace or an agent is not to be had.
+    /// [`Error::Invalid`] when the workspace or an agent is not to be had; [`Error::RateLimited`] for who says yes all the time.
     pub async fn approve(
         &self,
         asked: &Authorization,
         person: &PersonRow,
         (workspace, agents): (&str, Option<Vec<String>>),
-        now: Millis,
+        (rates, now): (&RateLimiter, Millis),
     ) -> Result<String> {
+        let (who, bucket) = (CredentialId::of_other(person.id.as_str()), Bucket::Writes);
+        let limit = rates.limit(None, bucket);
+        rates.let_in_as(&who, limit, bucket, now).await?;
         let places = asked.places(person);
         let place = places.into_iter().find(|row| row.slug == workspace);
-        let place =
-            place.ok_or_else(|| Error::invalid("workspace", "is none that can be chosen"))?;
+        let nowhere = || Error::invalid("workspace", "is none that can be chosen");
+        let place = place.ok_or_else(nowhere)?;
         if let Some(agents) = &agents {
             let known = self.agent_choices(place).await?;
             let unknown = |id: &String| !known.iter().any(|choice| choice.id == *id);
@@ -171,8 +176,9 @@ impl OAuthService {
             },
             expires_at: after(now, CODE_LIVES),
         };
-        self.store.put_code(new).await?;
-        Ok(code)
+        // They may have left since they were looked up.
+        let kept = self.store.put_code(new).await?;
+        kept.then_some(code).ok_or_else(nowhere)
     }
 }
 

@@ -21,8 +21,8 @@ use subtle::ConstantTimeEq;
 
 use super::auth::{KeyRing, random_letters};
 use super::tenancy::TenancyService;
-use crate::error::Result;
-use crate::ports::store::{Millis, Store};
+use crate::error::{PlanFeature, Result};
+use crate::ports::store::{Millis, Store, WorkspaceRow};
 use password::Passwords;
 
 pub use apps::{CreateApp, CreatedApp, redirect_problem};
@@ -83,6 +83,12 @@ impl OAuthService {
 fn lookup<'text>(kind: &str, text: &'text str) -> Option<&'text str> {
     let fits = text.starts_with(kind) && text.len() <= SECRET_MAX_CHARS && text.is_ascii();
     fits.then(|| KeyRing::lookup_prefix_of(kind, text))
+}
+
+/// Whether a workspace has apps at all.
+fn has_apps(workspace: &WorkspaceRow) -> bool {
+    let feature = PlanFeature::OauthApps.as_str();
+    !workspace.without.iter().any(|word| word == feature)
 }
 
 fn new_grant_id() -> Result<GrantId> {

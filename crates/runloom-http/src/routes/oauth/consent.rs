@@ -190,7 +190,7 @@ impl Visit {
     fn again(&self, person: Option<&PersonRow>) -> Shown {
         let now = self.app.service.clock().now();
         let (_, cookie) = self.oauth().new_seat(person, now).map_err(PageError)?;
-        let back = redirect(&format!("{AUTHORIZE}?{}", self.query))?;
+        let back = redirect(&self.here())?;
         Ok(self.with_cookie(back, &cookie))
     }
 
@@ -226,10 +226,11 @@ impl Visit {
         (workspace, form): (&str, &Form),
     ) -> Shown {
         let agents = (form.get("agents") == Some("some")).then(|| form.all("agent"));
-        let now = self.app.service.clock().now();
+        let service = &self.app.service;
+        let counted = (service.rates(), service.clock().now());
         let approved = self
             .oauth()
-            .approve(asked, person, (workspace, agents), now)
+            .approve(asked, person, (workspace, agents), counted)
             .await;
         match approved {
             Ok(code) => Ok(redirect(&asked.approved(&code, self.issuer()))?),
@@ -240,7 +241,7 @@ impl Visit {
     fn form<'visit>(&'visit self, asked: &'visit Authorization, seat: &Seat) -> page::Ask<'visit> {
         page::Ask {
             asked,
-            action: format!("{AUTHORIZE}?{}", self.query),
+            action: self.here(),
             token: self.oauth().form_token(seat, &self.query),
         }
     }
@@ -250,9 +251,9 @@ impl Visit {
         let name = cookie_name(&self.app);
         // A name with this prefix is one that no other host could have set.
         let path = if name.starts_with("__Host-") {
-            "/; Secure"
+            "/; Secure".to_owned()
         } else {
-            "/api/oauth"
+            format!("{}/api/oauth", self.prefix())
         };
         let cookie = format!("{name}={text}; Path={path}; Max-Age={age}; HttpOnly; SameSite=Lax");
         if let Ok(cookie) = HeaderValue::try_from(cookie) {
@@ -263,6 +264,18 @@ impl Visit {
 
     fn oauth(&self) -> &runloom_core::service::oauth::OAuthService {
         self.app.service.oauth()
+    }
+
+    /// This request once more, as the browser knows it.
+    fn here(&self) -> String {
+        format!("{}{AUTHORIZE}?{}", self.prefix(), self.query)
+    }
+
+    /// What stands before every path where `public_url` has one: a proxy takes it away before this server sees it.
+    fn prefix(&self) -> &str {
+        let rest = self.issuer().split_once("://").map_or("", |(_, rest)| rest);
+        rest.find('/')
+            .map_or("", |at| rest[at..].trim_end_matches('/'))
     }
 
     fn issuer(&self) -> &str {

@@ -130,8 +130,7 @@ pub(super) fn consent(
     }
     let asks = |scope: &Scope| ask.asked.scopes.has(*scope);
     let agents = if WITH_AGENTS.iter().any(asks) {
-        let alone = [Scope::RunsWrite, Scope::SessionsWrite].iter().any(asks);
-        choose_agents(agents, alone)
+        choose_agents(agents, asks)
     } else {
         String::new()
     };
@@ -145,7 +144,7 @@ pub(super) fn consent(
     let destination = destination(&ask.asked.redirect_uri);
     let to = Text(&destination);
     let body = format!(
-        r#"<h1>Allow {app}?</h1><p class="soft">It asks to work in the workspace <strong>{name}</strong> in your name, until you or an administrator take this back.</p>
+        r#"<h1>Allow {app}?</h1><p class="soft">It asks to work in the workspace <strong>{name}</strong> in your name, until an administrator takes this back.</p>
 {form}<p class="to">You will be sent to {to}</p>{foot}"#
     );
     ask.page("Allow access", &body)
@@ -175,24 +174,27 @@ pub(crate) fn problem(message: &str) -> Response {
     sealed(html("This did not work", &body), None)
 }
 
-/// `alone`: the app can also start runs that are no agent's, and people should know.
-fn choose_agents(agents: &[AgentChoice], alone: bool) -> String {
+/// `asks`: what the app asks for. What some agents only does not narrow, people should know.
+fn choose_agents(agents: &[AgentChoice], asks: impl Fn(&Scope) -> bool) -> String {
     if agents.is_empty() {
         return String::new();
     }
     let mut choices = String::new();
     for agent in agents {
-        let (id, name) = (Text(&agent.id), Text(&agent.name));
+        let (id, name, slug) = (Text(&agent.id), Text(&agent.name), Text(&agent.slug));
         let _ = write!(
             choices,
-            r#"<label class="pick"><input type="checkbox" name="agent" value="{id}"><span>{name}</span></label>"#
+            r#"<label class="pick"><input type="checkbox" name="agent" value="{id}"><span>{name} <code>{slug}</code></span></label>"#
         );
     }
-    let note = if alone {
-        r#"<p class="soft">It can also start runs of its own, without an agent.</p>"#
-    } else {
-        ""
-    };
+    let any = |scopes: [Scope; 2]| scopes.iter().any(&asks);
+    let mut note = String::new();
+    if any([Scope::RunsWrite, Scope::SessionsWrite]) {
+        note.push_str(r#"<p class="soft">It can also start runs of its own, without an agent, and stop what any agent does.</p>"#);
+    }
+    if any([Scope::RunsRead, Scope::SessionsRead]) {
+        note.push_str(r#"<p class="soft">It can read what was asked of every agent, and what was answered.</p>"#);
+    }
     format!(
         r#"<h2>With these agents</h2><label class="pick"><input type="radio" name="agents" value="all" checked><span>Every agent, later ones too</span></label>
 <label class="pick"><input type="radio" name="agents" value="some"><span>Only some</span></label><div class="some">{choices}</div>{note}"#

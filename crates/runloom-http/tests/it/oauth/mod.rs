@@ -33,7 +33,10 @@ async fn house() -> House {
 }
 
 async fn house_with(create: CreateApp, workspaces: &[&str]) -> House {
-    let app = TestApp::new().await;
+    house_at(TestApp::new().await, create, workspaces).await
+}
+
+async fn house_at(app: TestApp, create: CreateApp, workspaces: &[&str]) -> House {
     for slug in ["other", "third"] {
         let put = PutWorkspace::default();
         let put = app.service.tenancy().put_workspace(slug, put, Millis(0));

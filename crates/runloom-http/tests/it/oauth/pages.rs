@@ -3,8 +3,11 @@
 use axum::http::StatusCode;
 use runloom_core::ports::store::Millis;
 use runloom_core::service::oauth::{CreateApp, PutUser};
+use runloom_core::service::rate::RateLimits;
+use runloom_http::Settings;
 
-use super::{Browser, EMAIL, house, house_with, sent_back, text, value};
+use super::{Browser, EMAIL, PASSWORD, house, house_at, house_with, sent_back, text, value};
+use crate::app::TestApp;
 
 #[tokio::test]
 async fn nobody_is_sent_to_an_address_that_is_not_the_apps() {
@@ -183,6 +186,97 @@ async fn a_public_app_works_in_the_workspace_that_was_chosen() {
     let strange = [("step", "allow"), ("workspace", "acme")];
     let reply = browser.submit(&strange).await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn pages_stay_below_the_path_of_the_public_url() {
+    for (issuer, path) in [
+        ("http://h.example/agents", "/agents/api/oauth"),
+        ("https://h.example/agents/", "/; Secure"),
+        ("http://h.example", "/api/oauth"),
+    ] {
+        let settings = Settings {
+            issuer: issuer.to_owned(),
+            ..Settings::default()
+        };
+        let app = TestApp::with(RateLimits::default(), settings).await;
+        let house = house_at(app, CreateApp::default(), &["acme"]).await;
+        let prefix = if issuer.contains("agents") {
+            "/agents"
+        } else {
+            ""
+        };
+        let mut browser = Browser::at(&house, &[]);
+        let reply = browser.open().await;
+        let cookie = reply.header("set-cookie");
+        assert!(cookie.contains(&format!("; Path={path}; Max")), "{cookie}");
+        let action = format!("action=\"{prefix}/api/oauth/authorize?client_id=");
+        assert!(browser.page.contains(&action), "{}", browser.page);
+        let fields = [
+            ("step", "sign_in"),
+            ("email", EMAIL),
+            ("password", PASSWORD),
+        ];
+        let reply = browser.submit(&fields).await;
+        let again = format!("{prefix}/api/oauth/authorize?{}", browser.query);
+        assert_eq!(reply.header("location"), again);
+    }
+}
+
+#[tokio::test]
+async fn who_says_yes_all_the_time_is_told_to_wait() {
+    let limits = RateLimits {
+        writes_per_minute: 2,
+        ..RateLimits::default()
+    };
+    let app = TestApp::with(limits, Settings::default()).await;
+    let house = house_at(app, CreateApp::default(), &["acme"]).await;
+    let mut browser = Browser::at(&house, &[]);
+    browser.sign_in().await;
+    let page = browser.page.clone();
+    let allow = [("step", "allow"), ("workspace", "acme")];
+    for status in [303, 303, 429] {
+        browser.page.clone_from(&page);
+        let reply = browser.submit(&allow).await;
+        assert_eq!(reply.status.as_u16(), status, "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_question_says_what_the_choice_of_agents_does_not_narrow() {
+    let stops = "stop what any agent does";
+    let reads = "read what was asked of every agent";
+    for (scopes, said, unsaid) in [
+        ("agents:read", vec![], vec![stops, reads]),
+        ("agents:read runs:read", vec![reads], vec![stops]),
+        ("sessions:write sessions:read", vec![stops, reads], vec![]),
+    ] {
+        let create = CreateApp {
+            scopes: scopes.split(' ').map(ToOwned::to_owned).collect(),
+            ..CreateApp::default()
+        };
+        let house = house_with(create, &["acme"]).await;
+        for slug in ["one", "two"] {
+            let body = serde_json::json!({ "systemPrompt": "x", "name": "Helper" });
+            let kind = runloom_core::ports::store::DocumentKind::Agent;
+            let expect = runloom_core::ports::store::Expect::Anything;
+            let registry = house.app.service.registry();
+            let put = registry.put("acme", kind, slug, &body, expect);
+            put.await.unwrap();
+        }
+        let mut browser = Browser::at(&house, &[]);
+        browser.sign_in().await;
+        let page = &browser.page;
+        assert!(said.iter().all(|words| page.contains(words)), "{page}");
+        assert!(!unsaid.iter().any(|words| page.contains(words)), "{page}");
+        for slug in ["one", "two"] {
+            assert!(
+                page.contains(&format!("Helper <code>{slug}</code>")),
+                "{page}"
+            );
+        }
+        assert!(page.contains("until an administrator takes this back"));
+    }
 }
 
 #[tokio::test]
