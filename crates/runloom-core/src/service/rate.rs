@@ -37,7 +37,7 @@ pub enum Bucket {
     Writes,
     /// Reads and streams.
     Reads,
-    /// Passwords that are tried for one address.
+    /// Passwords that are tried for one address, and secrets for one app.
     SignIns,
 }
 
@@ -173,6 +173,14 @@ impl RateLimiter {
     pub fn admit(&self, caller: &Caller, bucket: Bucket, now: Millis) -> Result<RateState> {
         let limit = self.limit(caller.runs_per_minute, bucket);
         self.count(&caller.key_id, limit, bucket, now)
+    }
+
+    /// Refuses what was tried too often in this process, without counting another try.
+    pub(super) fn look_in(&self, who: &CredentialId, limit: u32, now: Millis) -> Result<()> {
+        let bucket = Bucket::SignIns;
+        self.count(who, limit, bucket, now)?;
+        self.lock().take_back(who, bucket);
+        Ok(())
     }
 
     /// Requests per minute in a bucket; a credential's own limit of run starts wins.

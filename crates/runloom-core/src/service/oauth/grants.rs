@@ -3,7 +3,7 @@
 use runloom_protocol::id::GrantId;
 use runloom_protocol::scope::{Scope, ScopeSet};
 
-use super::OAuthService;
+use super::{OAuthService, has_apps};
 use crate::error::{Error, PlanFeature, Result};
 use crate::ports::store::{GrantFilter, GrantRow, Millis, WorkspaceRow};
 use crate::service::auth::{Authenticator, CredentialId, Door, TOKEN_PREFIX};
@@ -12,7 +12,8 @@ use crate::service::rate::{Bucket, RateLimiter};
 /// Grants of one list.
 const LIST_MAX: usize = 500;
 
-/// Whose grants a credential may see and take back: an API key those in its workspace, an access token those of its app and person.
+/// Whose grants a credential may see and take back: an API key those in its workspace, an access token those of its app and person
+/// there.
 #[derive(Debug, Clone)]
 pub struct GrantsOf(GrantFilter);
 
@@ -46,7 +47,7 @@ impl OAuthService {
                 id: own,
                 client_id: Some(grant.app.client_id),
                 person: grant.person.map(|(id, _)| id),
-                workspace: None,
+                workspace: Some(grant.workspace.no),
             }));
         }
         let caller = auth.holder(credential, Door::DeveloperApi).await?;
@@ -99,15 +100,6 @@ impl OAuthService {
             .filter(|text| !text.is_empty())
             .ok_or(Error::MissingCredential)?;
         let (grant, scopes) = self.grant_behind(given, rates, now).await?;
-        let feature = PlanFeature::OauthApps;
-        if grant
-            .workspace
-            .without
-            .iter()
-            .any(|word| word == feature.as_str())
-        {
-            return Err(Error::PlanLacks { feature });
-        }
         if !scopes.has(Scope::IdentityRead) {
             let required = vec![Scope::IdentityRead];
             return Err(Error::InsufficientScope { required });
@@ -134,6 +126,10 @@ impl OAuthService {
         let who = CredentialId::from(row.grant.id.clone());
         let limit = rates.limit(None, Bucket::Reads);
         rates.let_in_as(&who, limit, Bucket::Reads, now).await?;
+        if !has_apps(&row.grant.workspace) {
+            let feature = PlanFeature::OauthApps;
+            return Err(Error::PlanLacks { feature });
+        }
         let scopes = row.scopes.both(row.grant.app.scopes);
         Ok((row.grant, scopes))
     }

@@ -11,14 +11,22 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::authorize::{only, scopes};
-use super::{CODE_PREFIX, OAuthService, REFRESH_PREFIX, after, lookup, new_grant_id};
+use super::{CODE_PREFIX, OAuthService, REFRESH_PREFIX, after, has_apps, lookup, new_grant_id};
 use crate::error::{OAuthFault, Result};
-use crate::ports::store::{AppRow, CodeRow, GrantRow, Millis, NewGrant, NewToken, TokenRow};
+use crate::ports::store::{
+    AppRow, CodeRow, GrantFilter, GrantRow, Millis, NewGrant, NewToken, TokenRow, WorkspaceRow,
+};
 use crate::service::auth::{CredentialId, KeyRing, TOKEN_PREFIX};
 use crate::service::rate::{Bucket, RateLimiter};
 
 /// How long an access token is good.
 pub const ACCESS_LIVES: Duration = Duration::from_secs(3600);
+
+/// Secrets with fewer characters than this are worth guessing: wrong ones are counted.
+const SHORT_SECRET_CHARS: usize = 32;
+
+/// Short secrets that may be wrong for one app in a minute.
+const WRONG_SECRETS_PER_MINUTE: u32 = 60;
 
 /// Characters of a verifier (RFC 7636).
 const VERIFIER_CHARS: std::ops::RangeInclusive<usize> = 43..=128;
@@ -30,6 +38,8 @@ pub struct ClientCredential {
     pub id: String,
     /// `mantyx_oas_…`.
     pub secret: String,
+    /// Another reading of what was sent, where it has two.
+    pub or_secret: Option<String>,
 }
 
 /// What a client asks for at the token endpoint.
@@ -69,10 +79,11 @@ pub struct TokenFacts {
 }
 
 impl OAuthService {
-    /// The app that a credential is of; it is counted.
+    /// The app that a credential is of; it is counted. Wrong secrets are counted apart, so that nobody can use up what an app may ask.
+    /// While too many short ones are wrong no short one is looked at; who has a long one is never kept out.
     ///
     /// # Errors
-    /// [`OAuthFault::InvalidClient`]; [`crate::error::Error::RateLimited`] for an app that asks too often.
+    /// [`OAuthFault::InvalidClient`]; [`crate::error::Error::RateLimited`] for an app that asks too often, or is guessed at.
     pub async fn client(
         &self,
         credential: Option<&ClientCredential>,
@@ -84,10 +95,25 @@ impl OAuthService {
             let message = "Client authentication is required: `client_id` and `client_secret`, in the body or as HTTP Basic";
             return Err(fault.because(message));
         };
-        let app = self.store.app(&credential.id).await?;
-        let app = app
-            .filter(|app| self.is(&credential.secret, &app.secret))
-            .ok_or_else(|| fault.because("The client is unknown, or its secret is wrong"))?;
+        let wrong = || fault.because("The client is unknown, or its secret is wrong");
+        let app = self.store.app(&credential.id).await?.ok_or_else(wrong)?;
+        let readings = [Some(&credential.secret), credential.or_secret.as_ref()];
+        let mut readings = readings.into_iter().flatten();
+        let short = |secret: &String| secret.len() < SHORT_SECRET_CHARS;
+        let is_short = readings.clone().any(short);
+        let right = readings.any(|secret| self.is(secret, &app.secret));
+        if is_short {
+            let window = CredentialId::of_other(&format!("wrong-secret:{}", app.client_id));
+            let (limit, bucket) = (WRONG_SECRETS_PER_MINUTE, Bucket::SignIns);
+            if right {
+                rates.look_in(&window, limit, now)?;
+            } else {
+                rates.let_in_as(&window, limit, bucket, now).await?;
+            }
+        }
+        if !right {
+            return Err(wrong());
+        }
         let who = CredentialId::of_other(&app.client_id);
         let limit = rates.limit(None, Bucket::Reads);
         rates.let_in_as(&who, limit, Bucket::Reads, now).await?;
@@ -143,6 +169,7 @@ impl OAuthService {
             .filter(|row| row.consent.client_id == app.client_id)
             .ok_or_else(|| bad("The code is unknown, or of another app"))?;
         const USED: &str = "The code was used before; what it gave is revoked";
+        const LEFT: &str = "The person does not belong to the workspace any more";
         if let Some(grant) = &found.grant {
             self.end_grant(grant).await?;
             return Err(bad(USED));
@@ -161,6 +188,10 @@ impl OAuthService {
                 "`code_verifier` does not fit the code's `code_challenge` (PKCE)",
             ));
         }
+        let person = self.store.person(&consent.person).await?;
+        let places = person.map(|person| person.workspaces).unwrap_or_default();
+        let place = places.iter().find(|row| row.no == consent.workspace);
+        need_apps(place.ok_or_else(|| bad(LEFT))?)?;
         let refresh_token = self.keys.generate_as(REFRESH_PREFIX)?;
         let prefix = KeyRing::lookup_prefix_of(REFRESH_PREFIX, &refresh_token).to_owned();
         let grant = NewGrant {
@@ -176,9 +207,11 @@ impl OAuthService {
         let (access_token, token) = self.new_token(&grant.id, consent.scopes, now)?;
         if !self.store.redeem_code(found.hash, grant, token).await? {
             // Somebody else was faster, or the person has left meanwhile.
-            if let Some(grant) = self.find_code(code).await?.and_then(|row| row.grant) {
-                self.end_grant(&grant).await?;
-            }
+            let grant = self.find_code(code).await?.and_then(|row| row.grant);
+            let Some(grant) = grant else {
+                return Err(bad(LEFT));
+            };
+            self.end_grant(&grant).await?;
             return Err(bad(USED));
         }
         Ok(Issued {
@@ -201,6 +234,7 @@ impl OAuthService {
         let grant = grant
             .filter(|grant| grant.app.client_id == app.client_id && grant.is_allowed())
             .ok_or_else(revoked)?;
+        need_apps(&grant.workspace)?;
         let scopes = scopes(scope, grant.scopes.both(app.scopes))?;
         let limit = rates.limit(None, Bucket::Writes);
         let who = CredentialId::from(grant.id.clone());
@@ -241,10 +275,17 @@ impl OAuthService {
             refresh: None,
             created_at: now,
         };
+        let gone = || OAuthFault::InvalidGrant.because("The grant was revoked meanwhile");
         let grant = self.store.put_own_grant(grant).await?;
+        let filter = GrantFilter {
+            id: Some(grant.clone()),
+            ..GrantFilter::default()
+        };
+        let found = self.store.grants(filter, 1).await?;
+        need_apps(&found.first().ok_or_else(gone)?.workspace)?;
         let (access_token, new) = self.new_token(&grant, scopes, now)?;
         if !self.store.put_token(new).await? {
-            return Err(OAuthFault::InvalidGrant.because("The grant was revoked meanwhile"));
+            return Err(gone());
         }
         Ok(Issued {
             access_token,
@@ -299,6 +340,7 @@ impl OAuthService {
         Ok(facts.filter(|facts| {
             facts.grant.app.client_id == app.client_id
                 && facts.grant.is_allowed()
+                && has_apps(&facts.grant.workspace)
                 && facts.expires_at.is_none_or(|end| end > now)
         }))
     }
@@ -354,6 +396,15 @@ impl OAuthService {
         let fits = |row: &GrantRow| row.refresh.is_some_and(|hash| self.is(token, &hash));
         Ok(rows.into_iter().find(fits))
     }
+}
+
+/// Refuses tokens for a workspace that is without apps: they would open nothing.
+fn need_apps(workspace: &WorkspaceRow) -> Result<()> {
+    if has_apps(workspace) {
+        return Ok(());
+    }
+    let message = "OAuth apps are switched off in this workspace";
+    Err(OAuthFault::UnauthorizedClient.because(message))
 }
 
 /// Whether a verifier is what the challenge was made of (S256).

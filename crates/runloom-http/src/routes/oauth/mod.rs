@@ -199,6 +199,7 @@ async fn client(app: &App, headers: &HeaderMap, form: &Form) -> Answer<AppRow> {
     let posted = id.zip(secret).map(|(id, secret)| ClientCredential {
         id: id.to_owned(),
         secret: secret.to_owned(),
+        or_secret: None,
     });
     let twice = OAuthFault::InvalidRequest.because("Send the client's secret in one way only");
     let credential = match (basic, posted) {
@@ -213,7 +214,8 @@ async fn client(app: &App, headers: &HeaderMap, form: &Form) -> Answer<AppRow> {
     Ok(client.await?)
 }
 
-/// `Authorization: Basic`, whose parts are form-encoded (RFC 6749, section 2.3.1).
+/// `Authorization: Basic`, whose parts are form-encoded (RFC 6749, section 2.3.1); many programs do not encode them, so a secret that has
+/// two readings is good in either.
 fn basic(headers: &HeaderMap) -> Result<Option<ClientCredential>, Error> {
     let Some(value) = headers.get(AUTHORIZATION) else {
         return Ok(None);
@@ -227,9 +229,11 @@ fn basic(headers: &HeaderMap) -> Result<Option<ClientCredential>, Error> {
     let pair = STANDARD.decode(rest.trim()).map_err(|_| malformed())?;
     let pair = String::from_utf8(pair).map_err(|_| malformed())?;
     let (id, secret) = pair.split_once(':').ok_or_else(malformed)?;
+    let read = decoded(secret);
     Ok(Some(ClientCredential {
         id: decoded(id),
-        secret: decoded(secret),
+        or_secret: (read != secret).then_some(read),
+        secret: secret.to_owned(),
     }))
 }
 
@@ -252,7 +256,7 @@ mod tests {
         let value = format!("Basic {}", STANDARD.encode(text));
         headers.insert(AUTHORIZATION, value.parse().unwrap());
         let found = basic(&headers).ok().flatten();
-        found.map(|client| (client.id, client.secret))
+        found.map(|client| (client.id, client.or_secret.unwrap_or(client.secret)))
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The authorization server, with an app and a browser that ask it.
 
+mod clients;
 mod pages;
 mod tokens;
 

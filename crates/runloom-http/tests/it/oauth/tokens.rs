@@ -357,6 +357,7 @@ async fn tokens_and_codes_end_in_their_time() {
     let credential = ClientCredential {
         id: client.client_id.clone(),
         secret: client.client_secret.clone(),
+        or_secret: None,
     };
     let now = service.clock().now();
     let app = oauth.client(Some(&credential), service.rates(), now);
