@@ -81,10 +81,7 @@ impl Service {
     /// [`Error::NotFound`] when there is none with this slug for this caller; [`Error::Conflict`] when it cannot work without a client
     /// that executes its tools: better said at once than after the time of a tool call.
     pub async fn offered_agent(&self, caller: &Caller, slug: &str) -> Result<OfferedAgent> {
-        const NONE: Error = Error::NotFound { what: "agent" };
-        let found = self.parts.registry.agent_in_full(caller, slug).await?;
-        let (document, agent) = found.ok_or(NONE)?;
-        let tools = clients_tools(&agent);
+        let (agent, tools) = self.agent_and_its_clients_tools(caller, slug).await?;
         if !tools.is_empty() {
             let message = format!(
                 "The agent `{slug}` has tools that its client must execute ({}); it can only be run through the Developer API.",
@@ -92,7 +89,29 @@ impl Service {
             );
             return Err(Error::Conflict { message });
         }
-        offered(document, agent).ok_or(NONE)
+        Ok(agent)
+    }
+
+    /// One of them, or one that was: what was begun with an agent before it got tools for its client can still be read and cancelled.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none with this slug for this caller.
+    pub async fn known_agent(&self, caller: &Caller, slug: &str) -> Result<OfferedAgent> {
+        let (agent, _) = self.agent_and_its_clients_tools(caller, slug).await?;
+        Ok(agent)
+    }
+
+    async fn agent_and_its_clients_tools(
+        &self,
+        caller: &Caller,
+        slug: &str,
+    ) -> Result<(OfferedAgent, Vec<String>)> {
+        const NONE: Error = Error::NotFound { what: "agent" };
+        let found = self.parts.registry.agent_in_full(caller, slug).await?;
+        let (document, agent) = found.ok_or(NONE)?;
+        let tools = clients_tools(&agent).into_iter().map(str::to_owned);
+        let tools = tools.collect();
+        Ok((offered(document, agent).ok_or(NONE)?, tools))
     }
 
     /// Says something to an agent: the run is durable when this returns.
@@ -152,7 +171,7 @@ impl Service {
         Ok(self.create_run(caller, request, idempotency).await?.run_id)
     }
 
-    /// A run that came through this door, to an agent that is still offered to the caller.
+    /// A run that came through this door, to an agent that is still there for the caller.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
@@ -168,7 +187,7 @@ impl Service {
         if !came_through(&run.metadata, door) {
             return Err(NONE);
         }
-        match self.offered_agent(caller, agent.as_str()).await {
+        match self.known_agent(caller, agent.as_str()).await {
             Ok(agent) => Ok((run, agent)),
             Err(Error::NotFound { .. }) => Err(NONE),
             Err(error) => Err(error),

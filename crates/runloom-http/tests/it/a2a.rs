@@ -166,6 +166,20 @@ async fn an_agent_that_needs_its_clients_tools_is_refused_at_once_by_name() {
 }
 
 #[tokio::test]
+async fn a_task_outlives_that_its_agent_gets_tools_for_its_client() {
+    let app = house(Settings::default()).await;
+    let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
+    let named = json!({"id": sent.body["result"]["id"]});
+    let tools = json!([{"kind": "local", "name": "read_file"}]);
+    let changed = json!({"systemPrompt": "x", "modelId": "platform:silent", "tools": tools});
+    put(&app, "/agents/one", changed).await;
+    let again = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
+    assert_eq!(code(&again), -32004);
+    let found = call(&app, &app.key, ("one", "tasks/get"), named.clone()).await;
+    assert_eq!(found.body["result"]["id"], named["id"], "{found:?}");
+}
+
+#[tokio::test]
 async fn malformed_calls_get_the_protocols_numbers() {
     let app = house(Settings::default()).await;
     let deep = format!(

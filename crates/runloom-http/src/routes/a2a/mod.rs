@@ -107,7 +107,13 @@ async fn call(
         let words = format!("There is no method `{shown}`.");
         return refuse(&id, &Fault::new(rpc::METHOD_NOT_FOUND, words));
     };
-    let agent = match app.service.offered_agent(&caller, &target.id).await {
+    let service = &app.service;
+    let found = match method {
+        Method::Send | Method::Stream => service.offered_agent(&caller, &target.id).await,
+        // An agent that got tools for its client takes no new messages, but its tasks are still there.
+        _ => service.known_agent(&caller, &target.id).await,
+    };
+    let agent = match found {
         Ok(agent) => agent,
         Err(Error::Conflict { message }) => {
             let fault = generation.fault(Fault::new(wire::UNSUPPORTED, message));
