@@ -121,15 +121,16 @@ impl Service {
     pub async fn converse(&self, caller: &Caller, agent: &OfferedAgent, ask: Ask) -> Result<Begun> {
         let body = json!({"prompt": ask.text});
         let message = validate::create_message(&body).map_err(Error::Invalid)?;
+        let promise = ask.idempotency.map(|promise| promise_of(caller, promise));
         // One that a repetition finds may be in use.
-        let is_own = ask.context.is_none() && ask.idempotency.is_none();
+        let is_own = ask.context.is_none() && promise.is_none();
         let session = match &ask.context {
             Some(id) => self.context(caller, agent, id).await?,
             None => {
                 // Refused before a session is made for it.
                 self.admit_run(caller.workspace.no).await?;
                 let spec = spec_of(agent, Door::A2a);
-                let promise = ask.idempotency.as_ref().map(|promise| Idempotency {
+                let promise = promise.as_ref().map(|promise| Idempotency {
                     key: format!("context:{}", promise.key),
                     ..promise.clone()
                 });
@@ -138,7 +139,7 @@ impl Service {
             }
         };
         let accepted = self
-            .create_message(caller, session.as_str(), message, ask.idempotency)
+            .create_message(caller, session.as_str(), message, promise)
             .await;
         if accepted.is_err() && is_own {
             // Nobody was told of it, so nobody will use it.
@@ -219,6 +220,15 @@ impl Service {
         (fits && came_through(&row.metadata, Door::A2a))
             .then_some(row.id)
             .ok_or(NONE)
+    }
+}
+
+/// A promise binds the credential that made it: partners who share an agent choose the same simple keys, and must not get each other's
+/// answers.
+fn promise_of(caller: &Caller, promise: Idempotency) -> Idempotency {
+    Idempotency {
+        key: format!("hosted:{}:{}", caller.key_id, promise.key),
+        ..promise
     }
 }
 

@@ -361,22 +361,29 @@ async fn sends_are_counted_as_run_starts() {
 #[tokio::test]
 async fn a_message_with_an_idempotency_key_is_one_task_however_often_it_is_sent() {
     let app = house(Settings::default()).await;
-    let send = async |text: &str| {
+    let send = async |key: &str, text: &str| {
         let body =
             json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": say(text)});
         let request = Request::post("/api/a2a/acme/agents/one")
-            .header("x-api-key", &app.key)
+            .header("x-api-key", key)
             .header("idempotency-key", "k1")
             .header("content-type", "application/json");
         app.send(request.body(Body::from(body.to_string())).unwrap())
             .await
     };
-    let (first, second) = (send("hi").await, send("hi").await);
+    let (first, second) = (send(&app.key, "hi").await, send(&app.key, "hi").await);
     assert!(first.body["result"]["id"].is_string(), "{first:?}");
     assert_eq!(first.body["result"]["id"], second.body["result"]["id"]);
     assert_eq!(
         first.body["result"]["contextId"],
         second.body["result"]["contextId"]
     );
-    assert_eq!(code(&send("other").await), -32602);
+    assert_eq!(code(&send(&app.key, "other").await), -32602);
+    // Another credential made no such promise, and must not get the answer that is not its own.
+    let partner = key(&app, KeyUsage::A2a, &["one"]).await;
+    let theirs = send(&partner, "hi").await;
+    for id in ["id", "contextId"] {
+        assert!(theirs.body["result"][id].is_string(), "{theirs:?}");
+        assert_ne!(first.body["result"][id], theirs.body["result"][id]);
+    }
 }
