@@ -78,6 +78,9 @@ pub enum Error {
         /// Which one.
         message: String,
     },
+    /// An agent that is offered to others cannot be run: its own configuration is at fault, of which strangers are told nothing.
+    #[error("The agent is not available")]
+    AgentUnavailable,
     /// The tool call is unknown, was answered, or timed out.
     #[error("No tool call with this id waits for an answer")]
     UnknownToolUse,

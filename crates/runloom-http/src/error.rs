@@ -154,6 +154,7 @@ fn core(error: Error) -> Response {
             StatusCode::BAD_REQUEST,
             ErrorBody::new(ErrorCode::InvalidModel, message.as_str()).with_candidates(candidates),
         ),
+        Error::AgentUnavailable => unavailable(&message, Duration::from_secs(60)),
         Error::InvalidPlugin { .. } => refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidPlugin),
         Error::UnknownToolUse => refuse(StatusCode::NOT_FOUND, ErrorCode::UnknownToolUse),
         Error::RunTerminal => refuse(StatusCode::CONFLICT, ErrorCode::RunTerminal),

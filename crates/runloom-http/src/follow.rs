@@ -6,6 +6,8 @@ use futures_util::StreamExt;
 use runloom_core::service::auth::Caller;
 use runloom_protocol::event::{Event, kind_of_frame, parse_frame, split_frames};
 use runloom_protocol::id::RunId;
+use runloom_protocol::outcome::ErrorClass;
+use runloom_protocol::resource::RunSnapshot;
 
 use crate::app::App;
 use crate::error::Answer;
@@ -53,6 +55,33 @@ pub(crate) fn heard(frames: &[u8]) -> Vec<(u64, Heard)> {
             Some((read.seq, heard))
         })
         .collect()
+}
+
+/// Why a run failed, as far as strangers are told: what the provider or a tool said is the inside of the agent.
+pub(crate) fn failure(run: &RunSnapshot) -> &'static str {
+    let class = run.failure_reason.as_ref().map(|reason| reason.error_class);
+    match class.unwrap_or(ErrorClass::Unknown) {
+        ErrorClass::RateLimit | ErrorClass::Overloaded => {
+            "The agent's model is overloaded at the moment; try again later."
+        }
+        ErrorClass::Timeout | ErrorClass::LocalTimeout | ErrorClass::UpstreamDeadline => {
+            "The agent did not answer in time."
+        }
+        ErrorClass::ContextWindow => {
+            "The conversation is longer than the agent can read; begin another one, or say less."
+        }
+        ErrorClass::Truncation => "The answer is longer than the agent may write.",
+        ErrorClass::BudgetExceeded => "The agent has used up its budget.",
+        ErrorClass::StructuredOutputNotEnforced => {
+            "The agent's answer does not have the promised structure."
+        }
+        ErrorClass::Server
+        | ErrorClass::InvalidRequest
+        | ErrorClass::Auth
+        | ErrorClass::StructuredOutputSchemaRejected
+        | ErrorClass::StructuredOutputNotSupported
+        | ErrorClass::Unknown => "The agent failed.",
+    }
 }
 
 /// Waits for the end of a run; false when it did not come in this time, or this server stops.

@@ -135,7 +135,8 @@ impl Service {
                     ..promise.clone()
                 });
                 let made = self.create_session(caller, CreateSession { spec }, promise);
-                made.await?.session_id
+                let made = made.await;
+                made.map_err(|error| own_fault(agent, error))?.session_id
             }
         };
         let accepted = self
@@ -146,10 +147,8 @@ impl Service {
             let ended = self.end_session(caller, session.as_str()).await;
             ended.unwrap_or_else(|error| tracing::debug!(%error, "an unused session stays open"));
         }
-        Ok(Begun {
-            run: accepted?.run_id,
-            session,
-        })
+        let run = accepted.map_err(|error| own_fault(agent, error))?.run_id;
+        Ok(Begun { run, session })
     }
 
     /// Asks an agent one thing, outside of any conversation.
@@ -169,7 +168,8 @@ impl Service {
             spec: spec_of(agent, Door::Mcp),
             messages: message.messages,
         };
-        Ok(self.create_run(caller, request, idempotency).await?.run_id)
+        let accepted = self.create_run(caller, request, idempotency).await;
+        Ok(accepted.map_err(|error| own_fault(agent, error))?.run_id)
     }
 
     /// A run that came through this door, to an agent that is still there for the caller.
@@ -221,6 +221,19 @@ impl Service {
             .then_some(row.id)
             .ok_or(NONE)
     }
+}
+
+/// The message was found good before: what is invalid is the agent itself, and that is for those who keep it.
+fn own_fault(agent: &OfferedAgent, error: Error) -> Error {
+    let own = matches!(
+        error,
+        Error::Invalid(_) | Error::InvalidModel { .. } | Error::InvalidPlugin { .. }
+    );
+    if !own {
+        return error;
+    }
+    tracing::warn!(agent = agent.slug, %error, "an agent that is offered to others cannot be run");
+    Error::AgentUnavailable
 }
 
 /// A promise binds the credential that made it: partners who share an agent choose the same simple keys, and must not get each other's

@@ -1,5 +1,6 @@
 //! Sessions: create, read, message, end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
 use super::admit::{Candidate, accepted};
 use super::auth::Caller;
 use super::conversations::Remembered;
+use super::hosted::VIA;
 use super::{PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::planner::StoredRun;
@@ -338,11 +340,14 @@ impl Service {
 
 /// Each side was within the limits; together they may not be.
 pub(super) fn check_merged(metadata: &Metadata) -> Result<()> {
-    let bytes = serde_json::to_vec(metadata).map_err(Error::internal)?.len();
-    if metadata.len() > limits::METADATA_MAX || bytes > limits::METADATA_MAX_BYTES {
+    let given = metadata.iter().filter(|(name, _)| *name != VIA);
+    // The label of the door is this server's own: who fills the metadata of an agent does not know of it.
+    let given: BTreeMap<&String, &String> = given.collect();
+    let bytes = serde_json::to_vec(&given).map_err(Error::internal)?.len();
+    if given.len() > limits::METADATA_MAX || bytes > limits::METADATA_MAX_BYTES {
         let message = format!(
             "merged with the session's metadata there are {} entries in {bytes} bytes; at most {} entries in {} bytes are allowed",
-            metadata.len(),
+            given.len(),
             limits::METADATA_MAX,
             limits::METADATA_MAX_BYTES
         );

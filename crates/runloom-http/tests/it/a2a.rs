@@ -8,7 +8,7 @@ use runloom_core::ports::store::{KeyUsage, Millis};
 use runloom_core::service::rate::RateLimits;
 use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
 use runloom_http::Settings;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::app::{Reply, TestApp};
 use crate::documents::put;
@@ -163,6 +163,33 @@ async fn an_agent_that_needs_its_clients_tools_is_refused_at_once_by_name() {
         (card.status, card.code()),
         (StatusCode::CONFLICT, "conflict")
     );
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_be_run_tells_strangers_nothing_of_its_inside() {
+    let app = house(Settings::default()).await;
+    let tools = json!([{"kind": "mantyx", "id": "secret_ledger"}]);
+    let broken = json!({"systemPrompt": "x", "modelId": "platform:silent", "tools": tools});
+    put(&app, "/agents/one", broken).await;
+    let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
+    assert_eq!(code(&sent), -32603);
+    assert_eq!(sent.body["error"]["message"], "The agent is not available");
+    // What is wrong with the message is still the sender's to mend.
+    let long = say(&"x".repeat(200_001));
+    let sent = call(&app, &app.key, ("one", "message/send"), long).await;
+    assert_eq!(code(&sent), -32602);
+}
+
+#[tokio::test]
+async fn an_agent_may_have_as_many_labels_here_as_anywhere() {
+    let app = house(Settings::default()).await;
+    let labels: Map<String, Value> = (0..16)
+        .map(|number| (format!("label{number}"), json!("x")))
+        .collect();
+    let full = json!({"systemPrompt": "x", "modelId": "platform:silent", "metadata": labels});
+    put(&app, "/agents/one", full).await;
+    let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
+    assert!(sent.body["result"]["id"].is_string(), "{sent:?}");
 }
 
 #[tokio::test]

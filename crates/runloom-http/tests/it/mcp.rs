@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::a2a::{house, key};
 use crate::app::{Reply, TestApp};
+use crate::documents::put;
 
 async fn post(app: &TestApp, key: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
     let mut request = Request::post("/mcp")
@@ -137,6 +138,19 @@ async fn what_a_model_can_mend_is_a_result_that_it_reads() {
         let words = reply.body["result"]["content"][0]["text"].as_str().unwrap();
         assert!(words.contains(word), "{words}");
     }
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_be_run_is_not_available_and_no_more_is_said() {
+    let app = house(Settings::default()).await;
+    let tools = json!([{"kind": "mantyx", "id": "secret_ledger"}]);
+    let broken = json!({"systemPrompt": "x", "modelId": "platform:silent", "tools": tools});
+    put(&app, "/agents/one", broken).await;
+    let params = json!({"name": "one", "arguments": {"message": "hi"}});
+    let reply = post(&app, &app.key, &[], &ask("tools/call", params)).await;
+    let result = &reply.body["result"];
+    assert_eq!(result["isError"], true, "{reply:?}");
+    assert_eq!(result["content"][0]["text"], "The agent is not available");
 }
 
 #[tokio::test]

@@ -175,8 +175,7 @@ impl From<Error> for Trouble {
                     "The context has ended; leave `message.contextId` out to begin another.";
                 return Fault::new(INVALID_PARAMS, words).into();
             }
-            // The agent is badly configured: nothing that the caller could mend.
-            Error::InvalidModel { .. } | Error::InvalidPlugin { .. } => INTERNAL,
+            Error::AgentUnavailable => INTERNAL,
             _ => return Self::Refusal(error.into()),
         };
         Fault::new(code, words).into()

@@ -6,6 +6,7 @@
 use runloom_protocol::resource::{RunSnapshot, RunStatus};
 use serde_json::{Map, Value, json};
 
+use crate::follow::failure;
 use crate::rpc::{Fault, INVALID_PARAMS};
 
 /// No such task for this caller.
@@ -198,12 +199,9 @@ impl Generation {
             "state": self.state(run.status),
             "timestamp": moment.unwrap_or(&run.created_at),
         });
-        let words = match run.status {
-            RunStatus::Failed => run.error.as_deref().or(Some("The agent failed.")),
-            _ => None,
-        };
-        if let Some(words) = words {
-            status["message"] = self.said(run, &format!("{}-status", run.id), words);
+        if run.status == RunStatus::Failed {
+            let id = format!("{}-status", run.id);
+            status["message"] = self.said(run, &id, failure(run));
         }
         status
     }

@@ -1,7 +1,7 @@
 //! What each generation sends and is sent.
 
 use runloom_protocol::id::{RunId, SessionId};
-use runloom_protocol::outcome::Tokens;
+use runloom_protocol::outcome::{ErrorClass, FailureReason, Tokens};
 use runloom_protocol::resource::{RunSnapshot, RunStatus};
 use runloom_protocol::spec::AgentSpec;
 use serde_json::{Map, Value, json};
@@ -69,7 +69,7 @@ fn each_generation_has_its_words() {
     assert_eq!(new["status"]["message"]["role"], "ROLE_AGENT");
     assert_eq!(
         new["status"]["message"]["parts"],
-        json!([{"text": "The provider is away."}])
+        json!([{"text": "The agent failed."}])
     );
     let old = Generation::V03.status_update(&run);
     assert_eq!(
@@ -78,6 +78,27 @@ fn each_generation_has_its_words() {
     );
     let new = Generation::V10.status_update(&run);
     assert_eq!((new.get("kind"), new.get("final")), (None, None));
+}
+
+#[test]
+fn of_a_failure_strangers_hear_what_they_can_do_and_nothing_of_the_inside() {
+    for (class, word) in [
+        (ErrorClass::Overloaded, "later"),
+        (ErrorClass::ContextWindow, "longer"),
+        (ErrorClass::Auth, "failed"),
+    ] {
+        let failure_reason = Some(FailureReason {
+            error_class: class,
+            finish_reason: None,
+        });
+        let run = RunSnapshot {
+            failure_reason,
+            ..run(RunStatus::Failed)
+        };
+        let told = Generation::V10.status_update(&run).to_string();
+        assert!(told.contains(word), "{class:?}: {told}");
+        assert!(!told.contains("provider"), "{class:?}: {told}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use runloom_protocol::resource::{RunSnapshot, RunStatus};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::follow::{Heard, heard};
+use crate::follow::{Heard, failure, heard};
 use crate::rpc;
 
 /// A call that is followed.
@@ -163,7 +163,7 @@ pub(super) fn result(run: &RunSnapshot, modern: bool) -> Value {
     let mut result = match run.status {
         RunStatus::Succeeded => succeeded(run),
         RunStatus::Cancelled => failed("The call was cancelled."),
-        _ => failed(run.error.as_deref().unwrap_or("The agent failed.")),
+        _ => failed(failure(run)),
     };
     result["_meta"] = json!({"mantyx": {"runId": run.id, "tokens": run.tokens, "turns": run.turns, "model": run.model}});
     if modern {

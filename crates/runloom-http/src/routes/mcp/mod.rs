@@ -218,11 +218,7 @@ impl Exchange {
         let run = match begun.await {
             Ok(run) => run,
             // What a model can mend, or should hear.
-            Err(
-                error @ (Error::Invalid(_)
-                | Error::InvalidModel { .. }
-                | Error::InvalidPlugin { .. }),
-            ) => {
+            Err(error @ (Error::Invalid(_) | Error::AgentUnavailable)) => {
                 return Ok(self.answer(call::failed(&error.to_string())));
             }
             Err(error) => return Err(error.into()),
