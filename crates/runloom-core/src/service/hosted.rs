@@ -151,16 +151,16 @@ impl Service {
         Ok(Begun { run, session })
     }
 
-    /// Asks an agent one thing, outside of any conversation.
+    /// Asks an agent one thing, outside of any conversation. The same call twice is one run.
     ///
     /// # Errors
-    /// When the message cannot be run; nothing was created then.
+    /// When the message cannot be run, or [`Error::IdempotencyKeyReused`] when its number was another call's; nothing was created then.
     pub async fn ask_once(
         &self,
         caller: &Caller,
         agent: &OfferedAgent,
         text: &str,
-        idempotency: Option<Idempotency>,
+        number: Option<CallNumber>,
     ) -> Result<RunId> {
         let body = json!({"prompt": text});
         let message = validate::create_message(&body).map_err(Error::Invalid)?;
@@ -168,7 +168,11 @@ impl Service {
             spec: spec_of(agent, Door::Mcp),
             messages: message.messages,
         };
-        let accepted = self.create_run(caller, request, idempotency).await;
+        let promise = number.map(|CallNumber(key)| Idempotency {
+            key,
+            fingerprint: digest(&[agent.id.as_str(), text]),
+        });
+        let accepted = self.create_run(caller, request, promise).await;
         Ok(accepted.map_err(|error| own_fault(agent, error))?.run_id)
     }
 
@@ -195,19 +199,18 @@ impl Service {
         }
     }
 
-    /// The run that a promise was kept with, if it was made.
+    /// The run of the call with this number, if there is one, whatever it asked.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn run_of_promise(
-        &self,
-        caller: &Caller,
-        promise: &Idempotency,
-    ) -> Result<Option<RunId>> {
-        let earlier = self.parts.store.earlier(caller.workspace.no, promise);
+    pub async fn run_of_call(&self, caller: &Caller, number: CallNumber) -> Result<Option<RunId>> {
+        let CallNumber(key) = number;
+        let fingerprint = [0; 32];
+        let any = Idempotency { key, fingerprint };
+        let earlier = self.parts.store.earlier(caller.workspace.no, &any);
         Ok(match earlier.await? {
-            Earlier::Same(id) => RunId::parse(&id),
-            Earlier::OtherBody | Earlier::None => None,
+            Earlier::Same(id) | Earlier::OtherBody(id) => RunId::parse(&id),
+            Earlier::None => None,
         })
     }
 
@@ -245,20 +248,28 @@ fn promise_of(caller: &Caller, promise: Idempotency) -> Idempotency {
     }
 }
 
-/// The promise of a call in a conversation that is numbered by its client: the same number is the same call. What it says is no part of it, so
-/// that the number alone finds the run again.
-#[must_use]
-pub fn numbered_call(caller: &Caller, conversation: &str, number: &str) -> Idempotency {
+/// The number of a call in a conversation whose client numbers its calls. What a call says is no part of it, so that the number alone
+/// finds the run again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallNumber(String);
+
+impl CallNumber {
+    /// The number that a caller gave to a call.
+    #[must_use]
+    pub fn new(caller: &Caller, conversation: &str, number: &str) -> Self {
+        let digest = digest(&[caller.key_id.as_str(), conversation, number]);
+        Self(format!("numbered_call:{}", crate::vault::hex(&digest)))
+    }
+}
+
+/// A hash that knows where each part ends.
+fn digest(parts: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
-    for part in [caller.key_id.as_str(), conversation, number] {
+    for part in parts {
         hash.update(part.len().to_be_bytes());
         hash.update(part.as_bytes());
     }
-    let fingerprint: [u8; 32] = hash.finalize().into();
-    Idempotency {
-        key: format!("numbered_call:{}", crate::vault::hex(&fingerprint)),
-        fingerprint,
-    }
+    hash.finalize().into()
 }
 
 /// The names of an agent's tools that only a client can execute.
@@ -309,15 +320,15 @@ mod tests {
     #[test]
     fn numbers_of_other_conversations_and_keys_are_other_calls() {
         let caller = test_caller("one", None);
-        let first = numbered_call(&caller, "s1", "1");
-        assert_eq!(first, numbered_call(&caller, "s1", "1"));
+        let first = CallNumber::new(&caller, "s1", "1");
+        assert_eq!(first, CallNumber::new(&caller, "s1", "1"));
         for (key, conversation, number) in [
             ("one", "s1", "\"1\""),
             ("one", "s2", "1"),
             ("one", "s", "11"),
             ("two", "s1", "1"),
         ] {
-            let other = numbered_call(&test_caller(key, None), conversation, number);
+            let other = CallNumber::new(&test_caller(key, None), conversation, number);
             assert_ne!(first, other, "{key} {conversation} {number}");
         }
     }

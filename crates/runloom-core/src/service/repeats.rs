@@ -33,7 +33,7 @@ impl Service {
         }
         match self.parts.store.earlier(caller.workspace.no, key).await {
             Ok(Earlier::Same(answer)) => read(&answer).map_or(outcome, Ok),
-            Ok(Earlier::OtherBody) => Err(Error::IdempotencyKeyReused),
+            Ok(Earlier::OtherBody(_)) => Err(Error::IdempotencyKeyReused),
             // When the store fails, the refusal says so already or is the better answer.
             Ok(Earlier::None) | Err(_) => outcome,
         }

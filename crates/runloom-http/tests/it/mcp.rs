@@ -5,12 +5,17 @@ use axum::http::{Request, StatusCode};
 use runloom_core::ports::store::KeyUsage;
 use runloom_http::Settings;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::a2a::{house, key};
 use crate::app::{Reply, TestApp};
 use crate::documents::put;
 
 async fn post(app: &TestApp, key: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
+    app.send(request(key, headers, body)).await
+}
+
+fn request(key: &str, headers: &[(&str, &str)], body: &Value) -> Request<Body> {
     let mut request = Request::post("/mcp")
         .header("authorization", format!("Bearer {key}"))
         .header("accept", "application/json, text/event-stream")
@@ -18,8 +23,7 @@ async fn post(app: &TestApp, key: &str, headers: &[(&str, &str)], body: &Value) 
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    app.send(request.body(Body::from(body.to_string())).unwrap())
-        .await
+    request.body(Body::from(body.to_string())).unwrap()
 }
 
 fn ask(method: &str, params: Value) -> Value {
@@ -138,6 +142,27 @@ async fn what_a_model_can_mend_is_a_result_that_it_reads() {
         let words = reply.body["result"]["content"][0]["text"].as_str().unwrap();
         assert!(words.contains(word), "{words}");
     }
+}
+
+#[tokio::test]
+async fn a_number_is_one_call_in_its_session_and_never_the_answer_of_another() {
+    let app = house(Settings::default()).await;
+    let session = [("mcp-session-id", "mcp_one")];
+    let say = |tool: &str, text: &str| {
+        let arguments = json!({"message": text});
+        ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    };
+    // There is no worker: the answer is a stream without an end, which is closed at once.
+    let begun = request(&app.key, &session, &say("one", "a"));
+    let begun = app.router.clone().oneshot(begun).await.unwrap();
+    assert_eq!(begun.status(), StatusCode::OK);
+    drop(begun);
+    for other in [say("one", "b"), say("two", "a")] {
+        let reply = post(&app, &app.key, &session, &other).await;
+        assert_eq!(reply.body["error"]["code"], -32600, "{reply:?}");
+    }
+    let runs = app.get("/agent-runs").await;
+    assert_eq!(runs.body["runs"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]

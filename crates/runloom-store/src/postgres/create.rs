@@ -19,7 +19,7 @@ pub(super) async fn insert(session: &Session, new: &NewRun) -> Result<Created, F
     if let Some(key) = &new.idempotency {
         match earlier_use(session, new.workspace, key).await? {
             Earlier::None => {}
-            Earlier::OtherBody => return Ok(Created::KeyReused),
+            Earlier::OtherBody(_) => return Ok(Created::KeyReused),
             Earlier::Same(answer) => {
                 return Ok(RunId::parse(&answer).map_or(Created::KeyReused, Created::Replayed));
             }
@@ -151,7 +151,7 @@ pub(super) async fn earlier_use(
         return Ok(Earlier::None);
     };
     if row.try_get::<_, &[u8]>(0)? != key.fingerprint {
-        return Ok(Earlier::OtherBody);
+        return Ok(Earlier::OtherBody(row.try_get(1)?));
     }
     Ok(Earlier::Same(row.try_get(1)?))
 }

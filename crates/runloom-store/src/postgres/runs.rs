@@ -302,7 +302,7 @@ async fn deliver(
     if let Some(key) = key {
         match create::earlier_use(session, *workspace, key).await? {
             Earlier::None => {}
-            Earlier::OtherBody => return Ok(ToolDelivery::KeyReused),
+            Earlier::OtherBody(_) => return Ok(ToolDelivery::KeyReused),
             Earlier::Same(_) => return Ok(ToolDelivery::Replayed),
         }
     }

@@ -204,7 +204,7 @@ async fn insert(session: &Session, new: &NewSession) -> Result<CreatedSession, F
     if let Some(key) = &new.idempotency {
         match create::earlier_use(session, new.workspace, key).await? {
             Earlier::None => {}
-            Earlier::OtherBody => return Ok(CreatedSession::KeyReused),
+            Earlier::OtherBody(_) => return Ok(CreatedSession::KeyReused),
             Earlier::Same(answer) => {
                 let first = SessionId::parse(&answer);
                 return Ok(first.map_or(CreatedSession::KeyReused, CreatedSession::Replayed));

@@ -20,7 +20,7 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
     if let Some(key) = &new.idempotency {
         match earlier_use(tx.connection, new.workspace, key)? {
             Earlier::None => {}
-            Earlier::OtherBody => return Ok(Created::KeyReused),
+            Earlier::OtherBody(_) => return Ok(Created::KeyReused),
             Earlier::Same(answer) => {
                 return Ok(RunId::parse(&answer).map_or(Created::KeyReused, Created::Replayed));
             }
@@ -113,7 +113,7 @@ pub(super) fn earlier_use(
             Ok(if same {
                 Earlier::Same(row.get(1)?)
             } else {
-                Earlier::OtherBody
+                Earlier::OtherBody(row.get(1)?)
             })
         })
         .optional()?;

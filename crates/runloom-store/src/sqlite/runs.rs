@@ -218,7 +218,7 @@ fn deliver(
     if let Some(key) = key {
         match create::earlier_use(tx.connection, workspace, key)? {
             Earlier::None => {}
-            Earlier::OtherBody => return Ok(ToolDelivery::KeyReused),
+            Earlier::OtherBody(_) => return Ok(ToolDelivery::KeyReused),
             Earlier::Same(_) => return Ok(ToolDelivery::Replayed),
         }
     }

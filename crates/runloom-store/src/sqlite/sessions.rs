@@ -209,7 +209,7 @@ fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<CreatedSession> {
     if let Some(key) = &new.idempotency {
         match create::earlier_use(tx.connection, new.workspace, key)? {
             Earlier::None => {}
-            Earlier::OtherBody => return Ok(CreatedSession::KeyReused),
+            Earlier::OtherBody(_) => return Ok(CreatedSession::KeyReused),
             Earlier::Same(answer) => {
                 let first = SessionId::parse(&answer);
                 return Ok(first.map_or(CreatedSession::KeyReused, CreatedSession::Replayed));

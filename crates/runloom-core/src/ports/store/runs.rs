@@ -88,8 +88,8 @@ pub enum Earlier {
     None,
     /// The same body came before; this is the id of what it created, empty when it created nothing.
     Same(String),
-    /// The key came before with another body.
-    OtherBody,
+    /// The key came before with another body; this is the id of what that one created.
+    OtherBody(String),
 }
 
 /// A run to be created.

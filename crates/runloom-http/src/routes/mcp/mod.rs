@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::Error;
 use runloom_core::service::auth::{Caller, Door};
-use runloom_core::service::hosted::{OfferedAgent, numbered_call};
+use runloom_core::service::hosted::{CallNumber, OfferedAgent};
 use runloom_core::service::rate::Bucket::{Lifecycle, Reads, RunStarts};
 use runloom_protocol::scope::Scope::McpConnect;
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ use crate::extract::Posted;
 use crate::guard::Signed;
 use crate::router::Access::Hosted;
 use crate::router::Route;
-use crate::rpc::{self, Fault, INVALID_PARAMS, Message};
+use crate::rpc::{self, Fault, INVALID_PARAMS, INVALID_REQUEST, Message};
 use crate::sse;
 use call::Call;
 use era::Era;
@@ -207,19 +207,23 @@ impl Exchange {
         };
         let now = service.clock().now();
         service.rates().let_in(&self.caller, RunStarts, now).await?;
-        let promise = match &self.era {
+        let number = match &self.era {
             Era::Handshake {
                 session: Some(session),
                 ..
-            } => Some(numbered_call(&self.caller, session, &self.id.to_string())),
+            } => Some(CallNumber::new(&self.caller, session, &self.id.to_string())),
             _ => None,
         };
-        let begun = service.ask_once(&self.caller, &agent, message, promise);
+        let begun = service.ask_once(&self.caller, &agent, message, number);
         let run = match begun.await {
             Ok(run) => run,
             // What a model can mend, or should hear.
             Err(error @ (Error::Invalid(_) | Error::AgentUnavailable)) => {
                 return Ok(self.answer(call::failed(&error.to_string())));
+            }
+            Err(Error::IdempotencyKeyReused) => {
+                let words = "This id was used in this session for another call.";
+                return Ok(self.refuse(&Fault::new(INVALID_REQUEST, words)));
             }
             Err(error) => return Err(error.into()),
         };
@@ -277,8 +281,8 @@ async fn cancel(app: &App, caller: &Caller, era: &Era, params: &Map<String, Valu
     let service = &app.service;
     let now = service.clock().now();
     service.rates().let_in(caller, Lifecycle, now).await?;
-    let promise = numbered_call(caller, session, &number.to_string());
-    if let Some(run) = service.run_of_promise(caller, &promise).await? {
+    let number = CallNumber::new(caller, session, &number.to_string());
+    if let Some(run) = service.run_of_call(caller, number).await? {
         service.cancel_run(caller, run.as_str()).await?;
     }
     Ok(())

@@ -141,7 +141,8 @@ pub(crate) async fn a_key_tells_what_it_was_used_for(fixture: Fixture) {
     fixture.create(run).await;
     let first = Earlier::Same(run_id("a").to_string());
     assert_eq!(earlier("create_run:k", 1).await, first);
-    assert_eq!(earlier("create_run:k", 2).await, Earlier::OtherBody);
+    let other = Earlier::OtherBody(run_id("a").to_string());
+    assert_eq!(earlier("create_run:k", 2).await, other);
     assert_eq!(earlier("create_session:k", 1).await, Earlier::None);
     let rival = store.earlier(fixture.rival, &key("create_run:k", 1)).await;
     assert_eq!(rival.unwrap(), Earlier::None);
