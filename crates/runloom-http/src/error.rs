@@ -191,17 +191,19 @@ pub(crate) fn rpc_status(code: i64) -> StatusCode {
     }
 }
 
+/// Which window an answer shows.
+pub(crate) const RATE_BUCKET: HeaderName = HeaderName::from_static("x-ratelimit-bucket");
+
 /// `X-RateLimit-*`, which every answer to a credential carries.
 pub(crate) fn rate_headers(headers: &mut HeaderMap, state: &RateState) {
     // Names that are known when this is compiled need not be checked for every answer.
     const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
     const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
     const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-    const BUCKET: HeaderName = HeaderName::from_static("x-ratelimit-bucket");
     headers.insert(LIMIT, state.limit.into());
     headers.insert(REMAINING, state.remaining.into());
     headers.insert(RESET, state.reset_seconds.into());
-    headers.insert(BUCKET, HeaderValue::from_static(state.bucket));
+    headers.insert(RATE_BUCKET, HeaderValue::from_static(state.bucket));
 }
 
 fn insufficient_scope(message: &str, required: &[Scope]) -> Response {

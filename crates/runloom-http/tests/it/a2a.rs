@@ -377,12 +377,17 @@ async fn sends_are_counted_as_run_starts() {
     for _ in 0..5 {
         let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
         assert_eq!(sent.status, StatusCode::OK);
+        assert_eq!(sent.header("x-ratelimit-bucket"), "run_starts");
     }
     let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
     assert_eq!(sent.status, StatusCode::TOO_MANY_REQUESTS, "{sent:?}");
-    assert!(sent.headers.contains_key("retry-after"));
+    assert_eq!(sent.header("x-ratelimit-bucket"), "run_starts");
+    assert_eq!(sent.header("x-ratelimit-limit"), "5");
+    assert_eq!(sent.header("x-ratelimit-remaining"), "0");
+    assert_eq!(sent.header("retry-after"), sent.header("x-ratelimit-reset"));
     let found = call(&app, &app.key, ("one", "tasks/get"), json!({"id": "run_1"})).await;
     assert_eq!(code(&found), -32001);
+    assert_eq!(found.header("x-ratelimit-bucket"), "reads");
 }
 
 #[tokio::test]

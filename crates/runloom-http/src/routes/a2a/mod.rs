@@ -20,13 +20,14 @@ use runloom_core::ports::store::Idempotency;
 use runloom_core::service::auth::{Caller, Door};
 use runloom_core::service::hosted::{Ask, OfferedAgent};
 use runloom_core::service::rate::Bucket::{self, Lifecycle, Reads, RunStarts};
+use runloom_core::service::rate::RateState;
 use runloom_protocol::resource::{RunSnapshot, RunStatus};
 use runloom_protocol::scope::Scope::{A2aDiscovery, A2aInvoke, AgentsInvoke};
 use serde_json::{Map, Value, json};
 
 use super::base_url;
 use crate::app::App;
-use crate::error::{Answer, Refusal};
+use crate::error::{Answer, Refusal, rate_headers};
 use crate::extract::{Posted, Target};
 use crate::follow;
 use crate::guard::Signed;
@@ -201,8 +202,10 @@ impl Exchange {
         match method {
             Method::Send => self.send(params, idempotency).await,
             Method::Stream => {
-                let (run, _) = self.begin(params, idempotency).await?;
-                self.stream(run).await
+                let (run, _, rate) = self.begin(params, idempotency).await?;
+                let mut response = self.stream(run).await?;
+                rate_headers(response.headers_mut(), &rate);
+                Ok(response)
             }
             Method::Get => {
                 let run = self.task(params).await?;
@@ -239,7 +242,7 @@ impl Exchange {
         params: &Map<String, Value>,
         idempotency: Option<Idempotency>,
     ) -> Result<Response, Trouble> {
-        let (run, at_once) = self.begin(params, idempotency).await?;
+        let (run, at_once, rate) = self.begin(params, idempotency).await?;
         let patience = self.app.settings.answer_within;
         let mut run = run;
         if !at_once && follow::ended(&self.app, &self.caller, &run.id, patience).await? {
@@ -252,15 +255,17 @@ impl Exchange {
             }
             _ => generation.named("task", generation.task(&run)),
         };
-        Ok(self.answer(&result))
+        let mut response = self.answer(&result);
+        rate_headers(response.headers_mut(), &rate);
+        Ok(response)
     }
 
-    /// Begins the run of a message; also whether its sender wants to be answered at once.
+    /// Begins the run of a message; also whether its sender wants to be answered at once, and the window that it was counted in.
     async fn begin(
         &self,
         params: &Map<String, Value>,
         idempotency: Option<Idempotency>,
-    ) -> Result<(RunSnapshot, bool), Trouble> {
+    ) -> Result<(RunSnapshot, bool, RateState), Trouble> {
         let service = &self.app.service;
         let incoming = wire::incoming(params)?;
         if let Some(id) = &incoming.task {
@@ -268,7 +273,7 @@ impl Exchange {
             let words = "A task takes one message; send the next one with `contextId` and without `taskId`.";
             return Err(Fault::new(wire::UNSUPPORTED, words).into());
         }
-        self.count(RunStarts).await?;
+        let rate = self.count(RunStarts).await?;
         let ask = Ask {
             text: incoming.text,
             context: incoming.context,
@@ -276,7 +281,7 @@ impl Exchange {
         };
         let begun = service.converse(&self.caller, &self.agent, ask).await?;
         let run = service.run(&self.caller, begun.run.as_str()).await?;
-        Ok((run, incoming.at_once))
+        Ok((run, incoming.at_once, rate))
     }
 
     async fn cancel(&self, params: &Map<String, Value>) -> Result<Response, Trouble> {
@@ -285,12 +290,14 @@ impl Exchange {
             let words = format!("The task has ended: it is {}.", run.status);
             return Err(Fault::new(wire::TASK_NOT_CANCELABLE, words).into());
         }
-        self.count(Lifecycle).await?;
+        let rate = self.count(Lifecycle).await?;
         let service = &self.app.service;
         service.cancel_run(&self.caller, run.id.as_str()).await?;
         follow::ended(&self.app, &self.caller, &run.id, STOP_WITHIN).await?;
         let run = service.run(&self.caller, run.id.as_str()).await?;
-        Ok(self.answer(&self.generation.task(&run)))
+        let mut response = self.answer(&self.generation.task(&run));
+        rate_headers(response.headers_mut(), &rate);
+        Ok(response)
     }
 
     async fn stream(&self, run: RunSnapshot) -> Result<Response, Trouble> {
@@ -315,11 +322,10 @@ impl Exchange {
         Ok(own.ok_or(Error::NotFound { what: "run" })?)
     }
 
-    async fn count(&self, bucket: Bucket) -> Result<(), Trouble> {
+    async fn count(&self, bucket: Bucket) -> Result<RateState, Trouble> {
         let service = &self.app.service;
         let now = service.clock().now();
-        service.rates().let_in(&self.caller, bucket, now).await?;
-        Ok(())
+        Ok(service.rates().let_in(&self.caller, bucket, now).await?)
     }
 
     fn answer(&self, result: &Value) -> Response {

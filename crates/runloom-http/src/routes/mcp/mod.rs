@@ -18,7 +18,7 @@ use runloom_protocol::scope::Scope::McpConnect;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::error::{Answer, Refusal, rpc_status};
+use crate::error::{Answer, Refusal, rate_headers, rpc_status};
 use crate::extract::Posted;
 use crate::guard::Signed;
 use crate::router::Access::Hosted;
@@ -206,7 +206,7 @@ impl Exchange {
             return Ok(self.answer(call::failed(words)));
         };
         let now = service.clock().now();
-        service.rates().let_in(&self.caller, RunStarts, now).await?;
+        let rate = service.rates().let_in(&self.caller, RunStarts, now).await?;
         let number = match &self.era {
             Era::Handshake {
                 session: Some(session),
@@ -242,7 +242,9 @@ impl Exchange {
             primed: matches!(self.era, Era::Handshake { primed: true, .. }),
             modern: self.era == Era::Modern,
         };
-        stream(call, 0).await
+        let mut response = stream(call, 0).await?;
+        rate_headers(response.headers_mut(), &rate);
+        Ok(response)
     }
 
     fn answer(&self, result: Value) -> Response {
