@@ -84,6 +84,15 @@ pub(crate) fn failure(run: &RunSnapshot) -> &'static str {
     }
 }
 
+/// What of the time of a request is kept for its answer: to be told that a task goes on is better than to be refused and never hear of it.
+const FOR_THE_ANSWER: Duration = Duration::from_secs(5);
+
+/// How long who wants to wait so long can, in a request of which so much has passed.
+pub(crate) fn patience(wanted: Duration, limit: Duration, passed: Duration) -> Duration {
+    let left = limit.saturating_sub(passed);
+    wanted.min(left.saturating_sub(FOR_THE_ANSWER))
+}
+
 /// Waits for the end of a run; false when it did not come in this time, or this server stops.
 pub(crate) async fn ended(
     app: &App,
@@ -113,6 +122,15 @@ mod tests {
     use runloom_protocol::event::{Started, TextDelta};
 
     use super::*;
+
+    #[test]
+    fn a_wait_ends_before_the_time_of_its_request_does() {
+        let seconds = Duration::from_secs;
+        for (passed, left) in [(0, 45), (10, 45), (30, 25), (54, 1), (55, 0), (70, 0)] {
+            let patience = patience(seconds(45), seconds(60), seconds(passed));
+            assert_eq!(patience, seconds(left), "after {passed} s");
+        }
+    }
 
     #[test]
     fn a_log_is_told_in_few_words_and_unknown_events_are_passed_over() {

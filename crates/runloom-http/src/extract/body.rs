@@ -1,5 +1,7 @@
 //! JSON bodies: headers first, then size, then syntax, then the contract.
 
+use std::time::Instant;
+
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
@@ -125,12 +127,15 @@ pub(crate) struct Posted {
     pub(crate) body: Result<Value, String>,
     /// From `Idempotency-Key`.
     pub(crate) idempotency: Option<Idempotency>,
+    /// When it began to be read: a slow body takes from the time of the whole request.
+    pub(crate) began: Instant,
 }
 
 impl FromRequest<App> for Posted {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Answer<Self> {
+        let began = Instant::now();
         let (parts, body) = request.into_parts();
         check_headers(&parts.headers, &body)?;
         let key = idempotency_key(&parts.headers)?;
@@ -143,6 +148,7 @@ impl FromRequest<App> for Posted {
             body: parsed(&bytes),
             headers: parts.headers,
             idempotency,
+            began,
         })
     }
 }

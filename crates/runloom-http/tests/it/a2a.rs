@@ -194,7 +194,12 @@ async fn an_agent_may_have_as_many_labels_here_as_anywhere() {
 
 #[tokio::test]
 async fn a_task_outlives_that_its_agent_gets_tools_for_its_client() {
-    let app = house(Settings::default()).await;
+    // Nothing is left for waiting: without a worker no cancel comes to its end.
+    let app = house(Settings {
+        request_timeout: Duration::from_secs(5),
+        ..Settings::default()
+    })
+    .await;
     let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
     let named = json!({"id": sent.body["result"]["id"]});
     let tools = json!([{"kind": "local", "name": "read_file"}]);
@@ -204,6 +209,8 @@ async fn a_task_outlives_that_its_agent_gets_tools_for_its_client() {
     assert_eq!(code(&again), -32004);
     let found = call(&app, &app.key, ("one", "tasks/get"), named.clone()).await;
     assert_eq!(found.body["result"]["id"], named["id"], "{found:?}");
+    let stopping = call(&app, &app.key, ("one", "tasks/cancel"), named.clone()).await;
+    assert_eq!(stopping.body["result"]["id"], named["id"], "{stopping:?}");
 }
 
 #[tokio::test]
@@ -357,18 +364,25 @@ async fn another_workspace_finds_neither_task_nor_context() {
 
 #[tokio::test]
 async fn who_waits_longer_than_a_request_may_take_gets_the_task() {
-    let app = house(Settings {
+    let impatient = Settings {
         answer_within: Duration::ZERO,
         ..Settings::default()
-    })
-    .await;
-    let mut message = say("hi");
-    message["configuration"]["blocking"] = json!(true);
-    // There is no worker: the run waits for ever.
-    let sent = call(&app, &app.key, ("one", "message/send"), message).await;
-    assert_eq!(sent.status, StatusCode::OK, "{sent:?}");
-    assert_eq!(sent.body["result"]["kind"], "task");
-    assert_eq!(sent.body["result"]["status"]["state"], "submitted");
+    };
+    // A request of which nothing is left for waiting.
+    let short = Settings {
+        request_timeout: Duration::from_secs(5),
+        ..Settings::default()
+    };
+    for settings in [impatient, short] {
+        let app = house(settings).await;
+        let mut message = say("hi");
+        message["configuration"]["blocking"] = json!(true);
+        // There is no worker: the run waits for ever.
+        let sent = call(&app, &app.key, ("one", "message/send"), message).await;
+        assert_eq!(sent.status, StatusCode::OK, "{sent:?}");
+        assert_eq!(sent.body["result"]["kind"], "task");
+        assert_eq!(sent.body["result"]["status"]["state"], "submitted");
+    }
 }
 
 #[tokio::test]

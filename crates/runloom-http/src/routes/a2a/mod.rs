@@ -9,7 +9,7 @@ mod wire;
 #[cfg(test)]
 mod wire_tests;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
@@ -128,6 +128,7 @@ async fn call(
         agent,
         generation,
         id,
+        began: posted.began,
     };
     match exchange.perform(method, &params, posted.idempotency).await {
         Ok(response) => Ok(response),
@@ -190,6 +191,7 @@ struct Exchange {
     agent: OfferedAgent,
     generation: Generation,
     id: Value,
+    began: Instant,
 }
 
 impl Exchange {
@@ -243,9 +245,8 @@ impl Exchange {
         idempotency: Option<Idempotency>,
     ) -> Result<Response, Trouble> {
         let (run, at_once, rate) = self.begin(params, idempotency).await?;
-        let patience = self.app.settings.answer_within;
         let mut run = run;
-        if !at_once && follow::ended(&self.app, &self.caller, &run.id, patience).await? {
+        if !at_once && self.ended(&run, self.app.settings.answer_within).await? {
             run = self.app.service.run(&self.caller, run.id.as_str()).await?;
         }
         let generation = self.generation;
@@ -293,7 +294,7 @@ impl Exchange {
         let rate = self.count(Lifecycle).await?;
         let service = &self.app.service;
         service.cancel_run(&self.caller, run.id.as_str()).await?;
-        follow::ended(&self.app, &self.caller, &run.id, STOP_WITHIN).await?;
+        self.ended(&run, STOP_WITHIN).await?;
         let run = service.run(&self.caller, run.id.as_str()).await?;
         let mut response = self.answer(&self.generation.task(&run));
         rate_headers(response.headers_mut(), &rate);
@@ -320,6 +321,13 @@ impl Exchange {
         let (run, agent) = service.hosted_run(&self.caller, Door::A2a, id).await?;
         let own = (agent.id == self.agent.id).then_some(run);
         Ok(own.ok_or(Error::NotFound { what: "run" })?)
+    }
+
+    /// Waits for the end of a run, though not into the end of the request.
+    async fn ended(&self, run: &RunSnapshot, wanted: Duration) -> Result<bool, Trouble> {
+        let limit = self.app.settings.request_timeout;
+        let patience = follow::patience(wanted, limit, self.began.elapsed());
+        Ok(follow::ended(&self.app, &self.caller, &run.id, patience).await?)
     }
 
     async fn count(&self, bucket: Bucket) -> Result<RateState, Trouble> {
