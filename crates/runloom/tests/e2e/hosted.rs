@@ -130,6 +130,41 @@ fn end_of(server: &Server, run: &str) -> String {
 }
 
 #[test]
+fn a_call_whose_answer_is_closed_before_it_begins_is_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path());
+    let params = call("slow 50ms\ntokens 100000");
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+    let (body, key) = (body.to_string(), server.api().key);
+    let mut head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers(&key, &MODERN) {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    // Some are closed before their run begins, some after, some in between.
+    for _ in 0..20 {
+        let mut closing = connect(&server.address).unwrap();
+        let sent = closing.write_all(format!("{head}\r\n{body}").as_bytes());
+        sent.unwrap();
+    }
+    let run = run_via(&server, "mcp");
+    assert_eq!(end_of(&server, &run), "cancelled");
+    let left = || {
+        let path = "/agent-runs?metadata=runloom.via:mcp&limit=50";
+        let runs = server.api().get(path).json()["runs"].clone();
+        let runs = runs.as_array().cloned().unwrap_or_default();
+        let ended = |run: &Value| run["status"] == "cancelled";
+        runs.iter().filter(|run| !ended(run)).count()
+    };
+    let begun = Instant::now();
+    while left() > 0 {
+        assert!(begun.elapsed() < PATIENCE, "{} calls go on", left());
+    }
+}
+
+#[test]
 fn a_task_goes_on_when_its_client_hangs_up_and_when_the_server_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = server(folder.path());

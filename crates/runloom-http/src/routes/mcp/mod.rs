@@ -16,6 +16,7 @@ use runloom_core::service::hosted::{CallNumber, OfferedAgent};
 use runloom_core::service::rate::Bucket::{Lifecycle, Reads, RunStarts};
 use runloom_protocol::scope::Scope::McpConnect;
 use serde_json::{Map, Value, json};
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::error::{Answer, Refusal, rate_headers, rpc_status};
@@ -111,6 +112,7 @@ async fn stream(call: Call, after: u64) -> Answer<Response> {
 }
 
 /// One request.
+#[derive(Clone)]
 struct Exchange {
     app: App,
     caller: Caller,
@@ -207,6 +209,32 @@ impl Exchange {
         };
         let now = service.clock().now();
         let rate = service.rates().let_in(&self.caller, RunStarts, now).await?;
+        let token = params
+            .get("_meta")
+            .and_then(|meta| meta.get("progressToken"))
+            .filter(|token| token.is_string() || token.is_number())
+            .cloned();
+        let (exchange, message) = (self.clone(), message.to_owned());
+        // In a task of its own, which goes on when the client closes the answer before there is one: the run may have begun by then, and only
+        // who knows it can cancel it. An answer that nobody takes is dropped there, as one that is closed.
+        let begun = async move { exchange.begin(&agent, &message, token).await };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; alone it only lives until the run is made and cancelled"
+        )]
+        let begun = tokio::spawn(begun.in_current_span());
+        let mut response = begun.await.map_err(Error::internal)??;
+        rate_headers(response.headers_mut(), &rate);
+        Ok(response)
+    }
+
+    /// Begins the run of a call; the answer follows it.
+    async fn begin(
+        &self,
+        agent: &OfferedAgent,
+        message: &str,
+        progress: Option<Value>,
+    ) -> Answer<Response> {
         let number = match &self.era {
             Era::Handshake {
                 session: Some(session),
@@ -214,7 +242,8 @@ impl Exchange {
             } => Some(CallNumber::new(&self.caller, session, &self.id.to_string())),
             _ => None,
         };
-        let begun = service.ask_once(&self.caller, &agent, message, number);
+        let service = &self.app.service;
+        let begun = service.ask_once(&self.caller, agent, message, number);
         let run = match begun.await {
             Ok(run) => run,
             // What a model can mend, or should hear.
@@ -227,24 +256,17 @@ impl Exchange {
             }
             Err(error) => return Err(error.into()),
         };
-        let token = params
-            .get("_meta")
-            .and_then(|meta| meta.get("progressToken"));
         let call = Call {
             app: self.app.clone(),
             caller: self.caller.clone(),
             run,
             id: self.id.clone(),
-            progress: token
-                .filter(|token| token.is_string() || token.is_number())
-                .cloned(),
+            progress,
             closing_cancels: self.era.closing_cancels(),
             primed: matches!(self.era, Era::Handshake { primed: true, .. }),
             modern: self.era == Era::Modern,
         };
-        let mut response = stream(call, 0).await?;
-        rate_headers(response.headers_mut(), &rate);
-        Ok(response)
+        stream(call, 0).await
     }
 
     fn answer(&self, result: Value) -> Response {
