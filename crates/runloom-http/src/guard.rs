@@ -17,7 +17,14 @@ use crate::error::{Answer, RATE_BUCKET, Refusal, rate_headers};
 use crate::unread::Watch;
 
 /// Where a credential is shown, and what an access token must be allowed there.
-pub(crate) type Entry = (Door, ScopeSet);
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) door: Door,
+    /// All of these.
+    pub(crate) needed: ScopeSet,
+    /// Or all of these.
+    pub(crate) otherwise: Option<ScopeSet>,
+}
 
 /// Lets a credential for this door and the workspace in the path, where there is one, through, an access token with the scopes of the
 /// route; counts the request, and shows the window on the answer.
@@ -81,7 +88,15 @@ async fn admit(
         .find_map(|(name, value)| (name == "slug").then_some(value));
     let credential = credential(&parts.headers);
     let service = &app.service;
-    let mut caller = service.auth().authenticate(credential, slug, entry).await?;
+    let auth = service.auth();
+    let asked = (entry.door, entry.needed);
+    let mut found = auth.authenticate(credential, slug, asked).await;
+    if let (Err(Error::InsufficientScope { .. }), Some(other)) = (&found, entry.otherwise) {
+        let second = auth.authenticate(credential, slug, (entry.door, other));
+        // Who has neither is told of the first.
+        found = second.await.or(found);
+    }
+    let mut caller = found?;
     caller.trace = trace_parent(&parts.headers);
     introduce(&parts.extensions);
     let state = service

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Settings};
 use crate::error::Refusal;
+use crate::guard::Entry;
 use crate::{edge, guard, routes};
 
 /// The whole API, and the dashboard. When `shutdown` is cancelled, open streams end and the server is no longer ready.
@@ -57,6 +58,7 @@ pub fn scope_table() -> Vec<(&'static str, String, String)> {
         let words: Vec<&str> = match route.access {
             Access::Workspace(_, scope) => vec![scope.as_str()],
             Access::Hosted(_, _, scopes) => scopes.iter().map(|scope| scope.as_str()).collect(),
+            Access::Either(_, _, [one, other]) => vec![one.as_str(), "or", other.as_str()],
             Access::Open | Access::Admin => return None,
         };
         Some((route.method, route.path, words.join(" ")))
@@ -72,18 +74,15 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
             let endpoint = match route.access {
                 Access::Open => route.endpoint,
                 Access::Workspace(bucket, scope) => {
-                    let entry = (Door::DeveloperApi, ScopeSet::from_iter([scope]));
-                    let kept = (app.clone(), entry, bucket);
-                    route
-                        .endpoint
-                        .route_layer(from_fn_with_state(kept, guard::workspace))
+                    let entry = entry(Door::DeveloperApi, &[scope], None);
+                    guarded(&app, route.endpoint, entry, bucket)
                 }
                 Access::Hosted(door, bucket, scopes) => {
-                    let entry = (door, scopes.iter().copied().collect());
-                    let kept = (app.clone(), entry, bucket);
-                    route
-                        .endpoint
-                        .route_layer(from_fn_with_state(kept, guard::workspace))
+                    guarded(&app, route.endpoint, entry(door, scopes, None), bucket)
+                }
+                Access::Either(door, bucket, [one, other]) => {
+                    let entry = entry(door, &[one], Some(other));
+                    guarded(&app, route.endpoint, entry, bucket)
                 }
                 Access::Admin => route
                     .endpoint
@@ -98,6 +97,24 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
         .with_state(app)
 }
 
+fn entry(door: Door, needed: &[Scope], otherwise: Option<Scope>) -> Entry {
+    Entry {
+        door,
+        needed: needed.iter().copied().collect(),
+        otherwise: otherwise.map(|scope| ScopeSet::from_iter([scope])),
+    }
+}
+
+fn guarded(
+    app: &App,
+    endpoint: MethodRouter<App>,
+    entry: Entry,
+    bucket: Bucket,
+) -> MethodRouter<App> {
+    let kept = (app.clone(), entry, bucket);
+    endpoint.route_layer(from_fn_with_state(kept, guard::workspace))
+}
+
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -108,6 +125,8 @@ pub(crate) enum Access {
     /// A credential for one of the doors at which agents are offered to others; counted in this bucket. An access token needs these
     /// scopes.
     Hosted(Door, Bucket, &'static [Scope]),
+    /// The same, where either of two scopes is enough.
+    Either(Door, Bucket, [Scope; 2]),
     /// The administrator.
     Admin,
 }

@@ -31,7 +31,7 @@ use crate::error::{Answer, Refusal, rate_headers};
 use crate::extract::{Posted, Target};
 use crate::follow;
 use crate::guard::Signed;
-use crate::router::Access::Hosted;
+use crate::router::Access::{Either, Hosted};
 use crate::router::Route;
 use crate::rpc::{self, Fault, INTERNAL, INVALID_PARAMS, INVALID_REQUEST, Message};
 use crate::sse;
@@ -42,10 +42,12 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Vec<Route> {
     let agent = |path: &str| format!("/api/a2a/{{slug}}/agents/{{id}}{path}");
-    let read = Hosted(Door::A2a, Reads, &[A2aDiscovery]);
+    let list_all = Hosted(Door::A2a, Reads, &[A2aDiscovery]);
+    // Who may call an agent may read how.
+    let read = Either(Door::A2a, Reads, [A2aDiscovery, A2aInvoke]);
     let post = Hosted(Door::A2a, Reads, &[A2aInvoke, AgentsInvoke]);
     vec![
-        Route::get("/api/a2a/{slug}/discovery", read, list),
+        Route::get("/api/a2a/{slug}/discovery", list_all, list),
         Route::post(agent(""), post, call),
         Route::get(agent(""), read, get_card),
         Route::get(agent("/.well-known/agent-card.json"), read, get_card),
