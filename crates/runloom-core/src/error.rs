@@ -42,6 +42,8 @@ pub enum Error {
     SlugMismatch {
         /// The credential's own workspace.
         slug: String,
+        /// Where it was shown.
+        door: Door,
     },
     /// The access token lacks a scope that the route needs.
     #[error("The access token lacks a scope: {} is needed", ScopeSet::from_iter(.required.iter().copied()))]

@@ -7,6 +7,7 @@ use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_core::error::{Chain, Error, OAuthFault, PlanFeature};
+use runloom_core::service::auth::Door;
 use runloom_core::service::rate::RateState;
 use runloom_protocol::error::{ErrorBody, ErrorCode, Required};
 use runloom_protocol::scope::{Scope, ScopeSet};
@@ -135,14 +136,18 @@ fn core(error: Error) -> Response {
             let body = ErrorBody::new(code, message.as_str()).with_error(message.as_str());
             plain(StatusCode::FORBIDDEN, body)
         }
-        Error::SlugMismatch { slug } => plain(
-            StatusCode::NOT_FOUND,
-            ErrorBody::new(ErrorCode::NotFound, message.as_str())
-                .with_error(message.as_str())
-                .with_hint(format!(
-                    "This credential belongs to the workspace with the correct slug `{slug}`: use /api/v1/workspaces/{slug}/…"
-                )),
-        ),
+        Error::SlugMismatch { slug, door } => {
+            let path = match door {
+                Door::A2a => "/api/a2a",
+                Door::DeveloperApi | Door::Mcp => "/api/v1/workspaces",
+            };
+            let hint = format!(
+                "This credential belongs to the workspace with the correct slug `{slug}`: use {path}/{slug}/…"
+            );
+            let body = ErrorBody::new(ErrorCode::NotFound, message.as_str());
+            let body = body.with_error(message.as_str()).with_hint(hint);
+            plain(StatusCode::NOT_FOUND, body)
+        }
         Error::InsufficientScope { required } => insufficient_scope(&message, &required),
         Error::OAuth { fault, .. } => oauth(fault, &message),
         Error::Forbidden { .. } => refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden),
@@ -159,9 +164,7 @@ fn core(error: Error) -> Response {
         Error::UnknownToolUse => refuse(StatusCode::NOT_FOUND, ErrorCode::UnknownToolUse),
         Error::RunTerminal => refuse(StatusCode::CONFLICT, ErrorCode::RunTerminal),
         Error::SessionEnded => refuse(StatusCode::CONFLICT, ErrorCode::SessionEnded),
-        Error::IdempotencyKeyReused => {
-            refuse(StatusCode::CONFLICT, ErrorCode::IdempotencyConflict)
-        }
+        Error::IdempotencyKeyReused => refuse(StatusCode::CONFLICT, ErrorCode::IdempotencyConflict),
         Error::Conflict { .. } => refuse(StatusCode::CONFLICT, ErrorCode::Conflict),
         Error::PreconditionFailed { .. } => refuse(
             StatusCode::PRECONDITION_FAILED,

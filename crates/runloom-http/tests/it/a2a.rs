@@ -360,6 +360,8 @@ async fn another_workspace_finds_neither_task_nor_context() {
         (found.status, found.code()),
         (StatusCode::NOT_FOUND, "not_found")
     );
+    let hint = found.body["hint"].as_str().unwrap();
+    assert!(hint.ends_with("use /api/a2a/other/…"), "{hint}");
 }
 
 #[tokio::test]

@@ -201,6 +201,7 @@ impl Authenticator {
         if slug.is_some_and(|slug| caller.workspace.slug != slug) {
             return Err(Error::SlugMismatch {
                 slug: caller.workspace.slug.clone(),
+                door,
             });
         }
         caller.require(needed)?;
@@ -360,7 +361,7 @@ mod tests {
         let caller = enter(&house, Some(&key), "acme").await.unwrap();
         assert_eq!(caller.workspace.slug, "acme");
         let error = enter(&house, Some(&key), "other").await.unwrap_err();
-        assert!(matches!(error, Error::SlugMismatch { slug } if slug == "acme"));
+        assert!(matches!(error, Error::SlugMismatch { slug, .. } if slug == "acme"));
     }
 
     #[tokio::test]
