@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use runloom_core::ports::store::{KeyUsage, Millis};
+use runloom_core::service::oauth::{ClientCredential, CreateApp, TokenRequest};
 use runloom_core::service::rate::RateLimits;
 use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
 use runloom_http::Settings;
@@ -124,6 +125,53 @@ async fn an_agent_outside_a_keys_list_is_not_there() {
             (StatusCode::NOT_FOUND, "not_found")
         );
     }
+}
+
+/// An access token of an app, with these scopes.
+async fn token(app: &TestApp, scopes: &[&str]) -> String {
+    let oauth = app.service.oauth();
+    let create = CreateApp {
+        client_credentials: true,
+        scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
+        ..CreateApp::default()
+    };
+    let made = oauth.create_app("acme", create, Millis(0)).await.unwrap();
+    let credential = ClientCredential {
+        id: made.client_id,
+        secret: made.client_secret,
+    };
+    let (rates, now) = (app.service.rates(), app.service.clock().now());
+    let client = oauth.client(Some(&credential), rates, now).await.unwrap();
+    let pairs = vec![("grant_type".to_owned(), "client_credentials".to_owned())];
+    let request = TokenRequest { pairs };
+    let issued = oauth.token(&client, &request, rates, now).await;
+    issued.unwrap().access_token
+}
+
+#[tokio::test]
+async fn a_token_that_may_call_agents_may_read_their_cards_and_one_for_runs_may_not() {
+    let app = house(Settings::default()).await;
+    let caller = token(&app, &["a2a:invoke", "agents:invoke"]).await;
+    let finder = token(&app, &["a2a:discovery"]).await;
+    let other = token(&app, &["runs:write", "runs:read"]).await;
+    let card = "/agents/one/.well-known/agent-card.json";
+    for (token, path, status) in [
+        (&caller, card, 200),
+        (&finder, card, 200),
+        (&other, card, 403),
+        (&caller, "/discovery", 403),
+        (&finder, "/discovery", 200),
+    ] {
+        let reply = get(&app, token, path).await;
+        assert_eq!(reply.status.as_u16(), status, "{path}: {reply:?}");
+        if status == 403 {
+            assert_eq!(reply.body["required"], "a2a:discovery");
+        }
+    }
+    let sent = call(&app, &caller, ("one", "message/send"), say("hi")).await;
+    assert!(sent.body["result"]["id"].is_string(), "{sent:?}");
+    let sent = call(&app, &finder, ("one", "message/send"), say("hi")).await;
+    assert_eq!(sent.status, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
