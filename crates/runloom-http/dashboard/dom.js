@@ -86,6 +86,11 @@ export function select(pairs, chosen, attributes) {
   return element;
 }
 
+/** Those pairs, and one more for a choice that none of them is: it came from an address or from a run, and is not swapped for another. */
+export function withChosen(pairs, chosen) {
+  return !chosen || pairs.some(([value]) => value === chosen) ? pairs : [...pairs, [chosen, `${chosen} (not in the list)`]];
+}
+
 /** Copies a text, also where browsers keep the clipboard to secure pages. */
 export async function copy(text, from) {
   const told = from.textContent;

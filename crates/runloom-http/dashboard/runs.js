@@ -2,7 +2,7 @@
 
 import { get, query } from "./api.js";
 import { agentChoices, modelChoices, modelsAndAgents } from "./catalog.js";
-import { button, empty, field, h, heading, problem, select, show } from "./dom.js";
+import { button, empty, field, h, heading, problem, select, show, withChosen } from "./dom.js";
 import { count, duration, labels, line, short, status, time } from "./format.js";
 import { rest } from "./stream.js";
 
@@ -10,8 +10,13 @@ const FRESH_MS = 2500;
 const TROUBLED_MS = 8000;
 const PAGE = 50;
 
+/** Rows outside the newest page that are looked at one by one with each refresh. */
+const LOOKED_AFTER = 8;
+
 /** Further down than this, new runs wait behind a button instead of pushing the list. */
 const SCROLLED_PX = 120;
+
+const ENDED = new Set(["succeeded", "failed", "cancelled"]);
 
 const STATUSES = ["queued", "running", "waiting_tool", "succeeded", "failed", "cancelled"];
 
@@ -25,19 +30,24 @@ export async function page(root, { parameters, signal }) {
   };
   const catalog = await modelsAndAgents(signal);
   const list = new RunList(filter, signal);
-  const first = await get(list.address(), signal);
   show(root,
     heading("Runs", "Everything this workspace ran, newest first.", h("a", { class: "button primary", href: "#/playground" }, "New run")),
     filters(filter, catalog), list.element);
-  list.begin(first);
+  try {
+    list.begin(await get(list.address(), signal));
+  } catch (error) {
+    // A slip in a filter is mended in the filters, which therefore stay.
+    if (error.status !== 400) throw error;
+    show(list.trouble, problem(error));
+  }
 }
 
 /** The filters stand in the address, so that a view can be kept and sent. */
 function filters(filter, catalog) {
   const chosen = {
-    status: select([["", "any status"], ...STATUSES.map((word) => [word, word.replaceAll("_", " ")])], filter.status),
-    modelId: select(modelChoices(catalog, "any model"), filter.modelId),
-    agentId: select(agentChoices(catalog, "any agent"), filter.agentId),
+    status: select(withChosen([["", "any status"], ...STATUSES.map((word) => [word, word.replaceAll("_", " ")])], filter.status), filter.status),
+    modelId: select(withChosen(modelChoices(catalog, "any model"), filter.modelId), filter.modelId),
+    agentId: select(withChosen(agentChoices(catalog, "any agent"), filter.agentId), filter.agentId),
     metadata: h("input", { value: filter.metadata.join(", "), placeholder: "team:support, env:prod", spellcheck: "false", autocapitalize: "none" }),
   };
   const apply = (event) => {
@@ -51,11 +61,23 @@ function filters(filter, catalog) {
   const active = Object.values(filter).some((value) => value.length > 0);
   return h("form", { class: "filters", onsubmit: apply, role: "search", "aria-label": "Filters" },
     field("Status", chosen.status), field("Model", chosen.modelId),
-    catalog.agents.length > 0 && field("Agent", chosen.agentId),
+    (catalog.agents.length > 0 || filter.agentId) && field("Agent", chosen.agentId),
     field("Labels", chosen.metadata),
     filter.sessionId && h("span", { class: "chip" }, h("b", null, "session"), " ", filter.sessionId),
     h("button", null, "Apply"),
     active && h("a", { class: "button plain", href: "#/runs" }, "Clear"));
+}
+
+/** When a run was created, as a number. */
+function age(run) {
+  return Date.parse(run.createdAt);
+}
+
+/** What lists say of a run that may have changed, out of its own page. */
+function asListed(run) {
+  const { status, error, turns, tokens, completedAt, startedAt } = run;
+  const durationMs = completedAt && startedAt ? new Date(completedAt) - new Date(startedAt) : null;
+  return { status, error, turns, tokens, completedAt, durationMs, outputPreview: run.finalText };
 }
 
 class RunList {
@@ -63,13 +85,14 @@ class RunList {
     this.filter = filter;
     this.signal = signal;
     this.rows = new Map();
-    this.unseen = [];
+    this.unseen = { runs: [], next: null };
+    this.looks = 0;
     this.body = h("tbody", null);
     this.news = button("", () => this.#showUnseen(), { class: "news", hidden: true });
     this.more = button("Older runs", () => this.#older(), { hidden: true });
     this.trouble = h("div", null);
     const heads = ["Status", "Run", "#Turns", "#Tools", "#Tokens", "#Took", "Created"];
-    this.table = h("div", { class: "scroll" }, h("table", { class: "runs" },
+    this.table = h("div", { class: "scroll", hidden: true }, h("table", { class: "runs" },
       h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: head.startsWith("#") ? "number" : null }, head.replace("#", ""))))),
       this.body));
     this.nothing = h("div", { hidden: true });
@@ -95,7 +118,9 @@ class RunList {
       if (this.signal.aborted) return;
       if (document.hidden) continue;
       try {
-        this.#merge((await get(this.address(), this.signal)).runs);
+        const newest = await get(this.address(), this.signal);
+        this.#merge(newest);
+        await this.#lookAfter(newest);
         show(this.trouble);
         pause = FRESH_MS;
       } catch (error) {
@@ -106,20 +131,57 @@ class RunList {
     }
   }
 
-  #merge(runs) {
-    const fresh = [];
-    for (const run of runs) {
+  #merge(newest) {
+    const fresh = newest.runs.filter((run) => !this.rows.has(run.id));
+    for (const run of newest.runs) {
       const row = this.rows.get(run.id);
       if (row) this.#update(row, run);
-      else fresh.push(run);
     }
-    this.unseen = fresh;
-    if (document.scrollingElement.scrollTop > SCROLLED_PX && fresh.length > 0) {
+    this.unseen = { runs: fresh, next: newest.nextCursor };
+    if (this.#isScrolled()) {
       this.news.textContent = fresh.length === 1 ? "1 new run" : `${fresh.length}${fresh.length === PAGE ? "+" : ""} new runs`;
-      this.news.hidden = false;
+      this.news.hidden = fresh.length === 0;
       return;
     }
+    this.#removeUnfit(newest);
     this.#insert();
+  }
+
+  #isScrolled() {
+    return document.scrollingElement.scrollTop > SCROLLED_PX;
+  }
+
+  /** Takes away what the filter no longer lets through: what the newest page passes over, and what is known to stand elsewhere now. */
+  #removeUnfit({ runs, nextCursor }) {
+    const there = new Set(runs.map((run) => run.id));
+    const last = nextCursor ? age(runs.at(-1)) : -Infinity;
+    for (const { run } of [...this.rows.values()]) {
+      const passedOver = !there.has(run.id) && age(run) > last;
+      if (passedOver || (this.filter.status && run.status !== this.filter.status)) this.#remove(run.id);
+    }
+  }
+
+  #remove(id) {
+    this.rows.get(id).element.remove();
+    this.rows.delete(id);
+  }
+
+  /** Rows that no refresh of the newest page reaches are asked for by themselves as long as they live: a few each time, in turns. */
+  async #lookAfter({ runs }) {
+    const there = new Set(runs.map((run) => run.id));
+    const living = [...this.rows.values()].filter(({ run }) => !there.has(run.id) && !ENDED.has(run.status));
+    const next = living.sort((one, other) => one.looked - other.looked).slice(0, LOOKED_AFTER);
+    await Promise.all(next.map(async (row) => {
+      row.looked = this.looks += 1;
+      try {
+        const run = await get(`/agent-runs/${encodeURIComponent(row.run.id)}`, this.signal);
+        this.#update(row, { ...row.run, ...asListed(run) });
+      } catch (error) {
+        if (error.status !== 404) throw error;
+        if (this.rows.has(row.run.id)) this.#remove(row.run.id);
+        this.#emptiness();
+      }
+    }));
   }
 
   #showUnseen() {
@@ -128,25 +190,37 @@ class RunList {
   }
 
   #insert() {
-    // As many as a whole page are new: there may be more between them and the rest, so begin anew.
-    if (this.unseen.length >= PAGE) {
+    const { runs, next } = this.unseen;
+    // As many as a whole page are new: there may be more between them and the rest, so begin anew, and go on behind them.
+    if (runs.length >= PAGE) {
       this.rows.clear();
       this.body.replaceChildren();
-      this.unseen.forEach((run) => this.#append(run));
+      runs.forEach((run) => this.#append(run));
+      this.#cursor(next);
     } else {
-      for (const run of this.unseen.toReversed()) this.body.prepend(this.#row(run));
+      runs.toReversed().forEach((run) => this.#place(run));
     }
-    this.unseen = [];
+    this.unseen = { runs: [], next: null };
     this.news.hidden = true;
     this.#emptiness();
   }
 
+  /** Puts a row where its age belongs: one that has just come to fit the filter need not be the newest. */
+  #place(run) {
+    const older = [...this.body.children].find((element) => age(this.rows.get(element.dataset.run).run) <= age(run));
+    this.body.insertBefore(this.#row(run), older ?? null);
+  }
+
   async #older() {
     this.more.disabled = true;
+    const from = this.next;
     try {
-      const page = await get(this.address(this.next), this.signal);
-      page.runs.filter((run) => !this.rows.has(run.id)).forEach((run) => this.#append(run));
-      this.#cursor(page.nextCursor);
+      const page = await get(this.address(from), this.signal);
+      // Meanwhile the list may have begun anew; then this page is not the next one.
+      if (this.next === from) {
+        page.runs.filter((run) => !this.rows.has(run.id)).forEach((run) => this.#append(run));
+        this.#cursor(page.nextCursor);
+      }
       show(this.trouble);
     } catch (error) {
       if (!this.signal.aborted) show(this.trouble, problem(error));
@@ -164,7 +238,7 @@ class RunList {
   }
 
   #row(run) {
-    const row = { element: h("tr", { "data-run": run.id }) };
+    const row = { element: h("tr", { "data-run": run.id }), looked: 0 };
     this.rows.set(run.id, row);
     this.#update(row, run);
     return row.element;
@@ -172,6 +246,7 @@ class RunList {
 
   /** Draws a row only when something in it has changed. */
   #update(row, run) {
+    row.run = run;
     const state = JSON.stringify(run);
     if (row.state === state) return;
     row.state = state;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { ENDLESS } from "../visitor.mjs";
+import { ENDLESS, localTool } from "../visitor.mjs";
 
 const rows = "table.runs tr[data-run]";
 
@@ -49,6 +49,78 @@ export async function older_runs_are_paged_and_new_ones_do_not_move_what_is_read
   assert.equal(await page.locator(`${rows} .what > a`).first().textContent(), "say 60");
 }
 
+export async function a_burst_leaves_no_gap_in_the_list({ server, visit }) {
+  const { workspace, key } = await server.anotherWorkspace("burst");
+  const api = server.api({ workspace, key });
+  const start = async (from, to) => {
+    for (let number = from; number < to; number += 1) await api("/agent-runs", { systemPrompt: "s", prompt: `say ${number}` });
+  };
+  await start(0, 60);
+  const visitor = await visit({ address: server.linkFor({ workspace, key }) });
+  const { page } = visitor;
+  await visitor.open("Runs");
+  await page.locator(rows).nth(49).waitFor();
+  // The page does not see the burst before it is over.
+  let release;
+  const over = new Promise((resolve) => (release = resolve));
+  await page.route("**/agent-runs?*", async (route) => {
+    await over;
+    await route.continue();
+  });
+  await start(60, 120);
+  release();
+  await page.locator(`${rows} .what > a`, { hasText: "say 119" }).waitFor();
+  for (const known of [50, 100]) {
+    await page.locator(rows).nth(known - 1).waitFor();
+    await page.getByRole("button", { name: "Older runs" }).click();
+    await page.locator(rows).nth(known).waitFor();
+  }
+  await page.locator(rows).nth(119).waitFor();
+  const titles = await page.locator(`${rows} .what > a`).allTextContents();
+  assert.deepEqual(titles, Array.from({ length: 120 }, (_, index) => `say ${119 - index}`));
+}
+
+/** Starts a run that asks its client; a way to answer it. */
+async function asking(api) {
+  const { runId } = await api("/agent-runs", { systemPrompt: "s", prompt: "call ask {}\nsay done", tools: [localTool("ask")] });
+  const answer = async () => {
+    const { events } = await api(`/agent-runs/${runId}/events`);
+    const { toolUseId } = events.find((event) => event.type === "local_tool_call").data;
+    await api(`/agent-runs/${runId}/tool-results`, { toolUseId, result: "yes" });
+  };
+  return { runId, answer };
+}
+
+export async function a_run_that_a_filter_no_longer_lets_through_leaves_the_list({ server, visit }) {
+  const { workspace, key } = await server.anotherWorkspace("leaving");
+  const api = server.api({ workspace, key });
+  const [first, second] = [await asking(api), await asking(api)];
+  const visitor = await visit({ address: server.linkFor({ workspace, key }) });
+  const { page } = visitor;
+  await visitor.go("#/runs?status=waiting_tool");
+  await page.locator(`tr[data-run="${first.runId}"]`).waitFor();
+  await second.answer();
+  await page.locator(`tr[data-run="${second.runId}"]`).waitFor({ state: "detached" });
+  await first.answer();
+  await page.getByText("Nothing fits").waitFor();
+}
+
+export async function a_living_run_far_down_the_list_is_kept_fresh({ server, visit }) {
+  const { workspace, key } = await server.anotherWorkspace("deep");
+  const api = server.api({ workspace, key });
+  const deep = await asking(api);
+  for (let number = 0; number < 50; number += 1) await api("/agent-runs", { systemPrompt: "s", prompt: `say ${number}` });
+  const visitor = await visit({ address: server.linkFor({ workspace, key }) });
+  const { page } = visitor;
+  await visitor.open("Runs");
+  await page.getByRole("button", { name: "Older runs" }).click();
+  const row = page.locator(`tr[data-run="${deep.runId}"]`);
+  await row.locator(".status.waiting_tool").waitFor();
+  await deep.answer();
+  await row.locator(".status.succeeded").waitFor();
+  await row.locator(".preview", { hasText: "done" }).waitFor();
+}
+
 export async function filters_stand_in_the_address({ server, visit }) {
   const { workspace, key } = await server.anotherWorkspace("sorted");
   const api = server.api({ workspace, key });
@@ -78,6 +150,10 @@ export async function filters_stand_in_the_address({ server, visit }) {
   await page.getByLabel("Labels").fill("no colon");
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByRole("alert").getByText("metadata").first().waitFor();
+  assert.equal(await page.getByLabel("Labels").inputValue(), "no colon", "the slip stands where it can be mended");
+  await visitor.go("#/runs?modelId=nowhere");
+  await page.getByText("Nothing fits").waitFor();
+  assert.equal(await page.getByLabel("Model").inputValue(), "nowhere");
   await visitor.go("#/runs?metadata=team:nobody");
   await page.getByText("Nothing fits").waitFor();
 }
