@@ -58,6 +58,12 @@ export class Server {
     return { workspace: slug, key };
   }
 
+  /** Puts an agent into a workspace; its id. */
+  async agent(workspace, { slug, ...agent }) {
+    const { id } = await json(`${this.url}/api/admin/v1/workspaces/${workspace}/agents/${slug}`, this.adminToken, agent, "PUT");
+    return id;
+  }
+
   linkFor({ workspace, key }) {
     return `${this.url}/#workspace=${workspace}&key=${key}`;
   }

@@ -46,6 +46,14 @@ export function time(iso) {
   return h("time", { datetime: iso, title: iso }, text);
 }
 
+/** 12 bytes, 3.4 kB, 5 MB; nothing for what is not known. */
+export function size(bytes) {
+  if (bytes === null || bytes === undefined) return "";
+  if (bytes < 1024) return `${bytes} bytes`;
+  const [amount, unit] = bytes < 1024 * 1024 ? [bytes / 1024, "kB"] : [bytes / 1024 / 1024, "MB"];
+  return `${Number(amount.toFixed(1))} ${unit}`;
+}
+
 /** JSON that fits stays on one line. */
 const ONE_LINE_CHARS = 72;
 

@@ -1,5 +1,6 @@
 // One run: how it stands, everything that happened, and what can be done with it.
 
+import { asked, ownBody } from "./again.js";
 import { get, post } from "./api.js";
 import { createCommand, followCommand } from "./curl.js";
 import { button, copy, h, heading, problem, say, show } from "./dom.js";
@@ -11,17 +12,11 @@ import { block } from "./tools.js";
 
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
 
-/** Where a run stands after an event. */
-const STANDS = { started: "running", local_tool_call: "waiting_tool", local_tool_result_in: "running" };
-
-/** Bodies of the runs that this tab started: the server keeps the spec, and only the beginning of the prompt. */
-const started = new Map();
-
-/** Starts a run; its id. */
-export async function start(body, options) {
-  const { runId } = await post("/agent-runs", body, options);
-  started.set(runId, body);
-  return runId;
+/** Where a run stands after an event, by the calls that wait for a client. */
+function standing(type, open) {
+  if (type === "started") return "running";
+  if (type !== "local_tool_call" && type !== "local_tool_result_in") return null;
+  return open.size > 0 ? "waiting_tool" : "running";
 }
 
 export async function page(root, { id, signal }) {
@@ -43,9 +38,9 @@ export class RunView {
     this.head = h("div", { class: "run-head" });
     const live = !ENDED.has(run.status);
     this.timeline = new Timeline(run.id, { live, following: live, onEnd: (type, data) => this.#ended(type, data) });
-    const own = started.get(run.id)?.prompt;
-    if (own) this.timeline.prompt(own, "Prompt");
-    else if (run.inputPreview) this.timeline.prompt(run.inputPreview, isCut(run.inputPreview) ? "Prompt (its beginning)" : "Prompt");
+    this.open = new Set();
+    const { text, cut } = asked(run);
+    if (text || run.attachments?.length > 0) this.timeline.prompt(text, cut ? "Prompt (its beginning)" : "Prompt", run.attachments);
     this.element = h("section", { class: "run", "data-run": run.id }, this.head, this.trouble, this.timeline.element);
     this.#drawHead();
   }
@@ -97,7 +92,9 @@ export class RunView {
   /** Events tell where the run stands before anybody asks for it. */
   #heard(event) {
     this.timeline.add(event);
-    const word = STANDS[event.type];
+    if (event.type === "local_tool_call") this.open.add(event.data.toolUseId);
+    if (event.type === "local_tool_result_in") this.open.delete(event.data.toolUseId);
+    const word = standing(event.type, this.open);
     if (!word || ENDED.has(this.run.status) || this.run.status === word) return;
     this.run = { ...this.run, status: word };
     this.#drawHead();
@@ -144,7 +141,7 @@ export class RunView {
   }
 
   #curl() {
-    const body = started.get(this.run.id);
+    const body = ownBody(this.run.id);
     const follow = followCommand(this.run.id);
     return body ? `${createCommand(body)}\n\n${follow}` : follow;
   }
@@ -169,21 +166,6 @@ export class RunView {
       if (!this.signal.aborted) show(this.trouble, problem(error));
     }
   }
-}
-
-/** The server keeps so many characters of a prompt for those who ask later. */
-const PREVIEW_CHARS = 200;
-
-function isCut(preview) {
-  return [...preview].length >= PREVIEW_CHARS;
-}
-
-/** The spec of a run as a body to start it again, and whether its prompt may lack an end. */
-export async function bodyOf(id, signal) {
-  const own = started.get(id);
-  if (own) return { body: own, cut: false };
-  const run = await get(`/agent-runs/${encodeURIComponent(id)}`, signal);
-  return { body: { ...run.agentSpec, prompt: run.inputPreview ?? "" }, cut: isCut(run.inputPreview ?? "") };
 }
 
 /** Gives a text to the user as a file. */

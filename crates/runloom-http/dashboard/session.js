@@ -2,6 +2,7 @@
 
 import { get, newOnce, post, query, remove } from "./api.js";
 import { carefulButton, empty, h, heading, problem, show } from "./dom.js";
+import { fileList } from "./files.js";
 import { labels, spoken, status, time } from "./format.js";
 import { facts } from "./notes.js";
 import { RunView } from "./run.js";
@@ -17,7 +18,7 @@ export async function page(root, { id, signal }) {
   ]);
   const conversation = h("div", { class: "conversation" });
   const trouble = h("div", null);
-  const messages = session.messages.map((message) => bubble(message.role, spoken(message.content)));
+  const messages = session.messages.map((message) => bubble(message.role, spoken(message.content), message.attachments));
   if (messages.length === 0) messages.push(empty("Nothing was said yet", session.status === "active" ? "Say something below." : "This session ended before anybody spoke."));
   if (session.truncated) messages.unshift(h("p", { class: "quiet" }, "Earlier messages are not shown."));
   show(conversation, messages);
@@ -39,18 +40,25 @@ export async function page(root, { id, signal }) {
   show(root,
     heading(session.name || "Session", null, h("a", { class: "button", href: query("#/runs", { sessionId: id }) }, "Its runs"), end),
     h("div", { class: "row" }, status(session.status), h("code", { class: "quiet" }, id), labels(session.metadata)),
-    facts([["Model", session.agentSpec?.modelId], ["Begun", time(session.createdAt)], ["Last used", time(session.lastUsedAt)], ["Ended", session.endedAt && time(session.endedAt)]]),
+    facts([["Model", model(session.agentSpec ?? {})], ["Begun", time(session.createdAt)], ["Last used", time(session.lastUsedAt)], ["Ended", session.endedAt && time(session.endedAt)]]),
     h("details", { class: "block spec" }, h("summary", null, h("span", { class: "label" }, "Spec")), block("Spec", session.agentSpec)),
     trouble, conversation, composer);
   const [run] = latest.runs;
   if (run && !ENDED.has(run.status)) {
-    conversation.append(bubble("user", run.inputPreview ?? ""));
-    watch({ ...(await get(`/agent-runs/${encodeURIComponent(run.id)}`, signal)), inputPreview: null });
+    const { inputPreview, attachments, ...whole } = await get(`/agent-runs/${encodeURIComponent(run.id)}`, signal);
+    conversation.append(bubble("user", inputPreview ?? "", attachments));
+    watch(whole);
   }
 }
 
-function bubble(role, text) {
-  return h("div", { class: `bubble ${role}` }, h("span", { class: "who" }, role), h("div", { class: "said" }, text));
+/** A message may be words, files, or both. */
+function bubble(role, text, files) {
+  return h("div", { class: `bubble ${role}` }, h("span", { class: "who" }, role), text && h("div", { class: "said" }, text), fileList(files));
+}
+
+/** Who answers here: after a fallback that is another model than the one that was asked for. */
+function model({ modelId, activeModelId }) {
+  return activeModelId ? `${activeModelId} (fell back from ${modelId ?? "the default model"})` : modelId;
 }
 
 /** Where the next message is written; its run is followed below the ones before. */

@@ -2,6 +2,7 @@
 // thousands of events costs a handful of elements.
 
 import { h } from "./dom.js";
+import { fileList } from "./files.js";
 import { ending, note } from "./notes.js";
 import { TERMINAL } from "./stream.js";
 import { ToolCall } from "./tools.js";
@@ -100,12 +101,14 @@ export class Timeline {
     this.turns = 0;
     this.calls = new Map();
     this.inputs = new Map();
+    this.brought = [];
     this.queue = [];
   }
 
-  /** What the user said. */
-  prompt(text, label) {
-    this.element.append(h("li", { class: "turn prompt" }, h("header", null, h("span", { class: "who" }, label)), h("div", { class: "said" }, text)));
+  /** What the user said, and the files beside it. */
+  prompt(text, label, files) {
+    this.element.append(h("li", { class: "turn prompt" }, h("header", null, h("span", { class: "who" }, label)),
+      text && h("div", { class: "said" }, text), fileList(files)));
     return this;
   }
 
@@ -138,9 +141,9 @@ export class Timeline {
       case "turn_restarted": return this.#restart(data);
       case "tool_call": return this.#call(data.toolUseId, data.name, data.input).running();
       case "local_tool_call": return this.#ask(data);
-      case "tool_result": return this.#call(data.toolUseId, data.name).done(data.ok, data.result ?? data.summary ?? "");
+      case "tool_result": return this.#done(this.#call(data.toolUseId, data.name), data.ok, data.result ?? data.summary ?? "");
       case "local_tool_result_in": return this.#answered(data);
-      case "tool_files": return this.#files(data);
+      case "tool_files": return void this.brought.push(data);
       default:
     }
     if (TERMINAL.has(type)) this.#end(type, data);
@@ -199,16 +202,19 @@ export class Timeline {
 
   #answered(data) {
     const failed = data.error !== undefined && data.error !== null;
-    this.#call(data.toolUseId).done(!failed, failed ? data.error : data.output ?? "");
+    this.#done(this.#call(data.toolUseId), !failed, failed ? data.error : data.output ?? "");
   }
 
-  #files(data) {
-    const waiting = [...this.calls.values()].findLast((call) => !call.answered);
-    if (waiting) waiting.files(data.files ?? []);
-    else this.element.append(note("tool_files", data));
+  /** Files stand before the result that they belong to, under the name of its tool. */
+  #done(call, ok, value) {
+    const index = this.brought.findIndex((one) => one.name === call.name);
+    if (index >= 0) call.files(this.brought.splice(index, 1)[0].files);
+    call.done(ok, value);
   }
 
   #end(type, data) {
+    // The run ended between the files and their result.
+    this.brought.forEach((one) => this.element.append(note("tool_files", one)));
     this.turn?.write();
     this.turn?.element.classList.remove("live");
     this.calls.forEach((call) => call.closed());

@@ -2,6 +2,7 @@
 
 import { newOnce, post } from "./api.js";
 import { button, h, problem, show } from "./dom.js";
+import { fileList } from "./files.js";
 import { pretty } from "./format.js";
 
 const FOLDED_LINES = 14;
@@ -30,6 +31,7 @@ export class ToolCall {
   constructor(run, id, name) {
     this.run = run;
     this.id = id;
+    this.name = name;
     this.state = h("span", { class: "state" });
     this.kind = h("span", { class: "kind" });
     this.body = h("div", { class: "body" });
@@ -90,8 +92,8 @@ export class ToolCall {
   }
 
   files(list) {
-    const names = list.map((file) => h("li", null, h("code", null, file.filename), ` ${file.mimeType}, ${file.sizeBytes} bytes`));
-    this.body.append(h("ul", { class: "files" }, names));
+    const element = fileList(list);
+    if (element) this.body.append(element);
   }
 
   /** It has answered, or somebody in its place has. */

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { ENDLESS, localTool } from "../visitor.mjs";
 
+/** Calls of these are made at once. */
+const SIDE_BY_SIDE = ["left", "right"].map((name) => ({ ...localTool(name), readOnly: true }));
+
 const said = ".turn:not(.prompt) .said:not(.thinking)";
 
 export async function words_are_shown_before_their_turn_has_ended({ visit }) {
@@ -62,6 +65,85 @@ export async function a_client_tool_is_answered_by_hand_with_a_result_and_with_a
   const { events } = await server.api()(`/agent-runs/${id}/events`);
   const answers = events.filter((event) => event.type === "local_tool_result_in").map(({ data }) => data.output ?? data.error);
   assert.deepEqual(answers, ['{"degrees": 4}', "no such station"]);
+}
+
+export async function a_run_waits_as_long_as_one_of_its_calls_does({ server, visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  const id = await visitor.run({ prompt: "call left {}\ncall right {}\nsay Thank you.", tools: SIDE_BY_SIDE });
+  const left = page.getByRole("article", { name: "Tool left" });
+  const right = page.getByRole("article", { name: "Tool right" });
+  await right.getByLabel("Answer").waitFor();
+  await left.getByRole("button", { name: "Send result" }).click();
+  await page.locator('article[aria-label="Tool left"][data-state="ok"]').waitFor();
+  assert.equal((await server.api()(`/agent-runs/${id}`)).status, "waiting_tool");
+  assert.equal(await page.locator(".run-head .status").textContent(), "waiting tool");
+  await right.getByRole("button", { name: "Send result" }).click();
+  await visitor.ended();
+}
+
+export async function files_of_a_tool_stand_at_the_call_that_brought_them({ server, visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  const id = await visitor.run({ prompt: "call left {}\ncall right {}\nsay Thank you.", tools: SIDE_BY_SIDE });
+  await page.getByRole("article", { name: "Tool right" }).getByLabel("Answer").waitFor();
+  const { events } = await server.api()(`/agent-runs/${id}/events`);
+  for (const { toolUseId, name } of events.filter((event) => event.type === "local_tool_call").map((event) => event.data)) {
+    const files = [{ filename: `${name}.txt`, mimeType: "text/plain", data: Buffer.from(name).toString("base64") }];
+    await server.api()(`/agent-runs/${id}/tool-results`, { toolUseId, result: "see the file", files });
+  }
+  await visitor.ended();
+  for (const name of ["left", "right"]) {
+    assert.deepEqual(await page.getByRole("article", { name: `Tool ${name}` }).locator(".files code").allTextContents(), [`${name}.txt`]);
+  }
+}
+
+export async function files_and_whole_conversations_are_sent_as_well({ visit }) {
+  const visitor = await visit();
+  const { page } = visitor;
+  await page.locator("input[type=file]").setInputFiles([
+    { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("hello") },
+    { name: "spare.txt", mimeType: "text/plain", buffer: Buffer.from("not needed") },
+  ]);
+  await page.getByRole("button", { name: "Remove spare.txt" }).click();
+  await visitor.run({ prompt: "files" });
+  await visitor.ended();
+  assert.match(await page.locator(said).textContent(), /notes\.txt/);
+  assert.match(await page.locator(".prompt").innerText(), /files[^]*notes\.txt text\/plain, 5 bytes/);
+  await page.locator("input[type=file]").setInputFiles({ name: "big.txt", mimeType: "text/plain", buffer: Buffer.alloc(6 * 1024 * 1024) });
+  await page.getByRole("alert").getByText("5 MB in all").waitFor();
+
+  await page.getByRole("button", { name: "Remove notes.txt" }).click();
+  const more = page.locator("form details", { has: page.getByText("More fields", { exact: true }) });
+  await more.evaluate((element) => (element.open = true));
+  const messages = [{ role: "user", content: "say first" }, { role: "assistant", content: "first" }, { role: "user", content: "history" }];
+  await more.locator("textarea").fill(JSON.stringify({ messages }));
+  assert.equal(await page.getByLabel("Prompt", { exact: true }).isDisabled(), true);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.locator(said, { hasText: '"say first"' }).waitFor();
+  await visitor.ended();
+}
+
+export async function an_agent_brings_its_own_prompt_tools_and_model({ server, visit }) {
+  const { workspace, key } = await server.anotherWorkspace("agents");
+  const api = server.api({ workspace, key });
+  const agent = await server.agent(workspace, { slug: "clock", name: "Clock", systemPrompt: "You are a clock.", modelId: "platform:demo-spare", tools: [{ kind: "mantyx_plugin", name: "@time/now" }] });
+  const visitor = await visit({ address: server.linkFor({ workspace, key }) });
+  const { page } = visitor;
+  const chosen = page.getByRole("combobox", { name: /^Agent/ });
+  await chosen.selectOption("Clock");
+  assert.equal(await page.getByLabel("System prompt").isDisabled(), true);
+  const id = await visitor.run({ prompt: "say tick" });
+  await visitor.ended();
+  const { agentSpec } = await api(`/agent-runs/${id}`);
+  assert.deepEqual([agentSpec.agentId, agentSpec.systemPrompt, agentSpec.modelId], [agent, "You are a clock.", "platform:demo-spare"]);
+
+  await page.reload();
+  await visitor.go(`#/playground?from=${id}`);
+  await page.getByText("Its agent brings its own tools").waitFor();
+  assert.equal(await chosen.inputValue(), agent);
+  assert.equal(await page.getByLabel("System prompt").inputValue(), "");
+  assert.equal(await page.locator("form details textarea").nth(1).inputValue(), "", "the tools are the agent's");
 }
 
 export async function a_run_is_cancelled_and_shows_its_receipt({ server, visit }) {

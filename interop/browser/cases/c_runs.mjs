@@ -193,6 +193,26 @@ export async function a_prompt_of_which_only_the_beginning_is_known_is_not_run_a
   await page.getByText("keeps only the beginning of a prompt").waitFor();
 }
 
+export async function what_a_run_had_and_its_second_start_would_lack_is_told({ server, visit }) {
+  const api = server.api();
+  const attachments = [{ type: "input_file", filename: "invoice.txt", mimeType: "text/plain", data: "aGVsbG8=" }];
+  const tools = [{ kind: "a2a", name: "peer", agentCardUrl: "https://peer.example/card.json", headers: { Authorization: "Bearer secret" } }];
+  const { runId } = await api("/agent-runs", { systemPrompt: "s", messages: [{ role: "user", content: "files", attachments }], tools });
+  const visitor = await visit();
+  const { page } = visitor;
+  await visitor.go(`#/runs/${runId}`);
+  await page.getByRole("link", { name: "Again" }).click();
+  const note = page.locator(".playground .note.warn");
+  await note.getByText("attach invoice.txt").waitFor();
+  await note.getByText("fill in Authorization of the tool peer").waitFor();
+  const [tool] = JSON.parse(await page.locator("form details textarea").nth(1).inputValue());
+  assert.deepEqual(tool.headers, { Authorization: "" });
+  const { sessionId } = await api("/agent-sessions", { systemPrompt: "s" });
+  const { runId: ofSession } = await api(`/agent-sessions/${sessionId}/messages`, { prompt: "say hello" });
+  await visitor.go(`#/playground?from=${ofSession}`);
+  await note.getByText("what was said there before is not part of this run").waitFor();
+}
+
 export async function thousands_of_events_are_a_handful_of_elements({ server, visit }) {
   const { runId } = await server.api()("/agent-runs", { systemPrompt: "s", prompt: "tokens 20000" });
   const visitor = await visit();

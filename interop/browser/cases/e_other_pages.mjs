@@ -39,6 +39,36 @@ export async function a_session_that_is_being_answered_is_followed({ server, vis
   await visitor.ended("cancelled");
 }
 
+export async function files_of_messages_are_named_in_runs_and_sessions({ server, visit }) {
+  const api = server.api();
+  const file = (filename) => ({ type: "input_file", filename, mimeType: "text/plain", data: "aGVsbG8=" });
+  const { sessionId } = await api("/agent-sessions", { systemPrompt: "s" });
+  const { runId } = await api(`/agent-sessions/${sessionId}/messages`, { messages: [{ role: "user", content: "", attachments: [file("<b>alone</b>.txt")] }] });
+  const visitor = await visit();
+  const { page } = visitor;
+  await visitor.go(`#/runs/${runId}`);
+  await visitor.ended();
+  const listed = "<b>alone</b>.txt text/plain, 5 bytes";
+  assert.equal((await page.locator(".prompt .files li").innerText()).trim(), listed);
+  await visitor.go(`#/sessions/${sessionId}`);
+  const bubble = page.locator(".bubble.user");
+  await bubble.waitFor();
+  assert.equal((await bubble.locator(".files li").innerText()).trim(), listed);
+  assert.equal(await bubble.locator(".said").count(), 0, "no empty bubble");
+}
+
+export async function a_session_names_the_model_that_it_moved_to({ server, visit }) {
+  const { sessionId } = await server.api()("/agent-sessions", { systemPrompt: "s", modelId: "platform:demo", fallbackModelId: "platform:demo-spare" });
+  const visitor = await visit();
+  const { page } = visitor;
+  await visitor.go(`#/sessions/${sessionId}`);
+  await page.getByLabel("Message").fill("fail 503\nsay the spare speaks");
+  await page.getByRole("button", { name: "Send" }).click();
+  await visitor.ended();
+  await page.reload();
+  await page.getByText("platform:demo-spare (fell back from platform:demo)").waitFor();
+}
+
 export async function models_usage_and_the_server_are_shown({ server, visit }) {
   const visitor = await visit();
   const { page } = visitor;
@@ -53,7 +83,7 @@ export async function models_usage_and_the_server_are_shown({ server, visit }) {
   await page.locator(".figure", { hasText: "Runs" }).getByText(/[1-9]/).waitFor();
   assert.ok((await page.locator(".chart rect.output").count()) > 0);
   await page.getByLabel("By").selectOption("model");
-  await page.getByRole("cell", { name: "platform:demo" }).waitFor();
+  await page.getByRole("cell", { name: "platform:demo", exact: true }).waitFor();
   await visitor.open("Server");
   await page.getByText(/^runloom \d/).waitFor();
   await page.getByText("ready", { exact: true }).waitFor();
