@@ -4,6 +4,7 @@ import { asked, ownBody } from "./again.js";
 import { get, post } from "./api.js";
 import { createCommand, followCommand } from "./curl.js";
 import { button, copy, h, heading, problem, say, show } from "./dom.js";
+import { Feedback } from "./feedback.js";
 import { duration, labels, line, status, time } from "./format.js";
 import { facts, usage } from "./notes.js";
 import { follow, rest } from "./stream.js";
@@ -39,9 +40,10 @@ export class RunView {
     const live = !ENDED.has(run.status);
     this.timeline = new Timeline(run.id, { live, following: live, onEnd: (type, data) => this.#ended(type, data) });
     this.open = new Set();
+    this.feedback = withHeading ? new Feedback(run.id, signal) : null;
     const { text, cut } = asked(run);
     if (text || run.attachments?.length > 0) this.timeline.prompt(text, cut ? "Prompt (its beginning)" : "Prompt", run.attachments);
-    this.element = h("section", { class: "run", "data-run": run.id }, this.head, this.trouble, this.timeline.element);
+    this.element = h("section", { class: "run", "data-run": run.id }, this.head, this.trouble, this.timeline.element, this.feedback?.element);
     this.#drawHead();
   }
 
@@ -73,6 +75,7 @@ export class RunView {
     this.#drawHead();
     say(`The run has ${word}.`);
     this.onEnd?.(word, data);
+    this.feedback?.load();
     try {
       this.run = await get(`/agent-runs/${encodeURIComponent(this.run.id)}`, this.signal);
       this.#drawHead();

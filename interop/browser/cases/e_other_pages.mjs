@@ -69,6 +69,26 @@ export async function a_session_names_the_model_that_it_moved_to({ server, visit
   await page.getByText("platform:demo-spare (fell back from platform:demo)").waitFor();
 }
 
+export async function an_answer_is_judged_and_the_verdict_can_be_changed({ server, visit }) {
+  const api = server.api();
+  const { runId } = await api("/agent-runs", { systemPrompt: "s", prompt: "say It is Monday." });
+  const visitor = await visit();
+  const { page } = visitor;
+  await visitor.go(`#/runs/${runId}`);
+  const feedback = page.getByRole("region", { name: "Feedback" });
+  await feedback.getByLabel("Why").fill("<i>It is Tuesday.</i>");
+  await feedback.getByRole("button", { name: "Bad answer" }).click();
+  await feedback.locator(".given", { hasText: "Bad answer" }).waitFor();
+  await page.reload();
+  await feedback.locator(".given", { hasText: "<i>It is Tuesday.</i>" }).waitFor();
+  await feedback.getByText("Change the verdict").click();
+  await feedback.getByLabel("Why").fill("");
+  await feedback.getByRole("button", { name: "Good answer" }).click();
+  await feedback.locator(".given", { hasText: "Good answer" }).waitFor();
+  const { feedback: kept } = await api(`/reply-feedback?agentRunId=${runId}`);
+  assert.deepEqual(kept.map(({ verdict, explanation }) => [verdict, explanation ?? null]), [["UP", null]]);
+}
+
 export async function models_usage_and_the_server_are_shown({ server, visit }) {
   const visitor = await visit();
   const { page } = visitor;

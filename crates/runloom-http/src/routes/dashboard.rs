@@ -55,6 +55,7 @@ const FILES: &[File] = files![
     "curl.js" as JS,
     "dom.js" as JS,
     "examples.js" as JS,
+    "feedback.js" as JS,
     "files.js" as JS,
     "format.js" as JS,
     "notes.js" as JS,
