@@ -9,9 +9,10 @@ use runloom_protocol::spec::{AgentSpec, PromptMessage, RetainedCall, Role};
 use runloom_protocol::tools::ToolRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tracing::warn;
 
 use crate::catalog::CatalogModel;
-use crate::error::{Error, Result};
+use crate::error::{Chain, Error, Result};
 use crate::live_catalog::LiveCatalog;
 use crate::ports::conversation::Conversation;
 use crate::ports::file::{self, File};
@@ -60,6 +61,8 @@ pub struct Planned {
     pub model: Arc<dyn Model>,
     /// What it calls when that one is out of service.
     pub fallback: Option<Arc<dyn Model>>,
+    /// Why the run has no fallback though one was asked for.
+    pub lost_fallback: Option<String>,
     /// Slug of the workspace.
     pub workspace: Arc<str>,
     /// The tools of the spec, header values in clear.
@@ -69,6 +72,9 @@ pub struct Planned {
     /// Where it comes from.
     pub origin: Origin,
 }
+
+/// The model of a run, and its fallback.
+type Models = (Arc<CatalogModel>, Option<Arc<CatalogModel>>);
 
 /// Where a run comes from, for its trace.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -172,11 +178,32 @@ impl Planner {
     ) -> Result<Planned> {
         let model = self.catalog.find(&stored.workspace, Some(&stored.model));
         let model = model.await?;
-        let fallback = match &stored.fallback {
-            Some(id) => Some(self.catalog.find(&stored.workspace, Some(id)).await?),
-            None => None,
+        // The model itself is there, so that the run can do without the other one.
+        let (fallback, lost) = match &stored.fallback {
+            Some(spare) => match self.catalog.find(&stored.workspace, Some(spare)).await {
+                Ok(found) => (Some(found), None),
+                Err(error) => {
+                    warn!(run = %id, fallback = spare, error = %Chain(&error), "the run has no fallback");
+                    (None, Some(error.to_string()))
+                }
+            },
+            None => (None, None),
         };
         let models = (model, fallback);
+        let planned = self.plan_with(id, models, stored, history).await?;
+        Ok(Planned {
+            lost_fallback: lost,
+            ..planned
+        })
+    }
+
+    async fn plan_with(
+        self: &Arc<Self>,
+        id: RunId,
+        models: Models,
+        stored: StoredRun,
+        history: Conversation,
+    ) -> Result<Planned> {
         if self.knows_schemas(&stored.spec) {
             return self.plan_now(id, models, &stored, history);
         }
@@ -234,6 +261,7 @@ impl Planner {
             plan: Arc::new(plan),
             model: Arc::new(NoModel { reason }),
             fallback: None,
+            lost_fallback: None,
             workspace: "".into(),
             refs: Arc::default(),
             purses: Vec::new(),
@@ -244,7 +272,7 @@ impl Planner {
     fn plan_now(
         &self,
         id: RunId,
-        (model, fallback): (Arc<CatalogModel>, Option<Arc<CatalogModel>>),
+        (model, fallback): Models,
         stored: &StoredRun,
         history: Conversation,
     ) -> Result<Planned> {
@@ -289,6 +317,7 @@ impl Planner {
             plan: Arc::new(plan),
             model: Arc::clone(&model.model),
             fallback: fallback.map(|model| Arc::clone(&model.model)),
+            lost_fallback: None,
             workspace: stored.workspace.as_str().into(),
             refs: Arc::new(spec.tools.clone()),
             purses,

@@ -29,7 +29,7 @@ impl Service {
     /// When the request cannot be run, as [`Self::create_run`].
     pub async fn dry_run(&self, caller: &Caller, request: CreateRun) -> Result<DryRun> {
         let CreateRun { spec, messages } = request;
-        let stored = self.resolve(caller, spec, messages).await?;
+        let stored = self.resolve(caller, spec, messages, None).await?;
         let window = self
             .parts
             .planner

@@ -8,6 +8,7 @@ use runloom_protocol::event::split_frames;
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
 use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResult};
+use tracing::warn;
 
 use super::admit::{Candidate, accepted};
 use super::auth::Caller;
@@ -62,7 +63,7 @@ impl Service {
     ) -> Result<RunId> {
         let CreateRun { spec, messages } = request;
         self.admit_run(caller.workspace.no).await?;
-        let stored = self.resolve(caller, spec, messages).await?;
+        let stored = self.resolve(caller, spec, messages, None).await?;
         let id = RunId::from_suffix(self.clock.new_id());
         let planned = self
             .parts
@@ -268,12 +269,13 @@ impl Service {
             .ok_or(Error::NotFound { what: "run" })
     }
 
-    /// Resolves what a request refers to: agent, plugins, model, files.
+    /// Resolves what a request refers to: agent, plugins, model, files. What a session stays with was asked for long ago.
     pub(super) async fn resolve(
         &self,
         caller: &Caller,
         spec: AgentSpec,
         messages: Vec<PromptMessage>,
+        staying: Option<Staying<'_>>,
     ) -> Result<StoredRun> {
         let spec = self.parts.registry.resolve_agent(caller, spec).await?;
         self.parts
@@ -281,17 +283,7 @@ impl Service {
             .check(&caller.workspace.slug, &spec.tools)
             .await?;
         let workspace = caller.workspace.slug.clone();
-        let catalog = &self.parts.planner.catalog;
-        let model = catalog.find(&workspace, spec.model_id.as_deref()).await?;
-        let fallback = match spec.fallback_model_id.as_deref() {
-            None => None,
-            Some(name) => {
-                let found = catalog.find(&workspace, Some(name)).await;
-                Some(found.map_err(|error| error.at_field("fallbackModelId"))?)
-            }
-        };
-        // An agent's fallback may be just the model that a request asks for: then there is none.
-        let fallback = fallback.filter(|fallback| fallback.id != model.id);
+        let (model, fallback) = self.models_of(&workspace, &spec, staying).await?;
         let models: Vec<&CatalogModel> = [Some(&model), fallback.as_ref()]
             .into_iter()
             .flatten()
@@ -308,4 +300,42 @@ impl Service {
             trace: caller.trace,
         })
     }
+
+    /// The model of a spec, and its fallback. A request that names a fallback which is none is refused; a session whose fallback was
+    /// removed goes on without, and one that stays on its fallback does not need the other.
+    async fn models_of(
+        &self,
+        workspace: &str,
+        spec: &AgentSpec,
+        staying: Option<Staying<'_>>,
+    ) -> Result<(Arc<CatalogModel>, Option<Arc<CatalogModel>>)> {
+        let catalog = &self.parts.planner.catalog;
+        let model = catalog.find(workspace, spec.model_id.as_deref()).await;
+        let Some(name) = spec.fallback_model_id.as_deref() else {
+            return Ok((model?, None));
+        };
+        let fallback = match (catalog.find(workspace, Some(name)).await, staying) {
+            (Ok(found), _) => found,
+            (Err(error), None) => return Err(error.at_field("fallbackModelId")),
+            (Err(error), Some(_)) => {
+                warn!(workspace, fallback = name, %error, "a session's fallback is not there");
+                return Ok((model?, None));
+            }
+        };
+        let active = staying.and_then(|staying| staying.active);
+        if model.is_err() && active == Some(fallback.id.as_str()) {
+            return Ok((fallback, None));
+        }
+        let model = model?;
+        // An agent's fallback may be just the model that a request asks for: then there is none.
+        let fallback = Some(fallback).filter(|fallback| fallback.id != model.id);
+        Ok((model, fallback))
+    }
+}
+
+/// What a message's session has settled on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Staying<'a> {
+    /// Catalog id of the model that it stays on since a run fell back.
+    pub(super) active: Option<&'a str>,
 }

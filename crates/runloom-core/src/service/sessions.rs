@@ -15,6 +15,7 @@ use super::admit::{Candidate, accepted};
 use super::auth::Caller;
 use super::conversations::Remembered;
 use super::hosted::VIA;
+use super::runs::Staying;
 use super::{PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::planner::StoredRun;
@@ -76,7 +77,7 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<SessionId> {
         let stored = self
-            .resolve(caller, request.spec.clone(), Vec::new())
+            .resolve(caller, request.spec.clone(), Vec::new(), None)
             .await?;
         let id = SessionId::from_suffix(self.clock.new_id());
         // Planned once only to refuse now what would fail at the first message.
@@ -165,7 +166,10 @@ impl Service {
         }
         let base: StoredRun = serde_json::from_str(&found.spec).map_err(Error::internal)?;
         let base = base.opened(&self.parts.planner.vault)?;
-        let stored = self.merge(caller, base.spec, request).await?;
+        let staying = Staying {
+            active: active_model.as_deref(),
+        };
+        let stored = self.merge(caller, base.spec, request, staying).await?;
         let stored = stored.staying_on(active_model.as_deref());
         let planned = self
             .parts
@@ -320,6 +324,7 @@ impl Service {
         caller: &Caller,
         base: AgentSpec,
         message: CreateMessage,
+        staying: Staying<'_>,
     ) -> Result<StoredRun> {
         let mut spec = base;
         spec.tools = message.tools.unwrap_or(spec.tools);
@@ -334,7 +339,8 @@ impl Service {
         kept.max_cost_usd = given.max_cost_usd.or(kept.max_cost_usd);
         spec.metadata.extend(message.metadata);
         check_merged(&spec.metadata)?;
-        self.resolve(caller, spec, message.messages).await
+        self.resolve(caller, spec, message.messages, Some(staying))
+            .await
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use runloom_protocol::event::{kind_of_frame, split_frames};
 use runloom_protocol::spec::PromptMessage;
 use tracing::warn;
 
@@ -10,7 +11,7 @@ use super::Worker;
 use crate::driver::{Doorbell, MAX_ATTEMPTS, Start, Tracing};
 use crate::error::{Chain, Error};
 use crate::planner::{Planned, StoredRun, spoken};
-use crate::ports::store::{Claim, Claimable, Millis, RunNo};
+use crate::ports::store::{Claim, Claimable, LogEntry, Millis, RunNo};
 
 /// How long a run that this process could not plan is left to the others when its time comes.
 const OTHERS_FIRST: i64 = 20_000;
@@ -98,11 +99,16 @@ impl Worker {
         })?;
         let history = claim.history.iter().flat_map(spoken).collect();
         let planned = planner.plan(claim.id.clone(), opened, history).await;
-        planned.map_err(|error| match &error {
+        let planned = planned.map_err(|error| match &error {
             Error::Invalid(_) => Unplanned::Refused(error.to_string()),
             // The model is not offered here, or something failed: neither is the run's fault.
             _ => stalled(&error, error.to_string()),
-        })
+        })?;
+        match &planned.lost_fallback {
+            // Its first model must not go on in the name of the other.
+            Some(reason) if fell_back(&claim.log) => Err(Unplanned::Stalled(reason.clone())),
+            _ => Ok(planned),
+        }
     }
 
     fn without_plan(
@@ -154,6 +160,14 @@ impl Worker {
             tracing,
         }
     }
+}
+
+/// The fallback of the run has taken over.
+fn fell_back(log: &[LogEntry]) -> bool {
+    let mut frames = log
+        .iter()
+        .flat_map(|entry| split_frames(&entry.chunk.frames));
+    frames.any(|frame| kind_of_frame(frame) == Some("model_fallback"))
 }
 
 #[cfg(test)]

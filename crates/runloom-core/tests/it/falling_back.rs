@@ -226,6 +226,74 @@ async fn whoever_takes_the_run_over_goes_on_with_the_fallback() {
 }
 
 #[tokio::test]
+async fn a_run_whose_fallback_is_gone_goes_on_with_its_model() {
+    let world = World::new().await;
+    add_spare(&world);
+    world.stop().await;
+    let run = run(&world, "go").await;
+    let peer = world.peer();
+    let events = peer.events(&run).await;
+    assert_eq!(
+        kinds(&events),
+        ["started", "assistant_delta", "assistant_message", "result"]
+    );
+    peer.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_fell_back_waits_for_a_process_that_has_its_fallback() {
+    let world = World::new().await;
+    let spare = add_spare(&world);
+    world.model.script([outage()]);
+    spare.script([Piece::Text("hal"), Piece::Hold(Gate::new())]);
+    let run = run(&world, "go").await;
+    let mut watcher = world.watch(&run, 0).await;
+    watcher.until("assistant_delta").await;
+    world.kill().await;
+    let peer = world.peer();
+    peer.parked().await;
+    let elsewhere = add_spare(&peer);
+    elsewhere.script([Piece::Text("whole")]);
+    let events = peer.events(&run).await;
+    assert!(matches!(events.last(), Some(Event::Result(result)) if result.text == "whole"));
+    assert_eq!((peer.model.calls(), elsewhere.calls()), (0, 1));
+    peer.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_fallback_is_gone_goes_on_with_its_model() {
+    let world = World::new().await;
+    add_spare(&world);
+    let session = session(&world).await;
+    world.catalog.replace(world.offers());
+    let run = world.message(&session, "go").await;
+    assert_eq!(kinds(&world.events(&run).await).last(), Some(&"result"));
+    assert_eq!(world.model.calls(), 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_stays_on_its_fallback_does_not_need_its_first_model() {
+    let world = World::new().await;
+    let spare = add_spare(&world);
+    let session = session(&world).await;
+    world.model.script([outage()]);
+    let one = world.message(&session, "one").await;
+    world.events(&one).await;
+    let mut platform = world.catalog.now().platform.clone();
+    platform.retain(|model| model.id == SPARE);
+    world.catalog.replace(Catalog {
+        platform,
+        ..Catalog::default()
+    });
+    let two = world.message(&session, "two").await;
+    assert_eq!(kinds(&world.events(&two).await).last(), Some(&"result"));
+    assert_eq!(world.snapshot(&two).await.model.unwrap().id, SPARE);
+    assert_eq!((world.model.calls(), spare.calls()), (1, 2));
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_fallback_that_is_no_model_is_refused_by_its_name() {
     let world = World::new().await;
     add_spare(&world);
