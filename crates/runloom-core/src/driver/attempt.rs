@@ -83,6 +83,17 @@ pub(super) fn may_bill(error: &ModelError) -> bool {
     unheard && error.api_status.is_none()
 }
 
+/// How often a call is tried again while a fallback waits. One that nobody answers has cost a minute already, and where money is
+/// limited perhaps all that it was given: that belongs to the model that answers.
+pub(super) fn retries_before_fallback(error: &ModelError, money_is_limited: bool) -> u32 {
+    match error.class {
+        ErrorClass::Timeout | ErrorClass::UpstreamDeadline => {
+            u32::from(!(money_is_limited && may_bill(error)))
+        }
+        _ => u32::MAX,
+    }
+}
+
 /// Exponential with full jitter, or what the provider asked for.
 pub(super) fn backoff(retries: u32, hint: Option<Duration>) -> Duration {
     if let Some(hint) = hint {

@@ -19,8 +19,20 @@ impl Driver {
         Arc::clone(fallback.unwrap_or(&self.model))
     }
 
+    /// Goes on with the fallback when there is one, else ends the turn so.
+    pub(super) async fn fall_back_or(
+        &mut self,
+        spare: Option<Event>,
+        otherwise: impl FnOnce(&mut Self) -> TurnEnd,
+    ) -> Result<TurnEnd, Abandon> {
+        match spare {
+            Some(event) => self.fall_back(event).await,
+            None => Ok(otherwise(self)),
+        }
+    }
+
     /// Records that the fallback takes over; the machine then plans the turn anew, at its price and within its bounds.
-    pub(super) async fn fall_back(&mut self, event: Event) -> Result<TurnEnd, Abandon> {
+    async fn fall_back(&mut self, event: Event) -> Result<TurnEnd, Abandon> {
         if let Event::ModelFallback(moved) = &event {
             warn!(
                 class = moved.error_class.as_str(),

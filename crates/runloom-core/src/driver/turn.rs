@@ -12,7 +12,9 @@ use runloom_protocol::validate::fits_in_depth;
 use tracing::debug;
 
 use super::ahead::Ahead;
-use super::attempt::{Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill};
+use super::attempt::{
+    Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill, retries_before_fallback,
+};
 use super::journal::Writing;
 use super::money::{Funding, exceeded};
 use super::pace::Pace;
@@ -58,10 +60,16 @@ impl Driver {
         self.journal.set_status(RunStatus::Running);
         let mut plan = plan;
         let mut retries = 0;
+        // How the fallback takes over from the attempt that failed last.
+        let mut spare = None;
         loop {
             plan = match self.fund(plan).await? {
                 Funding::Paid(plan) => plan,
-                Funding::Short(reason) => return Ok(self.run_short(reason)),
+                Funding::Short(reason) => {
+                    return self
+                        .fall_back_or(spare, |driver| driver.run_short(reason))
+                        .await;
+                }
                 Funding::Interrupted(interrupt) => {
                     return Ok(self.interrupted_by(interrupt, Spent::default()));
                 }
@@ -85,14 +93,17 @@ impl Driver {
                 }
                 Attempt::Broken(progress, error) => {
                     self.record_attempt(progress.tokens, progress.accepted);
+                    spare = run::fall_back(&self.state, &error);
                     let pause = backoff(retries, error.retry_after);
-                    let again =
-                        error.retryable && !progress.shown && retries < self.settings.model_retries;
+                    let most = match &spare {
+                        Some(_) => retries_before_fallback(&error, plan.bid.is_some()),
+                        None => u32::MAX,
+                    };
+                    let most = most.min(self.settings.model_retries);
+                    let again = error.retryable && !progress.shown && retries < most;
                     if !again || pause > BACKOFF_LONGEST {
-                        if let Some(event) = run::fall_back(&self.state, &error) {
-                            return self.fall_back(event).await;
-                        }
-                        return Ok(TurnEnd::Failed(error, progress.spent()));
+                        let failed = |_: &mut Self| TurnEnd::Failed(error, progress.spent());
+                        return self.fall_back_or(spare, failed).await;
                     }
                     debug!(
                         class = error.class.as_str(),
@@ -106,7 +117,7 @@ impl Driver {
                     if plan.bid.is_some() {
                         // The failed attempt may have cost money: what the next one may use is decided anew.
                         let Step::CallModel(again) = run::next(&self.state) else {
-                            return Ok(TurnEnd::Complete);
+                            return self.fall_back_or(spare, |_| TurnEnd::Complete).await;
                         };
                         plan = again;
                     }

@@ -23,18 +23,32 @@ fn outage() -> Piece {
     Piece::Refuse(error)
 }
 
+/// Nobody answered, and nobody knows whether that was billed.
+fn silence() -> Piece {
+    let mut error = ModelError::new(ErrorClass::Timeout, "no answer");
+    error.retry_after = Some(std::time::Duration::from_millis(1));
+    Piece::Refuse(error)
+}
+
 /// Offers a second model, ten times as dear.
 fn add_spare(world: &World) -> Arc<Scripted> {
+    add_spare_for(
+        world,
+        Some(Pricing {
+            input_per_1m_usd: 10.0,
+            output_per_1m_usd: 20.0,
+            cache_read_per_1m_usd: None,
+        }),
+    )
+}
+
+fn add_spare_for(world: &World, pricing: Option<Pricing>) -> Arc<Scripted> {
     let model = Arc::new(Scripted::new());
     let mut platform = world.offers().platform;
     platform.push(Arc::new(CatalogModel {
         id: SPARE.to_owned(),
         vendor_model_id: "spare".to_owned(),
-        pricing: Some(Pricing {
-            input_per_1m_usd: 10.0,
-            output_per_1m_usd: 20.0,
-            cache_read_per_1m_usd: None,
-        }),
+        pricing,
         model: Arc::clone(&model) as _,
         ..CatalogModel::clone(&platform[0])
     }));
@@ -46,7 +60,13 @@ fn add_spare(world: &World) -> Arc<Scripted> {
 }
 
 async fn run(world: &World, prompt: &str) -> String {
+    run_for(world, prompt, None).await
+}
+
+/// The same with a limit of money.
+async fn run_for(world: &World, prompt: &str, usd: Option<f64>) -> String {
     let change = |spec: &mut runloom_protocol::spec::AgentSpec| {
+        spec.budgets.max_cost_usd = usd;
         spec.model_id = Some(PRIMARY.to_owned());
         spec.fallback_model_id = Some("spare".to_owned());
     };
@@ -127,6 +147,44 @@ async fn retries_come_before_the_fallback() {
         "the fifth is enough"
     );
     assert!(!kinds(&events).contains(&"model_fallback"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_answer_is_asked_twice_before_the_fallback() {
+    let world = World::new().await;
+    let spare = add_spare(&world);
+    (0..5).for_each(|_| world.model.script([silence()]));
+    let run = run(&world, "go").await;
+    assert_eq!(kinds(&world.events(&run).await).last(), Some(&"result"));
+    assert_eq!((world.model.calls(), spare.calls()), (2, 1));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_answer_leaves_money_for_the_fallback() {
+    let world = World::new().await;
+    let spare = add_spare(&world);
+    (0..5).for_each(|_| world.model.script([silence()]));
+    let run = run_for(&world, "go", Some(0.1)).await;
+    assert_eq!(kinds(&world.events(&run).await).last(), Some(&"result"));
+    assert_eq!((world.model.calls(), spare.calls()), (1, 1));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_that_cannot_be_paid_is_the_fallbacks() {
+    let world = World::new().await;
+    let spare = add_spare_for(&world, None);
+    (0..5).for_each(|_| {
+        world
+            .model
+            .script([Piece::Break(crate::scripted::server_error())])
+    });
+    let run = run_for(&world, "go", Some(0.02)).await;
+    assert_eq!(kinds(&world.events(&run).await).last(), Some(&"result"));
+    assert!(world.model.calls() < 5);
+    assert_eq!(spare.calls(), 1);
     world.stop().await;
 }
 
