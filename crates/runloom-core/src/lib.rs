@@ -28,6 +28,7 @@ pub mod schema;
 pub mod secret;
 pub mod service;
 pub mod tasks;
+mod told_again;
 pub mod toolbox;
 pub mod trace;
 pub mod vault;

@@ -97,6 +97,43 @@ impl Conversation {
         said.cloned().collect()
     }
 
+    /// Whether a tool was called.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        self.blocks.iter().any(|block| block.has_calls)
+    }
+
+    /// The same without the first `count` calls and their results. What stands before them is shared as it is.
+    #[must_use]
+    pub fn without_first_calls(mut self, count: usize) -> Self {
+        let first = self.blocks.iter().position(|block| block.has_calls);
+        let Some(first) = first.filter(|_| count > 0) else {
+            return self;
+        };
+        let rest = self.blocks.split_off(first);
+        let (mut asked, mut answered) = (count, count);
+        let mut kept = Vec::new();
+        for message in rest.iter().flat_map(|block| &block.messages) {
+            match message {
+                Message::Assistant { text, calls, .. } if asked > 0 && !calls.is_empty() => {
+                    let gone = calls.len().min(asked);
+                    asked -= gone;
+                    if gone < calls.len() || !text.is_empty() {
+                        kept.push(Message::Assistant {
+                            text: text.clone(),
+                            calls: calls.iter().skip(gone).cloned().collect(),
+                            state: None,
+                        });
+                    }
+                }
+                Message::Tool { .. } if answered > 0 => answered -= 1,
+                other => kept.push(other.clone()),
+            }
+        }
+        self.append(kept);
+        self
+    }
+
     /// The parts, in order; none is empty.
     #[must_use]
     pub fn blocks(&self) -> &[Arc<Block>] {

@@ -15,6 +15,7 @@ use crate::driver::LastWord;
 use crate::planner::spoken;
 use crate::ports::conversation::Conversation;
 use crate::ports::store::WorkspaceNo;
+use crate::told_again;
 use crate::worker::Driving;
 
 /// Most bytes that are remembered, roughly: texts, and the same texts as an API has written them.
@@ -59,6 +60,7 @@ impl Remembered {
         self.messages.compact();
         self.messages
             .append(since.iter().flat_map(spoken).collect());
+        self.messages = told_again::bounded(std::mem::take(&mut self.messages));
         self
     }
 

@@ -12,6 +12,7 @@ use crate::driver::{Doorbell, MAX_ATTEMPTS, Start, Tracing};
 use crate::error::{Chain, Error};
 use crate::planner::{Planned, StoredRun, spoken};
 use crate::ports::store::{Claim, Claimable, LogEntry, Millis, RunNo};
+use crate::told_again;
 
 /// How long a run that this process could not plan is left to the others when its time comes.
 const OTHERS_FIRST: i64 = 20_000;
@@ -97,7 +98,7 @@ impl Worker {
             let reason = "the header values of its tools were sealed with another master key";
             stalled(&error, reason.to_owned())
         })?;
-        let history = claim.history.iter().flat_map(spoken).collect();
+        let history = told_again::bounded(claim.history.iter().flat_map(spoken).collect());
         let planned = planner.plan(claim.id.clone(), opened, history).await;
         let planned = planned.map_err(|error| match &error {
             Error::Invalid(_) => Unplanned::Refused(error.to_string()),
