@@ -114,7 +114,14 @@ pub(super) fn decoded_bytes(text: &str) -> Option<usize> {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
     let alphabet = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
-    (text.len().is_multiple_of(4) && padding <= 2 && digits.bytes().all(alphabet))
+    // The last digit has bits that stand for nothing; decoders want them to be zero.
+    let last = digits.bytes().last();
+    let is_whole = match padding {
+        0 => true,
+        1 => last.is_some_and(|b| b"AEIMQUYcgkosw048".contains(&b)),
+        _ => last.is_some_and(|b| b"AQgw".contains(&b)),
+    };
+    (text.len().is_multiple_of(4) && padding <= 2 && is_whole && digits.bytes().all(alphabet))
         .then(|| text.len() / 4 * 3 - padding)
 }
 
@@ -131,6 +138,8 @@ mod tests {
             ("QUJD", Some(3)),
             ("QUJDRA==", Some(4)),
             ("QQ", None),
+            ("QR==", None),
+            ("QUJ=", None),
             ("Q===", None),
             ("====", None),
             ("QU-_", None),
