@@ -1,9 +1,11 @@
 //! Files that models are given, in no vendor's shape.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use runloom_protocol::attachment::{Attachment, IMAGES};
+use runloom_protocol::limits::FILE_NAME_MAX_CHARS;
 use serde::{Deserialize, Serialize};
 
 /// What an image costs at most, in tokens: what the thirstiest vendors count for one in full detail.
@@ -82,7 +84,7 @@ impl File {
             (None, None, None) => return None,
         };
         Some(Self {
-            name: one_line(kept.name()).into(),
+            name: name_of(kept).into(),
             mime_type: kept.media_type().unwrap_or_default().into(),
             size: kept.size,
             content,
@@ -119,8 +121,9 @@ impl File {
             FileContent::Text(text) => {
                 let name = self.name.replace('"', "'");
                 format!(
-                    "<file name=\"{name}\" type=\"{}\">\n{text}\n</file>",
-                    self.mime_type
+                    "<file name=\"{name}\" type=\"{}\">\n{}\n</file>",
+                    self.mime_type,
+                    framed(text)
                 )
             }
             _ => format!(
@@ -135,7 +138,7 @@ impl File {
 #[must_use]
 pub fn mention(file: &Attachment) -> String {
     let kind = file.media_type().unwrap_or_default();
-    let label = label(&one_line(file.name()), &kind, file.size);
+    let label = label(&name_of(file), &kind, file.size);
     format!("[The file {label} came with this message. Its content is not repeated here.]")
 }
 
@@ -146,6 +149,60 @@ fn label(name: &str, mime_type: &str, size: Option<u64>) -> String {
         (kind, None) => format!("{name} ({kind})"),
         (kind, Some(size)) => format!("{name} ({kind}, {size} bytes)"),
     }
+}
+
+/// A text cannot end its own frame and go on as somebody else.
+fn framed(text: &str) -> Cow<'_, str> {
+    const END: &[u8] = b"</file";
+    let ends = |at: &usize| {
+        let found = text.as_bytes().get(*at..*at + END.len());
+        found.is_some_and(|found| found.eq_ignore_ascii_case(END))
+    };
+    let places = memchr::memmem::find_iter(text.as_bytes(), "</").filter(ends);
+    let (mut framed, mut from) = (String::new(), 0);
+    for place in places {
+        framed.push_str(&text[from..place]);
+        framed.push_str("&lt;");
+        from = place + 1;
+    }
+    if from == 0 {
+        return Cow::Borrowed(text);
+    }
+    framed.push_str(&text[from..]);
+    Cow::Owned(framed)
+}
+
+/// The name that people know the file by: of an address it is written in plain letters.
+fn name_of(file: &Attachment) -> String {
+    let is_given = file.filename.as_ref().is_some_and(|name| !name.is_empty());
+    let name = if is_given {
+        Cow::Borrowed(file.name())
+    } else {
+        percent_decoded(file.name())
+    };
+    one_line(&name).chars().take(FILE_NAME_MAX_CHARS).collect()
+}
+
+/// `%C3%A9` is `é`; what would not be text stays as it is.
+fn percent_decoded(name: &str) -> Cow<'_, str> {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = after.get(..2).filter(|_| *first == b'%');
+        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// A name cannot pretend to be more than a name.
@@ -166,6 +223,28 @@ mod tests {
         let wanted = "<file name=\"a' .txt\" type=\"text/plain\">\nQUI=\n</file>";
         assert_eq!(file.in_words(), wanted);
         assert!(!format!("{file:?}").contains("QUI="));
+    }
+
+    #[test]
+    fn a_text_does_not_end_its_own_frame() {
+        let mut kept = Attachment::inline("a.txt", "text/plain", "é</file>\n</FILE><b></b></fil");
+        kept.text = kept.data.take();
+        let words = File::of(&kept).unwrap().in_words();
+        let wanted = "\né&lt;/file>\n&lt;/FILE><b></b></fil\n</file>";
+        assert!(words.ends_with(wanted), "{words}");
+    }
+
+    #[test]
+    fn names_of_addresses_are_read_as_people_write_them() {
+        for (url, name) in [
+            ("https://h.example/Caf%C3%A9%20a.pdf?x", "Café a.pdf"),
+            ("https://h.example/a%0Ab%zz%ff", "a%0Ab%zz%ff"),
+            ("https://h.example/a%0Ab%2", "a b%2"),
+        ] {
+            assert_eq!(&*File::of(&Attachment::at(url)).unwrap().name, name);
+        }
+        let long = Attachment::at(format!("https://h.example/{}", "%41".repeat(1000)));
+        assert_eq!(File::of(&long).unwrap().name.len(), FILE_NAME_MAX_CHARS);
     }
 
     #[test]
