@@ -149,6 +149,23 @@ pub fn is_text_type(essence: &str) -> bool {
         || matches!(essence, "application/json" | "application/xml")
 }
 
+/// The image type or PDF that a file is by its first bytes, of which 1024 are enough.
+#[must_use]
+pub fn sniffed(beginning: &[u8]) -> Option<&'static str> {
+    let is_webp = || beginning.starts_with(b"RIFF") && beginning.get(8..12) == Some(b"WEBP");
+    match beginning {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        _ if is_webp() => Some("image/webp"),
+        // Readers accept anything before it.
+        _ => {
+            let mut places = beginning.windows(5).take(1024);
+            places.any(|place| place == b"%PDF-").then_some(PDF)
+        }
+    }
+}
+
 /// The accepted media type that files with such a name usually have.
 #[must_use]
 pub fn media_type_of(name: &str) -> Option<&'static str> {
@@ -203,6 +220,23 @@ mod tests {
         let wanted =
             serde_json::json!({"type": "input_file", "mimeType": "image/png", "filename": "a.png"});
         assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn pictures_and_documents_are_known_by_how_they_begin() {
+        for (bytes, kind) in [
+            (&b"\x89PNG\r\n\x1a\n\0"[..], Some("image/png")),
+            (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
+            (b"GIF89a\x01", Some("image/gif")),
+            (b"RIFF\x01\0\0\0WEBPVP8 ", Some("image/webp")),
+            (b"RIFF\x01\0\0\0WAVEfmt ", None),
+            (b"%PDF-1.7", Some(PDF)),
+            (b"\n\n%PDF-1.7", Some(PDF)),
+            (b"hello", None),
+            (b"", None),
+        ] {
+            assert_eq!(sniffed(bytes), kind, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt};
 use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::{Event, FileInfo, ToolCall, ToolFiles, ToolResult};
+use runloom_protocol::limits::TOOL_FILES_MAX_BYTES;
 use runloom_protocol::outcome::RunCancelled;
 use tracing::debug;
 
@@ -227,7 +228,7 @@ async fn files_of(outcome: &Outcome) -> Vec<Attachment> {
         size: Some(decoded_bytes(&file.data)),
         ..Attachment::inline(&*file.filename, &*file.mime_type, &*file.data)
     });
-    files::read_leniently(came.collect()).await
+    files::read_leniently(came.collect(), TOOL_FILES_MAX_BYTES).await
 }
 
 /// How many bytes a base64 text stands for; its padding stands for none.

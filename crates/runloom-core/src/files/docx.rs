@@ -1,15 +1,23 @@
 //! The text of a Word document: one entry of a ZIP archive, XML in it. Everything is bounded, because anybody may send one.
 
-use miniz_oxide::inflate::decompress_to_vec_with_limit;
+use std::borrow::Cow;
 
-/// The entry with the document's words.
-const ENTRY: &[u8] = b"word/document.xml";
+use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_with_limit};
 
-/// Bytes of that entry when it is unpacked.
-const MAX_XML_BYTES: usize = 32 * 1024 * 1024;
+use super::Room;
+
+/// The entry with the document's words, where nothing else is said.
+const ENTRY: &str = "word/document.xml";
+
+/// The entry that says which entry has the words, and its bytes when it is unpacked.
+const RELATIONS: &str = "_rels/.rels";
+const MAX_RELATIONS_BYTES: usize = 64 * 1024;
 
 /// Entries of an archive that are looked at.
 const MAX_ENTRIES: usize = 4096;
+
+/// Bytes of the longest character by number, `&#x10FFFF;`, and a zero to spare.
+const MAX_ENTITY_BYTES: usize = 11;
 
 const END_OF_DIRECTORY: &[u8] = b"PK\x05\x06";
 const ENTRY_OF_DIRECTORY: &[u8] = b"PK\x01\x02";
@@ -18,16 +26,23 @@ const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
 /// The words of a document, a line for each paragraph; cells of tables are apart by tabs.
 ///
 /// # Errors
-/// It is no Word document, or too large a one.
-pub(super) fn text(archive: &[u8]) -> Result<String, String> {
-    let xml = entry(archive).ok_or("is not a Word document (.docx)")?;
-    let xml = match xml {
-        Entry::Stored(bytes) => bytes.to_vec(),
-        Entry::Deflated(bytes) => decompress_to_vec_with_limit(bytes, MAX_XML_BYTES)
-            .map_err(|error| format!("is not a Word document that can be unpacked: {error}"))?,
-    };
-    let xml = String::from_utf8(xml).map_err(|_| "is not a Word document in UTF-8")?;
-    Ok(words(&xml))
+/// It is no Word document, or one for which there is no room.
+pub(super) fn text(archive: &[u8], room: &mut Room) -> Result<String, String> {
+    let named = main_part(archive);
+    let xml = named
+        .and_then(|name| entry(archive, &name))
+        .or_else(|| entry(archive, ENTRY))
+        .ok_or("is not a Word document (.docx)")?;
+    let limit = room.take_xml();
+    let xml = xml.unpacked(limit).map_err(|status| match status {
+        TINFLStatus::HasMoreOutput => {
+            format!("is too large a Word document: more than {limit} bytes when it is unpacked")
+        }
+        status => format!("is not a Word document that can be unpacked: {status:?}"),
+    })?;
+    room.give_back_xml(limit.saturating_sub(xml.len()));
+    let xml = std::str::from_utf8(&xml).map_err(|_| "is not a Word document in UTF-8")?;
+    words(xml, room.text).ok_or_else(|| room.exceeded())
 }
 
 enum Entry<'a> {
@@ -35,8 +50,43 @@ enum Entry<'a> {
     Deflated(&'a [u8]),
 }
 
-/// The packed bytes of the document's entry, found through the archive's directory.
-fn entry(archive: &[u8]) -> Option<Entry<'_>> {
+impl<'a> Entry<'a> {
+    fn unpacked(self, limit: usize) -> Result<Cow<'a, [u8]>, TINFLStatus> {
+        match self {
+            Self::Stored(bytes) if bytes.len() > limit => Err(TINFLStatus::HasMoreOutput),
+            Self::Stored(bytes) => Ok(Cow::Borrowed(bytes)),
+            Self::Deflated(bytes) => decompress_to_vec_with_limit(bytes, limit)
+                .map(Cow::Owned)
+                .map_err(|error| error.status),
+        }
+    }
+}
+
+/// The name of the entry with the words, as the archive tells it.
+fn main_part(archive: &[u8]) -> Option<String> {
+    let xml = entry(archive, RELATIONS)?
+        .unpacked(MAX_RELATIONS_BYTES)
+        .ok()?;
+    let xml = std::str::from_utf8(&xml).ok()?;
+    let mut tags = xml
+        .split('<')
+        .filter(|tag| tag.starts_with("Relationship "));
+    let is_main = |tag: &&str| {
+        let kind = attribute(tag, "Type");
+        kind.is_some_and(|kind| kind.ends_with("/officeDocument"))
+    };
+    let target = attribute(tags.find(is_main)?, "Target")?;
+    Some(target.trim_start_matches('/').to_owned())
+}
+
+fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
+    let (_, value) = tag.split_once(&format!(" {name}="))?;
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    value[1..].split(quote).next()
+}
+
+/// The packed bytes of an entry, found through the archive's directory.
+fn entry<'a>(archive: &'a [u8], wanted: &str) -> Option<Entry<'a>> {
     // The end record is the last thing in the file, but for a comment of at most 64 KB.
     let tail = archive.len().saturating_sub(64 * 1024 + 22);
     let end = tail + memchr::memmem::rfind(archive.get(tail..)?, END_OF_DIRECTORY)?;
@@ -51,7 +101,7 @@ fn entry(archive: &[u8]) -> Option<Entry<'_>> {
         let name = usize::from(u16_at(archive, at + 28)?);
         let extra = usize::from(u16_at(archive, at + 30)?);
         let comment = usize::from(u16_at(archive, at + 32)?);
-        if archive.get(at + 46..at + 46 + name)? == ENTRY {
+        if archive.get(at + 46..at + 46 + name)? == wanted.as_bytes() {
             let local = u32_at(archive, at + 42)?;
             return content(archive, local, packed, method);
         }
@@ -85,33 +135,46 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_le_bytes(bytes.try_into().ok()?)).ok()
 }
 
-/// What stands in the text elements of the document, and where lines end.
-fn words(xml: &str) -> String {
+/// What stands in the text elements of the document, and where lines end; `None` when it is more than so many bytes.
+fn words(xml: &str, most: usize) -> Option<String> {
     let mut text = String::new();
     let mut rest = xml;
     let mut inside = false;
+    // Stops of tabs are no tabs, and what is there for old programs was told already.
+    let (mut stops, mut fallbacks) = (false, 0_usize);
     while let Some(at) = rest.find('<') {
-        if inside {
+        if inside && fallbacks == 0 {
             unescaped(&rest[..at], &mut text);
+        }
+        if text.len() > most {
+            return None;
         }
         let Some(end) = rest[at..].find('>') else {
             break;
         };
         let tag = &rest[at + 1..at + end];
-        let name = tag.split([' ', '\t', '\r', '\n', '/']).next();
-        let closes = tag.starts_with('/');
-        match name.unwrap_or_default() {
-            "w:t" => inside = !tag.ends_with('/'),
-            "" if tag == "/w:t" => inside = false,
-            "" if closes && matches!(tag, "/w:p" | "/w:tr") => end_line(&mut text),
-            "" if tag == "/w:tc" => tab_instead_of_line(&mut text),
-            "w:tab" => text.push('\t'),
+        rest = &rest[at + end + 1..];
+        let is_empty = tag.ends_with('/');
+        let name_ends = tag
+            .get(1..)
+            .and_then(|tag| tag.find([' ', '\t', '\r', '\n', '/']));
+        let name = name_ends.map_or(tag, |end| &tag[..=end]);
+        match name {
+            "mc:Fallback" if !is_empty => fallbacks += 1,
+            "/mc:Fallback" => fallbacks = fallbacks.saturating_sub(1),
+            _ if fallbacks > 0 => {}
+            "w:t" => inside = !is_empty,
+            "/w:t" => inside = false,
+            "w:tabs" => stops = !is_empty,
+            "/w:tabs" => stops = false,
+            "/w:p" | "/w:tr" => end_line(&mut text),
+            "/w:tc" => tab_instead_of_line(&mut text),
+            "w:tab" if !stops => text.push('\t'),
             "w:br" | "w:cr" => text.push('\n'),
             _ => {}
         }
-        rest = &rest[at + end + 1..];
     }
-    text.trim().to_owned()
+    (text.len() <= most).then(|| text.trim().to_owned())
 }
 
 fn end_line(text: &mut String) {
@@ -135,7 +198,10 @@ fn unescaped(escaped: &str, text: &mut String) {
     while let Some(at) = rest.find('&') {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        let entity = rest.find(';').filter(|end| *end <= 10);
+        // No further than an entity is long: a text may be nothing but ampersands.
+        let near = rest.bytes().take(MAX_ENTITY_BYTES);
+        let entity = near.enumerate().find(|(_, byte)| *byte == b';');
+        let entity = entity.map(|(end, _)| end);
         let known = entity.and_then(|end| Some((end, character(&rest[1..end])?)));
         match known {
             Some((end, character)) => {
@@ -171,4 +237,4 @@ fn character(entity: &str) -> Option<char> {
 
 #[cfg(test)]
 #[path = "docx_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -63,6 +63,19 @@ fn document(method: u16) -> Vec<u8> {
     ])
 }
 
+/// A document with nothing but this in it.
+pub(crate) fn with_words(xml: &str) -> Vec<u8> {
+    zip(&[("word/document.xml", 8, compress_to_vec(xml.as_bytes(), 6))])
+}
+
+fn room() -> Room {
+    Room::beside(&[], 5 * 1024 * 1024)
+}
+
+fn text(archive: &[u8]) -> Result<String, String> {
+    super::text(archive, &mut room())
+}
+
 #[test]
 fn the_words_of_a_document_come_out_in_lines() {
     let wanted = "Q3 & Q4\nCosts < 5€\na\tb\nx\t1";
@@ -79,10 +92,52 @@ fn what_is_no_document_or_hides_too_much_is_refused() {
     for archive in [&b""[..], b"PK", b"%PDF-1.7", &no_words, &encrypted] {
         assert!(text(archive).unwrap_err().contains("Word"));
     }
-    let bomb = compress_to_vec(&vec![b' '; MAX_XML_BYTES + 1], 9);
+    let bomb = with_words(&" ".repeat(32 * 1024 * 1024 + 1));
     assert!(bomb.len() < 64 * 1024);
-    let bomb = zip(&[("word/document.xml", 8, bomb)]);
     assert!(text(&bomb).unwrap_err().contains("unpacked"));
+}
+
+#[test]
+fn documents_share_the_room_for_what_is_unpacked() {
+    let mut room = room();
+    let half = with_words(&" ".repeat(16 * 1024 * 1024));
+    for _ in 0..2 {
+        assert_eq!(super::text(&half, &mut room).unwrap(), "");
+    }
+    let more = super::text(&half, &mut room).unwrap_err();
+    assert!(more.contains("too large"), "{more}");
+    let words = with_words(&format!("<w:t>{}</w:t>", "a".repeat(5 * 1024 * 1024 + 1)));
+    assert!(text(&words).unwrap_err().contains("all files together"));
+}
+
+#[test]
+fn a_document_of_ampersands_is_read_in_one_pass() {
+    let many = "&".repeat(1024 * 1024);
+    let read = text(&with_words(&format!("<w:t>{many}</w:t>"))).unwrap();
+    assert_eq!(read, many);
+    assert_eq!(
+        words("<w:t>&#x10FFFF;&;&é;</w:t>", 20).unwrap(),
+        "\u{10ffff}&;&é;"
+    );
+}
+
+#[test]
+fn stops_of_tabs_and_fallbacks_for_old_programs_are_no_words() {
+    let xml = "<w:p><w:pPr><w:tabs><w:tab w:val=\"left\"/></w:tabs></w:pPr><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t></w:r></w:p>\
+        <mc:AlternateContent><mc:Choice Requires=\"wps\"><w:p><w:t>box</w:t></w:p></mc:Choice>\
+        <mc:Fallback><w:p><w:t>box</w:t></w:p></mc:Fallback></mc:AlternateContent><w:p><w:t>end</w:t></w:p>";
+    assert_eq!(words(xml, 100).unwrap(), "a\tb\nbox\nend");
+}
+
+#[test]
+fn the_main_part_is_the_one_that_the_archive_names() {
+    let relations = b"<Relationships><Relationship Id=\"a\" Type=\"x/metadata\" Target=\"docProps/core.xml\"/>\
+        <Relationship Target=\"/word/document2.xml\" Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument\"/></Relationships>";
+    let archive = zip(&[
+        ("_rels/.rels", 0, relations.to_vec()),
+        ("word/document2.xml", 0, b"<w:t>here</w:t>".to_vec()),
+    ]);
+    assert_eq!(text(&archive).unwrap(), "here");
 }
 
 proptest! {
@@ -103,6 +158,6 @@ proptest! {
 
     #[test]
     fn any_xml_is_read_to_its_end(xml in "[<>/&;#xw:tpcrab 0-9\"é]{0,200}") {
-        let _ = words(&xml);
+        let _ = words(&xml, 50);
     }
 }

@@ -63,6 +63,14 @@ pub trait ToolHost: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Whether the guard lets an address through that somebody else is going to fetch, as far as it can be told without asking anybody.
+    ///
+    /// # Errors
+    /// Why not, in words for the client.
+    fn check_address(&self, _url: &str) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
     /// Fetches a file that a client gave the address of, through the same guard as tools: at most so many bytes, within this time. The
     /// failure is in words for the client.
     async fn fetch(

@@ -5,30 +5,31 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use runloom_protocol::attachment::{Attachment, AttachmentKind, FileData, is_attachment_type};
+use runloom_protocol::attachment::{
+    Attachment, AttachmentKind, FileData, IMAGES, PDF, is_attachment_type, sniffed,
+};
 use runloom_protocol::limits::ATTACHMENTS_MAX_BYTES;
 use runloom_protocol::spec::PromptMessage;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Service;
 use crate::catalog::CatalogModel;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::ports::store::WorkspaceNo;
 
-/// For all files of a request together. Less than the time in which a request is answered.
+/// For all files of a request together, from its turn on. Less than the time in which a request is answered.
 const FETCH_WITHIN: Duration = Duration::from_secs(30);
-
-/// Requests whose files are fetched at once, each one after the other; more wait within their time.
-static FETCHING: Semaphore = Semaphore::const_new(32);
 
 impl Service {
     /// The messages with their files as a run of these models keeps them: whichever speaks can be given them.
     ///
     /// # Errors
-    /// [`Error::Invalid`] at the place of a file that cannot be fetched, read or given to the model.
+    /// [`Error::Invalid`] at the place of a file that cannot be fetched, read or given to the model; [`Error::Unavailable`] when too many
+    /// are being fetched.
     pub(super) async fn take_in(
         &self,
+        workspace: WorkspaceNo,
         models: &[&CatalogModel],
         mut messages: Vec<PromptMessage>,
     ) -> Result<Vec<PromptMessage>> {
@@ -38,9 +39,15 @@ impl Service {
             }
             let at = format!("messages[{index}].attachments");
             let fetched = self
-                .fetch_all(models, &at, std::mem::take(&mut message.attachments))
+                .fetch_all(
+                    workspace,
+                    models,
+                    &at,
+                    std::mem::take(&mut message.attachments),
+                )
                 .await?;
-            message.attachments = files::read(fetched).await.map_err(|(place, why)| {
+            let read = files::read(fetched, ATTACHMENTS_MAX_BYTES).await;
+            message.attachments = read.map_err(|(place, why)| {
                 Error::invalid(format!("{at}[{place}]"), format!("the file {why}"))
             })?;
         }
@@ -49,6 +56,7 @@ impl Service {
 
     async fn fetch_all(
         &self,
+        workspace: WorkspaceNo,
         models: &[&CatalogModel],
         at: &str,
         attached: Vec<Attachment>,
@@ -56,20 +64,24 @@ impl Service {
         let carried: u64 = attached.iter().filter_map(|file| file.size).sum();
         let carried = usize::try_from(carried).unwrap_or(usize::MAX);
         let mut room = ATTACHMENTS_MAX_BYTES.saturating_sub(carried);
-        let deadline = Instant::now() + FETCH_WITHIN;
         let mut turn = None;
         let mut taken = Vec::with_capacity(attached.len());
         for (index, mut file) in attached.into_iter().enumerate() {
             let path = format!("{at}[{index}]");
             if needs_fetching(models, &path, &mut file)? {
                 if turn.is_none() {
-                    let wait = tokio::time::timeout_at(deadline, FETCHING.acquire());
-                    turn = wait.await.ok().and_then(std::result::Result::ok);
+                    let mine = self.fetching.turn(workspace).await?;
+                    turn = Some((mine, Instant::now() + FETCH_WITHIN));
                 }
+                let deadline = turn.as_ref().map_or_else(Instant::now, |(_, by)| *by);
                 let within = deadline.saturating_duration_since(Instant::now());
                 let bytes = self.fetch(&path, &mut file, room, within).await?;
                 room = room.saturating_sub(bytes);
                 refuse_untaken(models, &path, &file)?;
+            } else if let Some(url) = &file.url {
+                // Wherever the provider stands: nobody is sent where this server would not go.
+                let fine = self.parts.tools.check_address(url);
+                fine.map_err(|why| Error::invalid(format!("{path}.url"), why))?;
             }
             taken.push(file);
         }
@@ -104,7 +116,10 @@ impl Service {
             let message = "neither the address nor its server tells what the file is; give one of the accepted types";
             return Err(Error::invalid(format!("{path}.mimeType"), message));
         };
-        file.mime_type = Some(kind);
+        // Servers often call one picture another; the client is not to blame.
+        let shown = sniffed(&fetched.bytes)
+            .filter(|_| file.mime_type.is_none() && (kind == PDF || IMAGES.contains(&&*kind)));
+        file.mime_type = Some(shown.map_or(kind, str::to_owned));
         file.size = Some(fetched.bytes.len() as u64);
         file.data = Some(FileData(STANDARD.encode(&fetched.bytes).into()));
         Ok(fetched.bytes.len())

@@ -9,6 +9,7 @@ pub mod auth;
 mod conversations;
 mod dry_run;
 mod feedback;
+mod fetching;
 pub mod hosted;
 pub mod memory;
 pub mod oauth;
@@ -42,6 +43,7 @@ use crate::worker::{Driving, Worker};
 use admission::Admission;
 use auth::Authenticator;
 use conversations::Conversations;
+use fetching::Fetching;
 use memory::MemoryService;
 use oauth::OAuthService;
 use rate::RateLimiter;
@@ -94,6 +96,7 @@ pub struct Service {
     oauth: OAuthService,
     conversations: Arc<Conversations>,
     admission: Arc<Admission>,
+    fetching: Fetching,
     clock: Clock,
 }
 
@@ -176,6 +179,7 @@ impl Service {
             tenancy,
             conversations: Arc::default(),
             admission: Arc::new(admission),
+            fetching: Fetching::default(),
             clock: Clock,
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use runloom_protocol::event::split_frames;
 use runloom_protocol::id::RunId;
+use runloom_protocol::limits::TOOL_FILES_MAX_BYTES;
 use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
 use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResult};
 use tracing::warn;
@@ -199,7 +200,7 @@ impl Service {
     ) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
         let answer = SubmitToolResult {
-            files: files::read_leniently(answer.files).await,
+            files: files::read_leniently(answer.files, TOOL_FILES_MAX_BYTES).await,
             ..answer
         };
         let (workspace, now) = (caller.workspace.no, self.clock.now());
@@ -292,7 +293,7 @@ impl Service {
         Ok(StoredRun {
             workspace,
             key: Some(caller.key_id.to_string()),
-            messages: self.take_in(&models, messages).await?,
+            messages: self.take_in(caller.workspace.no, &models, messages).await?,
             model: model.id.clone(),
             fallback: fallback.map(|model| model.id.clone()),
             spec,

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::scripted::{Gate, Piece};
 use crate::world::{World, asked, kinds, settings, spec};
 
-/// "secret picture" and "secret words" in base64.
-const PICTURE: &str = "c2VjcmV0IHBpY3R1cmU=";
+/// How a PNG begins with "secret picture", and "secret words", in base64.
+const PICTURE: &str = "iVBORw0KGgoAc2VjcmV0IHBpY3R1cmU=";
 const WORDS: &str = "c2VjcmV0IHdvcmRz";
 
 fn picture() -> Value {
@@ -100,7 +100,7 @@ async fn the_model_is_given_the_files_and_everybody_else_what_they_are() {
     assert_unseen(&world, &run).await;
     let snapshot = serde_json::to_value(world.snapshot(&run).await).unwrap();
     let wanted = json!([
-        {"type": "input_file", "mimeType": "image/png", "filename": "a.png", "size": 14},
+        {"type": "input_file", "mimeType": "image/png", "filename": "a.png", "size": 23},
         {"type": "input_file", "mimeType": "text/plain; charset=utf-8", "filename": "n.txt", "size": 12},
     ]);
     assert_eq!(snapshot["attachments"], wanted);
@@ -134,7 +134,7 @@ async fn a_session_remembers_what_files_there_were_and_not_what_was_in_them() {
         .await;
     world.events(accepted.unwrap().run_id.as_str()).await;
     assert_eq!(given(&world, 0).len(), 1);
-    let told = "look\n[The file a.png (image/png, 14 bytes) came with this message. Its content is not repeated here.]";
+    let told = "look\n[The file a.png (image/png, 23 bytes) came with this message. Its content is not repeated here.]";
     // Whether this process remembers the conversation or reads it from the store.
     for world in [world.peer(), world] {
         let calls = world.model.calls();
@@ -149,7 +149,7 @@ async fn a_session_remembers_what_files_there_were_and_not_what_was_in_them() {
             .session(&world.caller, &session)
             .await
             .unwrap();
-        let file = json!([{"type": "input_file", "mimeType": "image/png", "filename": "a.png", "size": 14}]);
+        let file = json!([{"type": "input_file", "mimeType": "image/png", "filename": "a.png", "size": 23}]);
         let snapshot = serde_json::to_value(snapshot).unwrap();
         assert_eq!(snapshot["messages"][0]["attachments"], file);
         assert_eq!(snapshot["messages"][0]["content"], "look");
@@ -169,6 +169,11 @@ async fn what_the_model_cannot_be_given_or_nobody_can_read_is_refused_and_nothin
         message.contains("audio/wav") && message.contains("image/png"),
         "{message}"
     );
+    let mut other = picture();
+    other["data"] = json!("/9j/4A==");
+    let (path, message) = refusal(&world, &[notes(), other]).await;
+    assert_eq!(path, "messages[0].attachments[1]");
+    assert!(message.contains("image/jpeg"), "{message}");
     let mut broken = notes();
     broken["data"] = json!("/w==");
     let (path, message) = refusal(&world, &[broken.clone()]).await;
@@ -216,7 +221,7 @@ impl ToolHost for Library {
     ) -> std::result::Result<FetchedFile, String> {
         self.asked.lock().unwrap().push((url.to_owned(), most));
         let (kind, bytes): (&str, &[u8]) = match url {
-            "https://h.example/picture" => ("image/png", b"secret picture"),
+            "https://h.example/picture" => ("image/png", b"\x89PNG\r\n\x1a\n\0secret picture"),
             "https://h.example/n.txt" => ("application/octet-stream", b"secret words"),
             "https://h.example/what" => ("application/zip", b"PK"),
             "https://h.example/none.png" => ("image/png", b""),
@@ -247,12 +252,12 @@ async fn addresses_are_left_to_the_provider_or_fetched() {
     let asked = library.asked.lock().unwrap().clone();
     let wanted = [
         ("https://h.example/picture".to_owned(), max),
-        ("https://h.example/n.txt".to_owned(), max - 14),
+        ("https://h.example/n.txt".to_owned(), max - 23),
     ];
     assert_eq!(asked, wanted, "all files of a run share one bound");
     let snapshot = serde_json::to_value(world.snapshot(&run).await).unwrap();
     assert_eq!(snapshot["attachments"][0]["url"], left);
-    assert_eq!(snapshot["attachments"][1]["size"], 14);
+    assert_eq!(snapshot["attachments"][1]["size"], 23);
     world.stop().await;
 }
 
@@ -325,7 +330,7 @@ async fn files_of_a_clients_tool_reach_the_model_behind_its_result_also_elsewher
     };
     let shown = serde_json::to_value(shown).unwrap();
     let files = json!([
-        {"filename": "a.png", "mimeType": "image/png", "sizeBytes": 14},
+        {"filename": "a.png", "mimeType": "image/png", "sizeBytes": 23},
         {"filename": "n.txt", "mimeType": "text/plain; charset=utf-8", "sizeBytes": 12},
     ]);
     assert_eq!(shown, json!({"name": "look", "files": files}));

@@ -6,12 +6,15 @@ use crate::desk::{Desk, err, out};
 use crate::server::Server;
 use crate::sse::{Stream, replay, until};
 
-/// 5 MB, as base64 of zeros; three bytes are four digits.
+/// 5 MB, as base64 of zeros behind how a file of the type begins; three bytes are four digits.
 const LARGEST: usize = 5 * 1024 * 1024;
+const PNG: &str = "iVBORw0KGgoA";
+const A_PDF: &str = "JVBERi0xLjcK";
 
-fn zeros(bytes: usize) -> String {
+fn zeros(beginning: &str, bytes: usize) -> String {
+    let bytes = bytes - beginning.len() / 4 * 3;
     let padding = ["", "AA==", "AAA="][bytes % 3];
-    "AAAA".repeat(bytes / 3) + padding
+    format!("{beginning}{}{padding}", "AAAA".repeat(bytes / 3))
 }
 
 fn attached(prompt: &str, data: &str) -> Value {
@@ -26,7 +29,7 @@ fn a_run_with_the_largest_files_goes_on_after_its_server_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::dev(folder.path(), &[]);
     let api = server.api();
-    let data = zeros(LARGEST);
+    let data = zeros(PNG, LARGEST);
     let run = api.run(&attached("files\nslow 400ms", &data));
     let mut stream = Stream::open(&api, &run, 0).unwrap().unwrap();
     until(&mut stream, "assistant_delta");
@@ -56,7 +59,7 @@ fn a_byte_too_many_is_refused_and_nothing_is_created() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let api = server.api();
-    let refused = api.post("/agent-runs", &attached("files", &zeros(LARGEST + 1)));
+    let refused = api.post("/agent-runs", &attached("files", &zeros(PNG, LARGEST + 1)));
     assert_eq!(refused.refusal(), (400, "invalid_request".to_owned()));
     assert_eq!(
         refused.json()["issues"][0]["path"],
@@ -91,8 +94,7 @@ fn files_of_a_tool_survive_a_kill_between_answer_and_model() {
     let answer = |call: &Value| json!({"toolUseId": call["toolUseId"], "result": "done"});
     let call = until(&mut stream, "local_tool_call").data();
     let mut drawn = answer(&call);
-    drawn["files"] =
-        json!([{"filename": "a.pdf", "mimeType": "application/pdf", "data": zeros(LARGEST)}]);
+    drawn["files"] = json!([{"filename": "a.pdf", "mimeType": "application/pdf", "data": zeros(A_PDF, LARGEST)}]);
     let path = format!("/agent-runs/{run}/tool-results");
     assert_eq!(api.post(&path, &drawn).status, 200);
     let call = until(&mut stream, "local_tool_call").data();
