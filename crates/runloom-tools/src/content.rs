@@ -52,6 +52,10 @@ impl Content {
             ));
             return;
         };
+        if bytes.is_empty() {
+            self.text(&format!("[file {name} ({shown}) left out: it is empty]"));
+            return;
+        }
         let total = self.file_bytes + bytes.len();
         if self.files.len() >= TOOL_FILES_MAX || total > TOOL_FILES_MAX_BYTES {
             self.text(&format!(
@@ -145,10 +149,12 @@ mod tests {
         content.file("a.png", "image/png", "AAAA");
         content.file("b.bin", "application/octet-stream", "AAAA");
         content.file("c.png", "image/png", "not base64!");
+        content.file("d.png", "image/png", "");
         let outcome = content.success();
         assert_eq!(outcome.files.len(), 1);
         assert!(outcome.content.contains("b.bin"), "{}", outcome.content);
         assert!(outcome.content.contains("c.png"), "{}", outcome.content);
+        assert!(outcome.content.contains("d.png"), "{}", outcome.content);
     }
 
     #[test]

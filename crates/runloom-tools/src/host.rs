@@ -202,6 +202,11 @@ impl ToolHost for Host {
         self.installed.given(workspace).await
     }
 
+    fn check_address(&self, url: &str) -> std::result::Result<(), String> {
+        let checked = self.outbound.check(url);
+        checked.map(drop).map_err(|error| error.to_string())
+    }
+
     async fn fetch(
         &self,
         url: &str,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use runloom_core::ports::file::{File, FileContent, FileSupport};
-use runloom_protocol::attachment::{IMAGES, PDF};
+use runloom_protocol::attachment::PDF;
 use serde::Serialize;
 
 use crate::files::{Address, Media, named};
@@ -25,7 +25,8 @@ pub(super) const COMPATIBLE: FileSupport = FileSupport {
         "audio/wav",
         "audio/mpeg",
     ],
-    urls: &IMAGES,
+    // Such a server often stands inside, where it must not be sent by clients.
+    urls: &[],
 };
 
 /// The content of a user's message. Plain text stays plain: some servers know nothing else.

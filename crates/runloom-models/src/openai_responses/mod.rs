@@ -66,7 +66,14 @@ pub(crate) fn open(
         ),
         headers,
         target: Target::new(model, &model.vendor_model_id),
-        files: parts::OPENAI,
+        files: FileSupport {
+            // A server of one's own must not be sent anywhere by clients.
+            urls: provider
+                .base_url
+                .as_ref()
+                .map_or(parts::OPENAI.urls, |_| &[]),
+            ..parts::OPENAI
+        },
     }))
 }
 
