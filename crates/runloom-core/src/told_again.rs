@@ -90,10 +90,12 @@ mod tests {
     }
 
     fn results(history: &Conversation) -> Vec<&str> {
-        let id = |message| match message {
-            &Message::Tool { ref call_id, .. } => Some(call_id.as_str()),
-            _ => None,
-        };
+        fn id(message: &Message) -> Option<&str> {
+            match message {
+                Message::Tool { call_id, .. } => Some(call_id.as_str()),
+                _ => None,
+            }
+        }
         history.iter().filter_map(id).collect()
     }
 

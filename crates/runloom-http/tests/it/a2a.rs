@@ -139,6 +139,7 @@ async fn token(app: &TestApp, scopes: &[&str]) -> String {
     let credential = ClientCredential {
         id: made.client_id,
         secret: made.client_secret,
+        or_secret: None,
     };
     let (rates, now) = (app.service.rates(), app.service.clock().now());
     let client = oauth.client(Some(&credential), rates, now).await.unwrap();

@@ -114,31 +114,26 @@ impl Voices for History<'_> {
     }
 }
 
-/// The conversation goes on with the results of a turn whose thinking cannot be replayed.
+/// The model's last turn called tools, and its thinking cannot be replayed: the API refuses to think on. What the user said behind the
+/// results does not change that, nor does an answer that was empty, which is not sent.
 pub(crate) fn continues_without_thinking(request: &ModelRequest, model: &str) -> bool {
-    let last = request
-        .messages
-        .iter()
-        .rev()
-        // What tools brought stands behind their results.
-        .find(|message| !matches!(message, Message::System { .. } | Message::UserFiles { .. }));
-    if !matches!(last, Some(Message::Tool { .. })) {
-        return false;
-    }
-    let asked = request
-        .messages
-        .iter()
-        .rev()
-        .find_map(|message| match message {
-            Message::Assistant { calls, state, .. } => Some((calls, state)),
-            _ => None,
-        });
-    asked.is_some_and(|(calls, state)| {
+    let of_this_model = |state: &Option<ProviderState>, calls: &[CallRequest]| {
+        let state = state.as_ref();
         state
-            .as_ref()
             .and_then(|state| stored(state, model, calls))
-            .is_none()
-    })
+            .is_some()
+    };
+    let mut turns = request.messages.iter().rev();
+    turns
+        .find_map(|message| match message {
+            Message::Assistant { text, calls, state } => {
+                let replayed = of_this_model(state, calls);
+                let sent = replayed || !calls.is_empty() || !is_blank(text);
+                sent.then_some(!calls.is_empty() && !replayed)
+            }
+            _ => None,
+        })
+        .unwrap_or(false)
 }
 
 fn is_blank(text: &str) -> bool {

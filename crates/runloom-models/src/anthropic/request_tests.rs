@@ -441,3 +441,27 @@ fn settings_of_the_model_fill_what_the_request_leaves_open() {
     asked.max_output_tokens = Some(7);
     assert_eq!(for_model(asked, &settings).max_output_tokens, Some(7));
 }
+
+#[test]
+fn a_tool_turn_without_its_thinking_is_not_thought_on_whatever_stands_behind_it() {
+    let thinks = |state: Option<ProviderState>, behind: Vec<Message>| {
+        let mut messages = vec![
+            user("go"),
+            assistant("", &["a"], state),
+            result("a", "found"),
+        ];
+        messages.extend(behind);
+        let mut request = request(messages);
+        request.reasoning_level = Some(50);
+        !encoded(OLD, &request)["thinking"].is_null()
+    };
+    let own = || Some(thinking_state(OLD, "a"));
+    // A finalise turn says something behind the results, and an answer may have been empty.
+    assert!(!thinks(None, vec![user("and now?")]));
+    assert!(!thinks(None, vec![assistant(" ", &[], None), user("and?")]));
+    assert!(thinks(own(), vec![user("and now?")]));
+    assert!(thinks(
+        None,
+        vec![assistant("done", &[], None), user("and?")]
+    ));
+}
