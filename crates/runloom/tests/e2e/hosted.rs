@@ -143,13 +143,17 @@ fn a_call_whose_answer_is_closed_before_it_begins_is_cancelled() {
     for (name, value) in headers(&key, &MODERN) {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
-    // Some are closed before their run begins, some after, some in between.
-    for _ in 0..20 {
-        let mut closing = connect(&server.address).unwrap();
-        let sent = closing.write_all(format!("{head}\r\n{body}").as_bytes());
+    let ask = || {
+        let mut connection = connect(&server.address).unwrap();
+        let sent = connection.write_all(format!("{head}\r\n{body}").as_bytes());
         sent.unwrap();
-    }
+        connection
+    };
+    // Some are closed before their run begins, some after, some in between; the last when there is a run.
+    (0..20).for_each(|_| drop(ask()));
+    let last = ask();
     let run = run_via(&server, "mcp");
+    drop(last);
     assert_eq!(end_of(&server, &run), "cancelled");
     let left = || {
         let path = "/agent-runs?metadata=runloom.via:mcp&limit=50";
