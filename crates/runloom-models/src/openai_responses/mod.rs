@@ -37,6 +37,9 @@ struct OpenAiResponses {
     files: FileSupport,
 }
 
+/// The vendor itself, when it is named.
+const VENDOR: &str = "https://api.openai.com/";
+
 /// Opens a model of OpenAI itself, or of a server that speaks its Responses API.
 pub(crate) fn open(
     provider: &ProviderSettings,
@@ -68,10 +71,10 @@ pub(crate) fn open(
         target: Target::new(model, &model.vendor_model_id),
         files: FileSupport {
             // A server of one's own must not be sent anywhere by clients.
-            urls: provider
-                .base_url
-                .as_ref()
-                .map_or(parts::OPENAI.urls, |_| &[]),
+            urls: match provider.base_url.as_deref() {
+                Some(url) if !url.starts_with(VENDOR) => &[],
+                _ => parts::OPENAI.urls,
+            },
             ..parts::OPENAI
         },
     }))
