@@ -259,8 +259,8 @@ async fn a_session_that_fell_back_in_vain_stays_there_too() {
     world.stop().await;
 }
 
-#[tokio::test]
-async fn whoever_takes_the_run_over_goes_on_with_the_fallback() {
+/// A run that has fallen back, and whose process died while the fallback spoke.
+async fn cut_off() -> (World, String) {
     let world = World::new().await;
     let spare = add_spare(&world);
     world.model.script([outage()]);
@@ -269,6 +269,12 @@ async fn whoever_takes_the_run_over_goes_on_with_the_fallback() {
     let mut watcher = world.watch(&run, 0).await;
     watcher.until("assistant_delta").await;
     world.kill().await;
+    (world, run)
+}
+
+#[tokio::test]
+async fn whoever_takes_the_run_over_goes_on_with_the_fallback() {
+    let (world, run) = cut_off().await;
     let peer = world.peer();
     let elsewhere = add_spare(&peer);
     elsewhere.script([Piece::Text("whole")]);
@@ -300,14 +306,7 @@ async fn a_run_whose_fallback_is_gone_goes_on_with_its_model() {
 
 #[tokio::test]
 async fn a_run_that_fell_back_waits_for_a_process_that_has_its_fallback() {
-    let world = World::new().await;
-    let spare = add_spare(&world);
-    world.model.script([outage()]);
-    spare.script([Piece::Text("hal"), Piece::Hold(Gate::new())]);
-    let run = run(&world, "go").await;
-    let mut watcher = world.watch(&run, 0).await;
-    watcher.until("assistant_delta").await;
-    world.kill().await;
+    let (world, run) = cut_off().await;
     let peer = world.peer();
     peer.parked().await;
     let elsewhere = add_spare(&peer);
