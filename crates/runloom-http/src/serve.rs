@@ -11,7 +11,6 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
-use runloom_core::bell::Seldom;
 use runloom_core::metrics::METRICS;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -215,16 +214,13 @@ async fn connection(stream: TcpStream, router: Router, token: CancellationToken,
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => ended,
-            () = Seldom::new(token.cancelled()) => {
+            () = token.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
         }
     };
-    // While it is polled hyper calls its own task to hand itself the body of a request. It is polled again here: the runtime would let
-    // others go first, and wake a thread for that.
-    let ended = Seldom::new(whole).await;
-    if let Err(error) = ended {
+    if let Err(error) = whole.await {
         // Clients come and go; it is not the server's failure.
         tracing::debug!(%error, "a connection ended early");
     }

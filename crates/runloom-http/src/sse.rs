@@ -14,7 +14,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::Stream;
-use runloom_core::bell::Seldom;
 use runloom_core::error::Error;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -95,7 +94,7 @@ fn carry(
         timer: Box::pin(tokio::time::sleep(heartbeat)),
         heartbeat,
         last: Instant::now(),
-        shutdown: Seldom::new(shutdown.cancelled_owned()),
+        shutdown: Box::pin(shutdown.cancelled_owned()),
     });
     (headers, body).into_response()
 }
@@ -108,7 +107,7 @@ struct Frames {
     heartbeat: Duration,
     /// When something was last sent. The timer is only moved when it fires, which is cheaper than at every event.
     last: Instant,
-    shutdown: Seldom<WaitForCancellationFutureOwned>,
+    shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl Stream for Frames {
@@ -134,7 +133,7 @@ impl Stream for Frames {
             Poll::Pending => {}
         }
         // Asked only when there is nothing to send: what is committed still goes out.
-        if Pin::new(&mut this.shutdown).poll(cx).is_ready() {
+        if this.shutdown.as_mut().poll(cx).is_ready() {
             this.frames = None;
             return Poll::Ready(None);
         }

@@ -14,7 +14,7 @@ use runloom_protocol::outcome::RunCancelled;
 use tracing::debug;
 
 use super::turn::TurnInterrupt;
-use super::{Abandon, Ahead, Driver, Left, toolset};
+use super::{Abandon, Driver, Left, toolset};
 use crate::crash;
 use crate::files;
 use crate::metrics::METRICS;
@@ -31,10 +31,6 @@ const SUMMARY_CHARS: usize = 160;
 impl Driver {
     /// Asks the peers of the server-resolved tools what they offer. It never fails: a peer that is away gives a stub.
     pub(super) async fn resolve_tools(&mut self) -> Result<Option<Left>, Abandon> {
-        if let Some(tools) = self.ahead.as_mut().and_then(Ahead::take_tools) {
-            self.note(Note::Toolset { tools });
-            return Ok(None);
-        }
         // Peers may take their time; whoever watches sees that the run has started.
         self.journal.flush().await?;
         let (host, context) = (Arc::clone(&self.tools), self.context.clone());

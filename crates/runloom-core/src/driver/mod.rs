@@ -3,7 +3,6 @@
 //! Everything that happens is recorded first in the state and the journal's draft, together; the draft is durable before anything
 //! outside may depend on it. A driver that cannot go on simply drops the run: the log says where it stands.
 
-mod ahead;
 mod attempt;
 mod ending;
 mod execute;
@@ -39,7 +38,6 @@ use crate::purses::Purse;
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 
 pub(crate) use self::tracing::Tracing;
-pub(crate) use ahead::Ahead;
 pub(crate) use journal::{Abandon, Journal, Suspicion};
 pub use mailbox::Doorbell;
 use mailbox::Mailbox;
@@ -97,8 +95,6 @@ pub(crate) struct Driver {
     pub(crate) purses: Vec<Purse>,
     /// What the call under way may cost, when a limit of money applies.
     pub(crate) reserved: Option<MicroUsd>,
-    /// The first call, when it was sent before the run was durable.
-    pub(crate) ahead: Option<Ahead>,
     /// The turns in which this worker's answers write their deltas.
     pub(crate) turns: Turns,
     /// Why this process cannot plan the run, in words for its client.
@@ -388,7 +384,6 @@ pub(crate) struct Start {
     pub(crate) request: Vec<PromptMessage>,
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) purses: Vec<Purse>,
-    pub(crate) ahead: Option<Ahead>,
     pub(crate) suspicion: Option<Suspicion>,
     pub(crate) turns: Turns,
     pub(crate) stalled: Option<String>,
@@ -415,7 +410,6 @@ impl Driver {
             request,
             doorbell,
             purses,
-            ahead,
             suspicion,
             turns,
             stalled,
@@ -471,7 +465,6 @@ impl Driver {
             unreadable,
             purses,
             reserved: None,
-            ahead,
             turns,
             stalled,
             tracing,

@@ -214,7 +214,6 @@ impl Scene {
             request: Vec::new(),
             doorbell: Arc::default(),
             purses: Vec::new(),
-            ahead: None,
             suspicion: None,
             turns: turns.clone(),
             stalled: None,

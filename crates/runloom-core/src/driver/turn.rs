@@ -11,7 +11,6 @@ use runloom_protocol::resource::RunStatus;
 use runloom_protocol::validate::fits_in_depth;
 use tracing::debug;
 
-use super::ahead::Ahead;
 use super::attempt::{
     Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill, retries_before_fallback,
 };
@@ -19,7 +18,6 @@ use super::journal::Writing;
 use super::money::{Funding, exceeded};
 use super::pace::Pace;
 use super::{Abandon, Driver};
-use crate::bell::Seldom;
 use crate::crash;
 use crate::metrics::METRICS;
 use crate::ports::model::{Done, ModelError, ModelEvent, ModelRequest, ModelStream};
@@ -34,7 +32,7 @@ const MAX_CALLS: usize = 256;
 const MAX_PENDING_BYTES: usize = 256 * 1024;
 
 /// What a provider's stream is made of.
-pub(super) type Item = Result<ModelEvent, ModelError>;
+type Item = Result<ModelEvent, ModelError>;
 
 /// How a turn ended.
 pub(super) enum TurnEnd {
@@ -74,8 +72,7 @@ impl Driver {
                     return Ok(self.interrupted_by(interrupt, Spent::default()));
                 }
             };
-            // The first call may have been sent before the run was durable.
-            let began = self.ahead.as_ref().map_or_else(Instant::now, Ahead::began);
+            let began = Instant::now();
             let attempt = given_back(self.attempt(plan).await?);
             let provider = &self.state.speaker().model.provider;
             METRICS.model_called(provider, attempt.outcome(), began.elapsed());
@@ -148,8 +145,7 @@ impl Driver {
         let mut progress = Progress::default();
         let model = self.speaker();
         crash::point("before_model");
-        let ahead = self.ahead.take().and_then(|ahead| ahead.take(plan));
-        let mut opening = ahead.unwrap_or_else(|| model.call(request_of(&mut self.state, plan)));
+        let mut opening = model.call(request_of(&mut self.state, plan));
         let mut writing: Option<Writing> = None;
         let mut stream = loop {
             if self.journal.is_urgent() {
@@ -197,7 +193,7 @@ impl Driver {
         // Made once for the whole answer: each takes a lock to be registered and another to be taken back, which every delta
         // would pay.
         let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
-        let (mut rung, mut killed) = (pin!(bell.rung()), Seldom::new(kill.cancelled()));
+        let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
         let mut out_of_time = pin!(self.wall_clock());
         let mut pace = Pace::new(self.turns.clone());
         // Somebody may have rung while the call was opened.
@@ -411,7 +407,7 @@ impl Driver {
 }
 
 /// What the provider is asked in this turn.
-pub(super) fn request_of(state: &mut RunState, plan: CallPlan) -> ModelRequest {
+fn request_of(state: &mut RunState, plan: CallPlan) -> ModelRequest {
     let messages = state.messages.whole();
     let fixed = &state.plan;
     ModelRequest {

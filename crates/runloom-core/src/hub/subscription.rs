@@ -15,7 +15,6 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tracing::{debug, warn};
 
 use super::{Hub, LiveRun, Recent};
-use crate::bell::Seldom;
 use crate::metrics::METRICS;
 use crate::ports::store::{Chunk, RunLog, StoreError, StoreErrorKind};
 
@@ -57,7 +56,7 @@ pub fn subscribe(
         look: false,
         outage: None,
         poll: hub.poll,
-        stop: Seldom::new(stop.cancelled_owned()),
+        stop: Box::pin(stop.cancelled_owned()),
         _count: Count(Arc::clone(hub)),
     };
     Box::pin(stream::unfold(
@@ -83,7 +82,7 @@ struct Subscription {
     /// The store cannot be read.
     outage: Option<Outage>,
     poll: Option<Duration>,
-    stop: Seldom<WaitForCancellationFutureOwned>,
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
     _count: Count,
 }
 

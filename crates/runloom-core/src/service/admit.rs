@@ -11,7 +11,6 @@ use runloom_protocol::spec::{PromptMessage, Role};
 use super::admission::Admission;
 use super::auth::Caller;
 use super::{Service, ServiceParts, view};
-use crate::driver::Ahead;
 use crate::error::{Error, Result};
 use crate::metrics::METRICS;
 use crate::planner::{Planned, StoredRun};
@@ -48,7 +47,6 @@ impl Service {
     pub(super) async fn admit(&self, caller: &Caller, mut run: Candidate) -> Result<RunId> {
         run.stored.session.clone_from(&run.session);
         run.planned.origin = run.stored.origin();
-        let ahead = self.parts.ahead(&run);
         let start = match (&run.place, &self.parts.worker) {
             (Some(_), Some(worker)) => Some(StartNow {
                 worker: worker.id().to_owned(),
@@ -64,7 +62,7 @@ impl Service {
         // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
         let id = self
             .see_through_and_on(async move {
-                let (id, driving) = parts.create(new, (run, ahead), &admission).await?;
+                let (id, driving) = parts.create(new, run, &admission).await?;
                 let driving = match (driving, session) {
                     (Some(driving), Some(session)) => {
                         Some(conversations.hear(session, id.clone(), driving))
@@ -101,31 +99,16 @@ impl Service {
 }
 
 impl ServiceParts {
-    /// Sends the run's first call, when it will be driven here.
-    fn ahead(&self, run: &Candidate) -> Option<Ahead> {
-        run.place.as_ref()?;
-        // A request that may be a repetition must not call the model a second time.
-        if run.idempotency.is_some() {
-            return None;
-        }
-        let context = run.planned.context(&run.id);
-        Ahead::of(&run.planned, &*self.tools, &context)
-    }
-
     /// Creates the run; when it begins here, what drives it comes along.
     async fn create(
         &self,
         new: NewRun,
-        (run, mut ahead): (Candidate, Option<Ahead>),
+        run: Candidate,
         admission: &Admission,
     ) -> Result<(RunId, Option<Driving>)> {
         let (workspace, now) = (new.workspace, new.created_at);
         let chunk = new.start.as_ref().map(|start| start.chunk.clone());
-        let creating = self.store.create_run(new);
-        let created = match &mut ahead {
-            Some(ahead) => ahead.beside(creating).await?,
-            None => creating.await?,
-        };
+        let created = self.store.create_run(new).await?;
         match (created, chunk) {
             (
                 Created::New {
@@ -135,7 +118,7 @@ impl ServiceParts {
             ) => {
                 let claim = first_claim(workspace, &run, lease, chunk, now);
                 let id = run.id.clone();
-                Ok((id, self.begin(claim, run, ahead)))
+                Ok((id, self.begin(claim, run)))
             }
             (
                 Created::New {
@@ -157,7 +140,7 @@ impl ServiceParts {
     }
 
     /// Hands a run that was created with its lease to the worker.
-    fn begin(&self, claim: Claim, run: Candidate, ahead: Option<Ahead>) -> Option<Driving> {
+    fn begin(&self, claim: Claim, run: Candidate) -> Option<Driving> {
         // A subscriber may come before the driver's first word: it must find the run in the hub.
         let live = self.hub.open(&claim.id, claim.lease.run, claim.workspace);
         for entry in &claim.log {
@@ -165,7 +148,7 @@ impl ServiceParts {
         }
         let (place, worker) = (run.place?, self.worker.as_ref()?);
         let planned = (run.planned, run.stored.messages);
-        Some(worker.begin(place, claim, planned, live, ahead))
+        Some(worker.begin(place, claim, planned, live))
     }
 }
 

@@ -21,7 +21,7 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::driver::{
-    Ahead, Doorbell, Driver, DriverSettings, LastWord, Left, Start, Suspicion, Turns, meet_schemas,
+    Doorbell, Driver, DriverSettings, LastWord, Left, Start, Suspicion, Turns, meet_schemas,
 };
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
@@ -202,7 +202,6 @@ impl Worker {
         claim: Claim,
         (planned, request): (Planned, Vec<PromptMessage>),
         live: Arc<LiveRun>,
-        ahead: Option<Ahead>,
     ) -> Driving {
         count(&claim);
         let run = claim.lease.run;
@@ -211,8 +210,7 @@ impl Worker {
         Box::pin(async move {
             let span = info_span!("run", id = %claim.id);
             let guard = LeaveOnPanic::of(&worker, &claim, &doorbell);
-            let mut start = worker.start_of(claim, planned, request, doorbell);
-            start.ahead = ahead;
+            let start = worker.start_of(claim, planned, request, doorbell);
             let last_word = worker.drive(start, guard).instrument(span).await;
             drop((place, live));
             last_word

@@ -154,7 +154,6 @@ impl Worker {
             context,
             request,
             doorbell,
-            ahead: None,
             suspicion: None,
             turns: self.turns.clone(),
             stalled: None,
