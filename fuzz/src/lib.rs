@@ -7,8 +7,8 @@ use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use runloom_core::ports::model::{ModelError, ModelEvent};
 use runloom_models::probe::{Asked, Probe, Wire};
+use runloom_ports::model::{ModelError, ModelEvent};
 use serde_json::json;
 
 /// A target: its name, which is that of its file and of its corpus, and what it does with some bytes.

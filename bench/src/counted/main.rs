@@ -24,8 +24,8 @@ use std::time::Instant;
 
 use allocation_counter::measure;
 use bytes::BytesMut;
-use runloom_core::ports::model::{CallRequest, Message, ModelRequest, ToolDeclaration};
 use runloom_models::probe::{Asked, Probe, Wire, encode};
+use runloom_ports::model::{CallRequest, Message, ModelRequest, ToolDeclaration};
 use runloom_protocol::event::{Event, TextDelta};
 use serde_json::json;
 

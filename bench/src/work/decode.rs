@@ -8,8 +8,8 @@ use std::time::Instant;
 use anyhow::Context;
 use bytes::BytesMut;
 use futures_util::StreamExt;
-use runloom_core::ports::model::{Message, Model, ModelEvent, ModelRequest};
 use runloom_models::{ModelSettings, ProviderSettings};
+use runloom_ports::model::{Message, Model, ModelEvent, ModelRequest};
 use runloom_protocol::event::{Event, TextDelta};
 
 use crate::meter::Meter;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use runloom_core::ports::bus::{Bus, Signal};
-use runloom_core::ports::queue::{Admits, Job, Queue};
+use runloom_ports::bus::{Bus, Signal};
+use runloom_ports::queue::{Admits, Job, Queue};
 
 use crate::EmbeddedQueue;
 

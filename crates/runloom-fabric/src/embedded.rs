@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use runloom_core::ports::queue::{Admits, Job, Queue};
-use runloom_core::ports::store::{RunNo, WorkspaceNo};
+use runloom_ports::queue::{Admits, Job, Queue};
+use runloom_ports::store::{RunNo, WorkspaceNo};
 use tokio::sync::Notify;
 
 /// A queue for workers of this process.

@@ -1,7 +1,7 @@
 //! Queue and wake-ups: one file or folder per technology.
 //!
 //! Not here: anything that must not be lost. The store knows which runs want a worker; a queue only makes finding them quick and
-//! fair, a bus only makes noticing changes quick. The contracts are `runloom_core::ports::queue` and `runloom_core::ports::bus`.
+//! fair, a bus only makes noticing changes quick. The contracts are `runloom_ports::queue` and `runloom_ports::bus`.
 //!
 //! - [`EmbeddedQueue`]: inside one process.
 //! - [`AnnouncingQueue`]: inside each process, the store between them, a bus to wake the others.

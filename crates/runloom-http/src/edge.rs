@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use runloom_core::metrics::METRICS;
+use runloom_engine::metrics::METRICS;
 use tracing::{Instrument, field};
 
 use crate::app::App;

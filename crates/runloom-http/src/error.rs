@@ -6,11 +6,11 @@ use axum::Json;
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use runloom_core::error::{Chain, Error, OAuthFault, PlanFeature};
-use runloom_core::service::auth::Door;
-use runloom_core::service::rate::RateState;
 use runloom_protocol::error::{ErrorBody, ErrorCode, Required};
 use runloom_protocol::scope::{Scope, ScopeSet};
+use runloom_service::auth::Door;
+use runloom_service::error::{Chain, Error, OAuthFault, PlanFeature};
+use runloom_service::rate::RateState;
 use serde_json::json;
 
 use crate::routes::problem_page;
@@ -54,6 +54,12 @@ pub(crate) enum Refusal {
     AdminToken,
     /// The same as a use case's reasons, for a person at a browser.
     Page(Error),
+}
+
+impl From<runloom_ports::error::Error> for Refusal {
+    fn from(error: runloom_ports::error::Error) -> Self {
+        Error::from(error).into()
+    }
 }
 
 impl From<Error> for Refusal {

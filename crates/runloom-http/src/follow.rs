@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use runloom_core::service::auth::Caller;
 use runloom_protocol::event::{Event, kind_of_frame, parse_frame, split_frames};
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::ErrorClass;
 use runloom_protocol::resource::RunSnapshot;
+use runloom_service::auth::Caller;
 
 use crate::app::App;
 use crate::error::Answer;

@@ -6,11 +6,11 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use runloom_core::error::Error;
-use runloom_core::ports::trace::TraceParent;
-use runloom_core::service::auth::{Caller, Door};
-use runloom_core::service::rate::{Bucket, RateState};
+use runloom_ports::trace::TraceParent;
 use runloom_protocol::scope::ScopeSet;
+use runloom_service::auth::{Caller, Door};
+use runloom_service::error::Error;
+use runloom_service::rate::{Bucket, RateState};
 
 use crate::app::App;
 use crate::error::{Answer, RATE_BUCKET, Refusal, rate_headers};

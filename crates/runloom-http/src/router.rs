@@ -6,10 +6,10 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use runloom_core::service::Service;
-use runloom_core::service::auth::Door;
-use runloom_core::service::rate::Bucket;
 use runloom_protocol::scope::{Scope, ScopeSet};
+use runloom_service::Service;
+use runloom_service::auth::Door;
+use runloom_service::rate::Bucket;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Settings};

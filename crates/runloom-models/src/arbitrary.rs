@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use runloom_core::ports::conversation::Conversation;
-use runloom_core::ports::file::{File, FileContent};
-use runloom_core::ports::model::{CallRequest, Message, ModelRequest, ProviderState};
+use runloom_ports::conversation::Conversation;
+use runloom_ports::file::{File, FileContent};
+use runloom_ports::model::{CallRequest, Message, ModelRequest, ProviderState};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Proxy, redirect};
-use runloom_core::ports::model::ModelError;
+use runloom_ports::model::ModelError;
 use runloom_protocol::outcome::ErrorClass;
 use rustls::crypto::CryptoProvider;
 

@@ -1,8 +1,8 @@
 //! What every API needs to know of a conversation.
 
-use runloom_core::ports::conversation::Conversation;
-use runloom_core::ports::file::{File, FileContent};
-use runloom_core::ports::model::{Message, ModelError};
+use runloom_ports::conversation::Conversation;
+use runloom_ports::file::{File, FileContent};
+use runloom_ports::model::{Message, ModelError};
 use runloom_protocol::outcome::ErrorClass;
 
 /// Room for what stands around the text of a message, in bytes.

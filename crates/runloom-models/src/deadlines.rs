@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use runloom_core::ports::model::ModelError;
+use runloom_ports::model::ModelError;
 use runloom_protocol::outcome::ErrorClass;
 use tokio::time::Instant;
 

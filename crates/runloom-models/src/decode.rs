@@ -1,6 +1,6 @@
 //! From bytes to events: a framing cuts the answer into frames, a provider's decoder reads the frames.
 
-use runloom_core::ports::model::{ModelError, ModelEvent};
+use runloom_ports::model::{ModelError, ModelEvent};
 use runloom_protocol::outcome::ErrorClass;
 
 /// Upper bound of one answer, in bytes: far above what any model writes, and an end to what a broken server may send.

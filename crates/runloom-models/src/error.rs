@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
-use runloom_core::ports::model::ModelError;
+use runloom_ports::model::ModelError;
 use runloom_protocol::outcome::{ErrorClass, finish_reason};
 use serde_json::Value;
 

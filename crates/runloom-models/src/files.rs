@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use runloom_core::ports::file::{File, FileContent};
+use runloom_ports::file::{File, FileContent};
 use runloom_protocol::attachment::{AUDIO, IMAGES, PDF};
 use serde::{Serialize, Serializer};
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use runloom_core::ports::model::{ModelError, ModelStream};
+use runloom_ports::model::{ModelError, ModelStream};
 use runloom_protocol::outcome::ErrorClass;
 use tokio::time::{Instant, timeout_at};
 

@@ -6,7 +6,7 @@
 //! error bodies) with `deadlines`, `reading` (the answer as events) and `exchange` (what a person looking for a fault is shown), on `clients`: a library's, or our own
 //! plain connections (`lines`, `line`, `gather`) whose bytes come as an `answer`; `error` and `retry_after` (classification), `structured` (output schemas), `conversation`, `files`, `payload` with `list_body` and `turns` (bodies that are put together of what is remembered) and `tools`; then
 //! one folder per API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
-//! [`runloom_core::ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder). `probe` is
+//! [`runloom_ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder). `probe` is
 //! the door through which fuzzing and measurements reach the pure parts.
 //!
 //! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that ends
@@ -50,7 +50,7 @@ mod openai_responses;
 
 use std::sync::Arc;
 
-use runloom_core::ports::model::Model;
+use runloom_ports::model::Model;
 
 pub use exchange::{Exchange, Received, Recorder, Sent};
 pub use settings::{ModelSettings, OpenError, ProviderSettings, Secret, Timeouts};

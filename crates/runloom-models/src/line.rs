@@ -12,7 +12,7 @@ use http::{Request, Response};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{Connection, SendRequest};
 use hyper_util::rt::TokioIo;
-use runloom_core::bell::Bell;
+use runloom_ports::bell::Bell;
 use tokio::net::TcpStream;
 
 use crate::gather::Gathered;

@@ -5,8 +5,8 @@
 //! turns are in `turns`.
 
 use bytes::{Buf, Bytes};
-use runloom_core::ports::conversation::Conversation;
-use runloom_core::ports::model::{Message, ModelError};
+use runloom_ports::conversation::Conversation;
+use runloom_ports::model::{Message, ModelError};
 use serde::Serialize;
 
 use crate::conversation::{AROUND, not_json, room_for};

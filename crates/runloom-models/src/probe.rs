@@ -1,7 +1,7 @@
 //! A narrow door to the pure parts, for fuzzing, measurements and nobody else: bytes through a decoder without HTTP, and a
 //! request through an encoder without a call. Not part of the crate's interface; it changes whenever its users need it.
 
-use runloom_core::ports::model::{ModelError, ModelEvent, ModelRequest};
+use runloom_ports::model::{ModelError, ModelEvent, ModelRequest};
 use runloom_protocol::outcome::StructuredOutput;
 use runloom_protocol::spec::OutputSchema;
 use serde_json::json;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
-use runloom_core::ports::model::{ModelError, ModelEvent};
+use runloom_ports::model::{ModelError, ModelEvent};
 use runloom_protocol::outcome::ErrorClass;
 use tokio::time::{Instant, Sleep, sleep_until};
 

@@ -6,7 +6,7 @@
 //! handed on without a copy; every byte is looked at once.
 
 use memchr::memchr2;
-use runloom_core::ports::model::ModelError;
+use runloom_ports::model::ModelError;
 use runloom_protocol::outcome::ErrorClass;
 
 use crate::decode::{Framing, OnFrame};

@@ -3,7 +3,7 @@
 //! Where the API has no schema mode for a request, the model is offered one more tool whose parameters are the schema;
 //! its arguments are the answer. Nobody but the adapter ever sees the call.
 
-use runloom_core::ports::model::{ModelError, ModelEvent, ModelRequest, ToolDeclaration};
+use runloom_ports::model::{ModelError, ModelEvent, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::{EnforcementMechanism, StructuredOutput};
 use runloom_protocol::spec::{Enforcement, OutputSchema};
 use serde_json::{Map, Value, json};

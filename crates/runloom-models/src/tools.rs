@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use runloom_core::ports::model::{ModelError, ToolDeclaration};
+use runloom_ports::model::{ModelError, ToolDeclaration};
 use serde_json::Value;
 
 use crate::error;

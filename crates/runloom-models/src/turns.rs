@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use runloom_core::ports::conversation::Conversation;
-use runloom_core::ports::model::{Message, ModelError};
+use runloom_ports::conversation::Conversation;
+use runloom_ports::model::{Message, ModelError};
 
 use crate::conversation::{AROUND, room_for};
 use crate::list_body::{Items, ListBody};

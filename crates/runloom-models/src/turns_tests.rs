@@ -1,8 +1,8 @@
 //! Who speaks when, what is marked, and what is remembered of it.
 
 use proptest::prelude::*;
-use runloom_core::ports::conversation::Block;
-use runloom_core::ports::model::{CallRequest, ModelRequest};
+use runloom_ports::conversation::Block;
+use runloom_ports::model::{CallRequest, ModelRequest};
 use serde_json::{Value, json};
 
 use super::*;

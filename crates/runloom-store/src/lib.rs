@@ -1,7 +1,7 @@
 //! The store port on real databases: one folder per database.
 //!
 //! [`open`] turns a URL into a store; nothing else in the tree knows which database is behind it. Not here: any decision about
-//! runs. The rules each database keeps are in `runloom_core::ports::store`, and `tests/it` checks them for every one.
+//! runs. The rules each database keeps are in `runloom_ports::store`, and `tests/it` checks them for every one.
 //!
 //! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/keeper` (durable before SQLite is), `sqlite/readers`, then one file per trait of the port;
 //! `postgres/` has the same rooms, with a pool of connections in place of the readers.
@@ -12,7 +12,7 @@ mod sqlite;
 
 use std::sync::Arc;
 
-use runloom_core::ports::store::Store;
+use runloom_ports::store::Store;
 
 pub use error::OpenError;
 

@@ -4,9 +4,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use runloom_core::error::{Error, Result};
-use runloom_core::ports::tools::{Outcome, ServerTool};
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
+use runloom_ports::error::{Error, Result};
+use runloom_ports::tools::{Outcome, ServerTool};
 use serde_json::{Value, json};
 
 use crate::content;

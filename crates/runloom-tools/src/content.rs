@@ -1,6 +1,6 @@
 //! What a model reads of an answer, bounded: text up to a limit, files beside it.
 
-use runloom_core::ports::tools::Outcome;
+use runloom_ports::tools::Outcome;
 use runloom_protocol::limits::{FILE_NAME_MAX_CHARS, TOOL_FILES_MAX, TOOL_FILES_MAX_BYTES};
 use runloom_protocol::spec::ToolFile;
 use runloom_protocol::validate::is_attachment_type;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
-use runloom_core::ports::tools::FetchedFile;
+use runloom_ports::tools::FetchedFile;
 
 use crate::outbound::{Outbound, OutboundRequest};
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use runloom_core::error::Result;
-use runloom_core::ports::tools::{
+use runloom_ports::error::Result;
+use runloom_ports::memory::WorkspaceMemory;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::{
     FetchedFile, Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
 };
-use runloom_core::service::memory::MemoryService;
-use runloom_core::tasks::Tasks;
 use runloom_protocol::resource::InstalledPlugin;
 use runloom_protocol::tools::ToolRef;
 use serde_json::Value;
@@ -90,7 +90,7 @@ pub struct HostParts {
     /// Plugins of the operator's configuration.
     pub plugins: PluginSet,
     /// What workspaces remember; without it there is no `@memory`.
-    pub memory: Option<Arc<MemoryService>>,
+    pub memory: Option<Arc<dyn WorkspaceMemory>>,
     /// What code tools run in; without it they are switched off.
     pub sandbox: Option<SandboxProgram>,
     /// How long and how much.

@@ -1,14 +1,14 @@
 //! What a kind of tool must do to be in the host's table.
 
 use async_trait::async_trait;
-use runloom_core::error::Result;
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
+use runloom_ports::error::Result;
+use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
 use runloom_protocol::tools::ToolRef;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
 
-/// One kind of server-resolved tools. The contract is that of [`runloom_core::ports::tools::ToolHost`], for one ref.
+/// One kind of server-resolved tools. The contract is that of [`runloom_ports::tools::ToolHost`], for one ref.
 #[async_trait]
 pub(crate) trait Kind: Send + Sync {
     /// The word in the refs' `kind` and in the targets' `kind`.

@@ -1,4 +1,4 @@
-//! Tools that the server executes itself, behind [`runloom_core::ports::tools::ToolHost`].
+//! Tools that the server executes itself, behind [`runloom_ports::tools::ToolHost`].
 //!
 //! Not here: tools that clients execute, and the question whether a call may be repeated (both are the core's).
 //!

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use runloom_core::error::{Error, Result};
-use runloom_core::ports::tools::ServerTool;
+use runloom_ports::error::{Error, Result};
+use runloom_ports::tools::ServerTool;
 use runloom_protocol::error::Issue;
 use runloom_protocol::limits::TOOL_NAME_MAX_CHARS;
 use runloom_protocol::tools::ToolRef;
@@ -99,7 +99,7 @@ pub(crate) fn settle(refs: &[ToolRef], tools: &mut [ServerTool]) {
 
 #[cfg(test)]
 mod tests {
-    use runloom_core::toolbox::Effect;
+    use runloom_ports::effect::Effect;
     use serde_json::{Value, json};
 
     use super::*;

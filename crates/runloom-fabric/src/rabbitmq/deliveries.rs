@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lapin::Acker;
-use runloom_core::ports::store::RunNo;
+use runloom_ports::store::RunNo;
 use tokio::sync::mpsc;
 
 /// The deliveries of the present connection, by run. Those of a broken one are worth nothing: the broker delivers them again.

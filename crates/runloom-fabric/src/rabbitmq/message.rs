@@ -1,7 +1,7 @@
 //! What a message says: which run, and whose.
 
-use runloom_core::ports::queue::Job;
-use runloom_core::ports::store::{RunNo, WorkspaceNo};
+use runloom_ports::queue::Job;
+use runloom_ports::store::{RunNo, WorkspaceNo};
 use serde::{Deserialize, Serialize};
 
 /// The body. Unknown fields are allowed, so that an older process understands a newer one.

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use lapin::uri::{AMQPScheme, AMQPUri};
-use runloom_core::ports::queue::{Admits, Job, Queue};
-use runloom_core::tasks::Tasks;
+use runloom_ports::queue::{Admits, Job, Queue};
+use runloom_ports::tasks::Tasks;
 use tokio::sync::mpsc;
 use tracing::warn;
 

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::{BasicProperties, Confirmation, PublisherConfirm};
-use runloom_core::ports::queue::{Job, Queue as _};
+use runloom_ports::queue::{Job, Queue as _};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 

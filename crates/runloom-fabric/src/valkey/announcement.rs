@@ -1,7 +1,7 @@
 //! What is said on the channel.
 
-use runloom_core::ports::bus::Signal;
-use runloom_core::ports::store::RunNo;
+use runloom_ports::bus::Signal;
+use runloom_ports::store::RunNo;
 use serde::{Deserialize, Serialize};
 
 /// One message: the changes of a few milliseconds. Unknown fields are allowed, so that an older process understands a newer one.

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use redis::{Client, ConnectionAddr, IntoConnectionInfo};
-use runloom_core::clock::Clock;
-use runloom_core::ports::bus::{Bus, Signal};
-use runloom_core::tasks::Tasks;
+use runloom_ports::bus::{Bus, Signal};
+use runloom_ports::clock::Clock;
+use runloom_ports::tasks::Tasks;
 use tokio_util::sync::DropGuard;
 
 use crate::Error;

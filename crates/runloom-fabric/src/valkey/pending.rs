@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use runloom_core::ports::bus::Signal;
-use runloom_core::ports::store::RunNo;
+use runloom_ports::bus::Signal;
+use runloom_ports::store::RunNo;
 use tokio::sync::Notify;
 
 use super::announcement::Announcement;

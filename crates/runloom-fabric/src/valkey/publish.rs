@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
-use runloom_core::ports::bus::Signal;
+use runloom_ports::bus::Signal;
 use tracing::{info, warn};
 
 use super::Line;

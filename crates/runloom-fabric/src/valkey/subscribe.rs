@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
 use redis::{ErrorKind, RedisError, RedisResult};
-use runloom_core::ports::bus::Signal;
+use runloom_ports::bus::Signal;
 use tracing::{info, warn};
 
 use super::Line;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use runloom_core::ports::bus::{Bus, NoBus, Signal};
-use runloom_core::ports::queue::Queue;
 use runloom_fabric::AnnouncingQueue;
+use runloom_ports::bus::{Bus, NoBus, Signal};
+use runloom_ports::queue::Queue;
 
 use crate::queue::{anyone, job, pull};
 

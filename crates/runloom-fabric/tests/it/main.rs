@@ -13,8 +13,8 @@ mod queue;
 mod embedded {
     use std::sync::Arc;
 
-    use runloom_core::ports::queue::Queue;
     use runloom_fabric::EmbeddedQueue;
+    use runloom_ports::queue::Queue;
 
     async fn with<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
         test(Arc::new(EmbeddedQueue::new())).await;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use runloom_core::ports::queue::{Job, Queue};
-use runloom_core::ports::store::{RunNo, WorkspaceNo};
+use runloom_ports::queue::{Job, Queue};
+use runloom_ports::store::{RunNo, WorkspaceNo};
 use tokio::task::JoinSet;
 
 /// Writes one test for each behaviour, run by `$with`, which hands it a queue.

@@ -30,7 +30,7 @@ const AT_MOST: Duration = Duration::from_secs(60);
 fn unique(what: &str) -> String {
     format!(
         "runloom-test:{what}:{}",
-        runloom_core::clock::Clock.new_id()
+        runloom_ports::clock::Clock.new_id()
     )
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use runloom_core::ports::bus::{Bus, Signal};
-use runloom_core::ports::store::RunNo;
-use runloom_core::ports::windows::SharedWindows;
-use runloom_core::tasks::Tasks;
 use runloom_fabric::{ValkeyBus, ValkeyOptions, ValkeyWindows};
+use runloom_ports::bus::{Bus, Signal};
+use runloom_ports::store::RunNo;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::windows::SharedWindows;
 
 use crate::gate::Gate;
 use crate::{authority, in_time, setting, unique, until};

@@ -8,14 +8,14 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use runloom_core::error::Error;
-use runloom_core::ports::store::Idempotency;
+use runloom_ports::store::Idempotency;
 use runloom_protocol::error::Issue;
 use runloom_protocol::limits::{JSON_DEPTH_MAX, TOOL_RESULT_BODY_MAX_BYTES};
 use runloom_protocol::spec::{
     CreateMessage, CreateRun, CreateSession, SubmitFeedback, SubmitToolResult,
 };
 use runloom_protocol::validate::{self, fits_in_depth};
+use runloom_service::error::Error;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

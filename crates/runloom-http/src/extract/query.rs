@@ -2,8 +2,8 @@
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use runloom_core::error::Error;
 use runloom_protocol::limits::{METADATA_MAX, REFERENCE_MAX_CHARS};
+use runloom_service::error::Error;
 
 use crate::app::App;
 use crate::error::{Answer, Refusal};

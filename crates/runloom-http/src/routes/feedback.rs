@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use runloom_core::ports::store::FeedbackFilter;
-use runloom_core::service::rate::Bucket::{Lifecycle, Reads};
+use runloom_ports::store::FeedbackFilter;
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::{FeedbackList, FeedbackReceipt};
 use runloom_protocol::scope::Scope::{FeedbackRead, FeedbackWrite};
 use runloom_protocol::spec::{SubmitFeedback, Verdict};
+use runloom_service::rate::Bucket::{Lifecycle, Reads};
 
 use super::{runs, workspace};
 use crate::app::App;

@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use runloom_core::error::Error;
-use runloom_core::metrics;
+use runloom_engine::metrics;
+use runloom_service::error::Error;
 use serde::Serialize;
 
 use crate::app::App;

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use runloom_core::service::rate::Bucket::Reads;
 use runloom_protocol::resource::ModelCatalog;
 use runloom_protocol::scope::Scope::ModelsRead;
+use runloom_service::rate::Bucket::Reads;
 
 use super::workspace;
 use crate::app::App;

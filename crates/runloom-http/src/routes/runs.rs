@@ -6,13 +6,13 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use runloom_core::ports::store::RunFilter;
-use runloom_core::service::rate::Bucket::{Lifecycle, Reads, RunStarts};
-use runloom_core::service::{EventPage, PageRequest};
+use runloom_ports::store::RunFilter;
 use runloom_protocol::id::SessionId;
 use runloom_protocol::resource::{self, RunAccepted, RunList, RunSnapshot, RunStatus};
 use runloom_protocol::scope::Scope::{RunsRead, RunsWrite};
 use runloom_protocol::spec::{CreateRun, SubmitToolResult};
+use runloom_service::rate::Bucket::{Lifecycle, Reads, RunStarts};
+use runloom_service::{EventPage, PageRequest};
 
 use super::{PAGE_DEFAULT, PAGE_MAX, workspace};
 use crate::app::App;

@@ -3,15 +3,15 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use runloom_core::error::Error;
-use runloom_core::ports::store::SessionFilter;
-use runloom_core::service::SessionEventsRequest;
-use runloom_core::service::rate::Bucket::{Reads, RunStarts, Writes};
+use runloom_ports::store::SessionFilter;
 use runloom_protocol::resource::{
     self, RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot, SessionStatus,
 };
 use runloom_protocol::scope::Scope::{SessionsRead, SessionsWrite};
 use runloom_protocol::spec::{CreateMessage, CreateSession};
+use runloom_service::SessionEventsRequest;
+use runloom_service::error::Error;
+use runloom_service::rate::Bucket::{Reads, RunStarts, Writes};
 
 use super::runs::page;
 use super::workspace;

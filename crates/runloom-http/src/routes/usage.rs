@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use runloom_core::error::Error;
-use runloom_core::ports::store::Day;
-use runloom_core::service::UsageRequest;
-use runloom_core::service::rate::Bucket::Reads;
+use runloom_ports::store::Day;
 use runloom_protocol::resource::{UsageGroupBy, UsageReport};
 use runloom_protocol::scope::Scope::RunsRead;
+use runloom_service::UsageRequest;
+use runloom_service::error::Error;
+use runloom_service::rate::Bucket::Reads;
 
 use super::workspace;
 use crate::app::App;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use runloom_core::ports::store::{KeyUsage, Millis};
-use runloom_core::service::oauth::{ClientCredential, CreateApp, TokenRequest};
-use runloom_core::service::rate::RateLimits;
-use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
 use runloom_http::Settings;
+use runloom_ports::store::{KeyUsage, Millis};
+use runloom_service::oauth::{ClientCredential, CreateApp, TokenRequest};
+use runloom_service::rate::RateLimits;
+use runloom_service::tenancy::{CreateKey, PutWorkspace};
 use serde_json::{Map, Value, json};
 
 use crate::app::{Reply, TestApp};

@@ -4,9 +4,9 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::stream;
-use runloom_core::service::rate::RateLimits;
 use runloom_http::Settings;
 use runloom_protocol::limits::{TOOL_FILES_MAX_BYTES, TOOL_RESULT_MAX_BYTES};
+use runloom_service::rate::RateLimits;
 use serde_json::json;
 
 use crate::app::{Reply, TestApp};

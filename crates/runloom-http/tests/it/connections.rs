@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use runloom_core::metrics::METRICS;
+use runloom_engine::metrics::METRICS;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;

@@ -2,10 +2,10 @@
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use runloom_core::ports::store::{KeyUsage, Millis};
-use runloom_core::service::rate::RateLimits;
-use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
 use runloom_http::Settings;
+use runloom_ports::store::{KeyUsage, Millis};
+use runloom_service::rate::RateLimits;
+use runloom_service::tenancy::{CreateKey, PutWorkspace};
 
 use crate::app::{Reply, TestApp};
 

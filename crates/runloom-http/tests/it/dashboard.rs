@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use runloom_core::service::rate::RateLimits;
 use runloom_http::Settings;
+use runloom_service::rate::RateLimits;
 use serde_json::Value;
 
 use crate::app::{Reply, TestApp};

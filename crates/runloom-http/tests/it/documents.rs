@@ -430,7 +430,7 @@ async fn unknown_foreign_and_forbidden_agents_look_the_same() {
 async fn an_agent_of_another_workspace_is_forbidden() {
     let app = TestApp::new().await;
     let service = &app.service;
-    let beta = runloom_core::service::tenancy::PutWorkspace::default();
+    let beta = runloom_service::tenancy::PutWorkspace::default();
     let now = service.clock().now();
     service
         .tenancy()
@@ -440,10 +440,10 @@ async fn an_agent_of_another_workspace_is_forbidden() {
     let body = json!({"systemPrompt": "x"});
     let put = service.registry().put(
         "beta",
-        runloom_core::ports::store::DocumentKind::Agent,
+        runloom_ports::store::DocumentKind::Agent,
         "spy",
         &body,
-        runloom_core::ports::store::Expect::Anything,
+        runloom_ports::store::Expect::Anything,
     );
     let id = put.await.unwrap().document.id;
     let reply = run(&app, json!({"agentId": id, "prompt": "Hi"})).await;

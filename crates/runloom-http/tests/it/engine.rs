@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use runloom_core::catalog::{Catalog, CatalogModel, Source};
-use runloom_core::error::Error;
-use runloom_core::hub::Hub;
-use runloom_core::planner::Planner;
-use runloom_core::ports::catalog::{CatalogBuilder, StoredProvider};
-use runloom_core::ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
-use runloom_core::schema::SchemaCache;
-use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
-use runloom_core::service::rate::{RateLimiter, RateLimits};
-use runloom_core::service::registry::RegistryService;
-use runloom_core::service::tenancy::TenancyService;
-use runloom_core::service::{Service, ServiceParts};
+use runloom_engine::catalog::{Catalog, CatalogModel, Source};
+use runloom_engine::catalog_builder::{CatalogBuilder, StoredProvider};
+use runloom_engine::hub::Hub;
+use runloom_engine::planner::Planner;
 use runloom_fabric::EmbeddedQueue;
+use runloom_ports::error::Error;
+use runloom_ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
 use runloom_protocol::outcome::ErrorClass;
+use runloom_schema::SchemaCache;
+use runloom_service::auth::{Authenticator, KeyCache, KeyRing};
+use runloom_service::rate::{RateLimiter, RateLimits};
+use runloom_service::registry::RegistryService;
+use runloom_service::tenancy::TenancyService;
+use runloom_service::{Service, ServiceParts};
 use runloom_store::OpenOptions;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -36,33 +36,33 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
     let planner = Planner {
         catalog: Arc::new(catalog().into()),
         schemas: Arc::new(SchemaCache::new()),
-        vault: runloom_core::vault::Vault::new(b"0123456789abcdef0123456789abcdef"),
+        sealer: Arc::new(runloom_service::vault::Vault::new(
+            b"0123456789abcdef0123456789abcdef",
+        )),
         max_tool_turns: 32,
         purses: Arc::default(),
     };
     let planner = Arc::new(planner);
     let registry = RegistryService::new(
         store.clone(),
-        planner.vault.clone(),
+        Arc::clone(&planner.sealer),
         planner.catalog.clone(),
         Arc::new(Silents),
     );
     let parts = ServiceParts {
-        memory: Arc::new(runloom_core::service::memory::MemoryService::new(
-            store.clone(),
-        )),
+        memory: Arc::new(runloom_service::memory::MemoryService::new(store.clone())),
         store,
         registry: Arc::new(registry),
         queue: Arc::new(EmbeddedQueue::new()),
-        bus: Arc::new(runloom_core::ports::bus::NoBus),
+        bus: Arc::new(runloom_ports::bus::NoBus),
         hub: Arc::new(Hub::default()),
         planner,
-        tools: Arc::new(runloom_core::ports::tools::NoTools),
+        tools: Arc::new(runloom_ports::tools::NoTools),
         worker: None,
         ender: None,
         end_streams: CancellationToken::new(),
         stopping: CancellationToken::new(),
-        admission: runloom_core::service::AdmissionLimits::default(),
+        admission: runloom_service::AdmissionLimits::default(),
     };
     let service = Service::new(parts, auth, RateLimiter::new(limits), tenancy);
     (service, directory)
@@ -97,7 +97,7 @@ fn silent(id: String, provider: &str, model: &str, source: Source) -> CatalogMod
 struct Silents;
 
 impl CatalogBuilder for Silents {
-    fn check(&self, provider: &StoredProvider) -> runloom_core::error::Result<()> {
+    fn check(&self, provider: &StoredProvider) -> runloom_ports::error::Result<()> {
         match provider.definition.api_key.as_deref() {
             Some("wrong") => Err(Error::invalid("apiKey", "does not fit")),
             _ => Ok(()),

@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use runloom_core::ports::store::KeyUsage;
 use runloom_http::Settings;
+use runloom_ports::store::KeyUsage;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

@@ -1,7 +1,7 @@
 //! Secrets: used where they are named, shown nowhere.
 
 use axum::http::StatusCode;
-use runloom_core::ports::tools::ToolDefinitions;
+use runloom_ports::tools::ToolDefinitions;
 use serde_json::json;
 
 use crate::app::TestApp;

@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 
-use runloom_core::service::rate::RateLimits;
-use runloom_core::tasks::Tasks;
 use runloom_http::Settings;
+use runloom_ports::tasks::Tasks;
+use runloom_service::rate::RateLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;

@@ -1,7 +1,7 @@
 //! Files as blocks.
 
-use runloom_core::ports::file::{File, FileContent, FileSupport};
-use runloom_core::ports::model::ModelError;
+use runloom_ports::file::{File, FileContent, FileSupport};
+use runloom_ports::model::ModelError;
 use runloom_protocol::attachment::PDF;
 
 use super::wire::{Block, Source};

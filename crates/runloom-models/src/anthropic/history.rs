@@ -1,7 +1,7 @@
 //! The conversation as the Messages API wants it: it starts and ends with the user, roles take turns, the results of a
 //! turn's tools come first in the message after it, and no block is empty.
 
-use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest, ProviderState};
+use runloom_ports::model::{CallRequest, Message, ModelError, ModelRequest, ProviderState};
 use serde_json::value::RawValue;
 
 use super::wire::{Block, StoredBlock};

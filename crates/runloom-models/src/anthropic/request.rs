@@ -1,6 +1,6 @@
 //! The request of the Messages API, as a pure function.
 
-use runloom_core::ports::model::{ModelError, ModelRequest, ToolDeclaration};
+use runloom_ports::model::{ModelError, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::{StructuredOutput, effort_of_level};
 
 use super::dialect::{Dialect, ThinkingMode, ThinkingOff};

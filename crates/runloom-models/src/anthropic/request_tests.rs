@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use runloom_core::ports::conversation::Conversation;
-use runloom_core::ports::model::{CallRequest, Message, ProviderState};
+use runloom_ports::conversation::Conversation;
+use runloom_ports::model::{CallRequest, Message, ProviderState};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use runloom_core::ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
+use runloom_ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
 use runloom_protocol::outcome::{Tokens, finish_reason};
 use serde_json::{Map, Value, json};
 

@@ -7,7 +7,7 @@ use aws_smithy_eventstream::frame::read_message_from;
 use aws_smithy_types::event_stream::Message;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use runloom_core::ports::model::ModelError;
+use runloom_ports::model::ModelError;
 use runloom_protocol::outcome::ErrorClass;
 use serde::Deserialize;
 use serde_json::Value;

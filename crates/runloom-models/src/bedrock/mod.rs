@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use runloom_core::ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
+use runloom_ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
 
 pub(crate) use self::frames::Frames;
 use self::sign::Credential;

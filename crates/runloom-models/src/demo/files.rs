@@ -1,7 +1,7 @@
 //! What the demo model says of files: it is told everything and looks at nothing.
 
-use runloom_core::ports::file::{File, FileContent, FileSupport};
-use runloom_core::ports::model::Message;
+use runloom_ports::file::{File, FileContent, FileSupport};
+use runloom_ports::model::Message;
 use runloom_protocol::attachment::PDF;
 
 /// How much of a text is quoted, in characters.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use runloom_core::ports::model::{
+use runloom_ports::model::{
     Capabilities, Model, ModelError, ModelRequest, ModelStream, StructuredSupport,
 };
 

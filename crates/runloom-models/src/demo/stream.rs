@@ -1,7 +1,7 @@
 //! Plays a [`Speech`]: one word per delta, each after its delay, nothing made before it is asked for.
 
 use futures_util::stream;
-use runloom_core::ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelStream};
+use runloom_ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelStream};
 use runloom_protocol::outcome::{Tokens, finish_reason};
 
 use super::turn::{Answer, Speech, call_chars};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use runloom_core::ports::file::{File, FileContent};
-use runloom_core::ports::model::{CallRequest, Done, Message, ModelEvent, ToolDeclaration};
+use runloom_ports::file::{File, FileContent};
+use runloom_ports::model::{CallRequest, Done, Message, ModelEvent, ToolDeclaration};
 use runloom_protocol::outcome::{EnforcementMechanism, ErrorClass, Tokens};
 use runloom_protocol::spec::OutputSchema;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest};
+use runloom_ports::model::{CallRequest, Message, ModelError, ModelRequest};
 use runloom_protocol::outcome::{
     EnforcementMechanism, ErrorClass, StructuredOutput, finish_reason,
 };

@@ -1,8 +1,8 @@
 //! The conversation as Gemini wants it: it starts and ends with the user, and the responses to a turn's calls stand
 //! together in the content right after it.
 
-use runloom_core::ports::file::{File, FileContent, FileSupport};
-use runloom_core::ports::model::{CallRequest, Message, ModelError};
+use runloom_ports::file::{File, FileContent, FileSupport};
+use runloom_ports::model::{CallRequest, Message, ModelError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::header::{HeaderMap, HeaderName};
-use runloom_core::ports::model::{
+use runloom_ports::model::{
     Capabilities, Model, ModelError, ModelRequest, ModelStream, StructuredSupport,
 };
 

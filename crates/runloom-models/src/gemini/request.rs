@@ -1,6 +1,6 @@
 //! The request of `streamGenerateContent`, as a pure function.
 
-use runloom_core::ports::model::{ModelError, ModelRequest, ToolDeclaration};
+use runloom_ports::model::{ModelError, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::StructuredOutput;
 
 use super::dialect::{Dialect, Levels, ThinkingMode};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runloom_core::ports::model::{CallRequest, Message, ProviderState};
+use runloom_ports::model::{CallRequest, Message, ProviderState};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The stream of `streamGenerateContent`, as a pure decoder.
 
-use runloom_core::ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
+use runloom_ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
 use runloom_protocol::outcome::{ErrorClass, Tokens, finish_reason};
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
 //! Tool calls that come in pieces, put together.
 
-use runloom_core::ports::model::{CallRequest, ModelError};
+use runloom_ports::model::{CallRequest, ModelError};
 use serde_json::Value;
 
 use super::wire::CallDelta;

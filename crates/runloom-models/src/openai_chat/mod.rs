@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use runloom_core::ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
+use runloom_ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
 use runloom_protocol::outcome::StructuredOutput;
 
 use crate::http::{Http, HttpCall, secret_header};

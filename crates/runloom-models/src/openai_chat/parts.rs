@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use runloom_core::ports::file::{File, FileContent, FileSupport};
+use runloom_ports::file::{File, FileContent, FileSupport};
 use runloom_protocol::attachment::PDF;
 use serde::Serialize;
 

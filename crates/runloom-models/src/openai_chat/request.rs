@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use runloom_core::ports::file::FileSupport;
-use runloom_core::ports::model::{CallRequest, Message, ModelError, ModelRequest};
+use runloom_ports::file::FileSupport;
+use runloom_ports::model::{CallRequest, Message, ModelError, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 

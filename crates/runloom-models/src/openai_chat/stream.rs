@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use runloom_core::ports::model::{Done, ModelError, ModelEvent};
+use runloom_ports::model::{Done, ModelError, ModelEvent};
 use runloom_protocol::outcome::{ErrorClass, StructuredOutput, Tokens, finish_reason};
 use serde_json::value::RawValue;
 

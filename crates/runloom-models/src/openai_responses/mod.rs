@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use runloom_core::ports::file::FileSupport;
-use runloom_core::ports::model::{
+use runloom_ports::file::FileSupport;
+use runloom_ports::model::{
     Capabilities, Model, ModelError, ModelRequest, ModelStream, StructuredSupport,
 };
 use runloom_protocol::outcome::{EnforcementMechanism, StructuredOutput};

@@ -1,6 +1,6 @@
 //! From a neutral request to the vendor's JSON.
 
-use runloom_core::ports::model::{Message, ModelError, ModelRequest, ProviderState};
+use runloom_ports::model::{Message, ModelError, ModelRequest, ProviderState};
 use runloom_protocol::outcome::effort_of_level;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -181,7 +181,7 @@ pub(crate) fn encode(
     body.close(&tail)
 }
 
-fn tool(tool: &runloom_core::ports::model::ToolDeclaration) -> Tool<'_> {
+fn tool(tool: &runloom_ports::model::ToolDeclaration) -> Tool<'_> {
     Tool {
         kind: "function",
         name: &tool.name,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use runloom_core::ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
+use runloom_ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
 use runloom_protocol::outcome::{StructuredOutput, finish_reason};
 use serde_json::value::RawValue;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use runloom_core::ports::model::{
+use runloom_ports::model::{
     CallRequest, Done, Message, Model, ModelError, ModelEvent, ModelRequest, StructuredSupport,
     ToolDeclaration,
 };

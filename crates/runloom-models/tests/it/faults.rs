@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use runloom_core::ports::model::ModelEvent;
 use runloom_models::Timeouts;
+use runloom_ports::model::ModelEvent;
 use runloom_protocol::outcome::ErrorClass;
 use tokio::sync::oneshot;
 

@@ -1,7 +1,7 @@
 //! Files, by every adapter: what it says it takes is sent as it is, and nothing is dropped in silence.
 
-use runloom_core::ports::file::{File, FileContent};
-use runloom_core::ports::model::{Message, ModelRequest};
+use runloom_ports::file::{File, FileContent};
+use runloom_ports::model::{Message, ModelRequest};
 use runloom_protocol::attachment::{AUDIO, IMAGES, PDF};
 
 use crate::cases::ask;

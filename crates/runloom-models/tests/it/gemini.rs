@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runloom_core::ports::model::{ModelRequest, StructuredSupport};
+use runloom_ports::model::{ModelRequest, StructuredSupport};
 use runloom_protocol::outcome::EnforcementMechanism;
 use serde_json::{Value, json};
 

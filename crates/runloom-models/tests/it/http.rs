@@ -1,6 +1,6 @@
 //! What the HTTP under every adapter does, shown on one of them.
 
-use runloom_core::ports::model::{Message, ModelRequest};
+use runloom_ports::model::{Message, ModelRequest};
 use runloom_protocol::outcome::ErrorClass;
 
 use crate::cases::{ask, listen, stream};

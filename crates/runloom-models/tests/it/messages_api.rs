@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runloom_core::ports::model::{ModelRequest, StructuredSupport};
+use runloom_ports::model::{ModelRequest, StructuredSupport};
 use runloom_protocol::outcome::{EnforcementMechanism, ErrorClass};
 use runloom_protocol::spec::Enforcement;
 use serde_json::{Value, json};

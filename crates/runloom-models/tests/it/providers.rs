@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use runloom_core::ports::model::{Capabilities, Model};
 use runloom_models::{ModelSettings, ProviderSettings, Timeouts};
+use runloom_ports::model::{Capabilities, Model};
 use serde_json::{Map, Value};
 
 use crate::server::Server;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use runloom_core::ports::file::{File, FileContent};
-use runloom_core::ports::model::{CallRequest, Message, ModelRequest, StructuredSupport};
+use runloom_ports::file::{File, FileContent};
+use runloom_ports::model::{CallRequest, Message, ModelRequest, StructuredSupport};
 use serde_json::{Value, json};
 
 use crate::cases::{answer_calls, ask, listen, schema, stream};

@@ -1,6 +1,6 @@
 //! Streams that the vendors' own SDKs wrote (see `tests/vendor_python`): `fixtures/<folder>/vendor/<case>.sse`.
 
-use runloom_core::ports::model::ModelRequest;
+use runloom_ports::model::ModelRequest;
 use serde_json::json;
 
 use crate::cases::{Heard, ask, listen};

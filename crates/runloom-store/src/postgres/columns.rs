@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::error::Error;
 
-use runloom_core::ports::store::{DocumentKind, KeyUsage, Millis};
+use runloom_ports::store::{DocumentKind, KeyUsage, Millis};
 use runloom_protocol::id::{FeedbackId, GrantId, KeyId, PersonId, RunId, SessionId};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use runloom_protocol::scope::ScopeSet;

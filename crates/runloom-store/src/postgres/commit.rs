@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use runloom_core::crash;
-use runloom_core::ports::store::{Batch, CommitError, Committed, Lease, Next, RunNo};
+use runloom_ports::crash;
+use runloom_ports::store::{Batch, CommitError, Committed, Lease, Next, RunNo};
 use tokio_postgres::{Client, Row};
 
 use super::doubt::Xid;

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use runloom_core::ports::store::{Batch, Lease};
+use runloom_ports::store::{Batch, Lease};
 use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};

@@ -1,6 +1,6 @@
 //! PostgreSQL's errors in the port's words.
 
-use runloom_core::ports::store::{StoreError, StoreErrorKind};
+use runloom_ports::store::{StoreError, StoreErrorKind};
 use tokio_postgres::error::SqlState;
 
 /// Why a piece of work on the database did not succeed.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::task::Poll;
 
 use futures_util::future::BoxFuture;
-use runloom_core::ports::store::{Batch, Ending, Lease, Next};
+use runloom_ports::store::{Batch, Ending, Lease, Next};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 

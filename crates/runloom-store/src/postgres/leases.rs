@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use runloom_core::ports::store::StoreResult;
+use runloom_ports::store::StoreResult;
 
 use super::error::Failure;
 use super::pool::{Pool, Session};

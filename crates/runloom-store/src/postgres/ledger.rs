@@ -4,7 +4,7 @@
 //! the purses, in the order of their keys: so nobody waits in a circle.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Ask, Batch, Day, Lease, Ledger, MicroUsd, Month, Next, PurseLimit, PurseScope, PurseState,
     Reservation, StoreResult, UsageDelta, UsageGroup, UsageRow, WorkspaceNo,
 };

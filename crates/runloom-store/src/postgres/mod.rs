@@ -39,7 +39,7 @@ mod statements;
 mod tenancy;
 mod writer;
 
-use runloom_core::tasks::Tasks;
+use runloom_ports::tasks::Tasks;
 use tokio_postgres::Client;
 
 pub use self::notify::{Notice, Notifications};

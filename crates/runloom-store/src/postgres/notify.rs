@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use runloom_core::ports::store::RunNo;
-use runloom_core::tasks::Tasks;
+use runloom_ports::store::RunNo;
+use runloom_ports::tasks::Tasks;
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client};
 

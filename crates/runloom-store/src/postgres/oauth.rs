@@ -1,7 +1,7 @@
 //! [`OAuth`]: apps, codes, grants and tokens.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     AppRow, CODES_MAX, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, Millis, NewCode,
     NewGrant, NewToken, OAuth, PutApp, StoreResult, TOKENS_MAX, TokenRow, WorkspaceNo,
 };

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Object, Runtime, Timeouts};
-use runloom_core::crash;
-use runloom_core::ports::store::{StoreError, StoreResult};
+use runloom_ports::crash;
+use runloom_ports::store::{StoreError, StoreResult};
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, SimpleQueryMessage};

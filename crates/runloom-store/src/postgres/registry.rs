@@ -1,7 +1,7 @@
 //! [`Registry`]: documents of workspaces.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Deleted, Document, DocumentKind, Expect, Put, PutDocument, Registry, Resealed, Sealed,
     SealedKey, StoreResult, VERSIONS_KEPT, WorkspaceNo,
 };

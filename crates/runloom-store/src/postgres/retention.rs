@@ -3,7 +3,7 @@
 //! Several processes purge at once: each takes what the others have not.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{Cutoffs, Millis, Purged, Retention, StoreResult};
+use runloom_ports::store::{Cutoffs, Millis, Purged, Retention, StoreResult};
 use runloom_protocol::resource::SessionStatus;
 use tokio_postgres::Row;
 

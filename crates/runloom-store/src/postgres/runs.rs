@@ -1,7 +1,7 @@
 //! [`Runs`]: the API's side of runs.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Cancelled, Census, Created, Earlier, Idempotency, MailBody, Millis, NewRun, PREVIEW_CHARS,
     Page, RunFilter, RunNo, RunRow, RunSummary, Runs, StoreResult, ToolDelivery, WorkspaceNo,
 };

@@ -1,6 +1,6 @@
 //! Texts with sealed parts, listed and replaced when the master key changes.
 
-use runloom_core::ports::store::{Resealed, RunNo, Sealed, SealedKey, SessionNo};
+use runloom_ports::store::{Resealed, RunNo, Sealed, SealedKey, SessionNo};
 use tokio_postgres::Row;
 
 use super::columns::{get_text, get_word, text};

@@ -1,7 +1,7 @@
 //! The writer's statements.
 
 use futures_util::future::{try_join, try_join4, try_join5};
-use runloom_core::planted::{self, Bug};
+use runloom_ports::planted::{self, Bug};
 use tokio_postgres::{Client, Statement};
 
 use super::doubt::IDENTIFY;

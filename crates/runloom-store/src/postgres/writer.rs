@@ -9,9 +9,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use runloom_core::metrics::METRICS;
-use runloom_core::ports::store::{Batch, CommitError, Committed, Lease, RunNo, StoreError};
-use runloom_core::tasks::Tasks;
+use runloom_ports::instruments::STORE_METRICS;
+use runloom_ports::store::{Batch, CommitError, Committed, Lease, RunNo, StoreError};
+use runloom_ports::tasks::Tasks;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -237,9 +237,9 @@ impl Task {
             let began = Instant::now();
             match self.try_write(&group).await {
                 Ok(verdicts) => {
-                    METRICS.commits.add(1);
-                    METRICS.commit_time.took(began.elapsed());
-                    METRICS.commit_size.held(group.len());
+                    STORE_METRICS.commits.add(1);
+                    STORE_METRICS.commit_time.took(began.elapsed());
+                    STORE_METRICS.commit_size.held(group.len());
                     self.outgoing = Outgoing::default();
                     let answered = group.into_iter().zip(verdicts);
                     return answered.for_each(|(job, verdict)| job.answer(verdict));
@@ -457,7 +457,7 @@ fn seqs(batch: &Batch) -> (u64, u64) {
 }
 
 fn fail(group: Vec<Waiting>, failure: &Failure) {
-    METRICS.commit_failures.add(group.len() as u64);
+    STORE_METRICS.commit_failures.add(group.len() as u64);
     tracing::error!(error = %failure, batches = group.len(), "a write failed");
     let said = chain(failure);
     let kind = failure.kind();

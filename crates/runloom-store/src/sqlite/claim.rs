@@ -1,7 +1,7 @@
 //! Taking the lease of a run, and finding runs that want to be taken.
 
 use bytes::Bytes;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Chunk, Claim, Claimable, Lease, LogEntry, MailNo, Millis, RunNo, SessionNo, WorkspaceNo,
 };
 use runloom_protocol::id::RunId;

@@ -1,6 +1,6 @@
 //! How the port's types are written into columns and read back.
 
-use runloom_core::ports::store::Millis;
+use runloom_ports::store::Millis;
 use runloom_protocol::id::{FeedbackId, GrantId, KeyId, PersonId, RunId, SessionId};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use runloom_protocol::spec::Verdict;

@@ -1,6 +1,6 @@
 //! Writing one batch: the hottest path of the store.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Batch, Chunk, CommitError, Committed, Ending, Lease, Millis, Next, RunNo,
 };
 use rusqlite::{OptionalExtension, params};

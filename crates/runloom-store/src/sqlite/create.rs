@@ -1,6 +1,6 @@
 //! Inserting a run, with its idempotency key and, when asked, its first lease and event.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Created, Earlier, Idempotency, Lease, Millis, NewRun, RunNo, WorkspaceNo,
 };
 use runloom_protocol::id::RunId;

@@ -8,9 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use runloom_core::crash;
-use runloom_core::metrics::METRICS;
-use runloom_core::ports::store::{StoreError, StoreErrorKind, StoreResult};
+use runloom_ports::crash;
+use runloom_ports::instruments::STORE_METRICS;
+use runloom_ports::store::{StoreError, StoreErrorKind, StoreResult};
 use rusqlite::{Connection, ToSql};
 use tokio::sync::oneshot;
 
@@ -150,9 +150,9 @@ impl Desk {
         let began = Instant::now();
         match self.transact(group) {
             Ok(()) => {
-                METRICS.commits.add(1);
-                METRICS.commit_time.took(began.elapsed());
-                METRICS.commit_size.held(group.len());
+                STORE_METRICS.commits.add(1);
+                STORE_METRICS.commit_time.took(began.elapsed());
+                STORE_METRICS.commit_size.held(group.len());
                 group.drain(..).for_each(Job::succeed);
             }
             Err(Failure::Job(_)) if group.len() > 1 => {
@@ -161,7 +161,7 @@ impl Desk {
                 }
             }
             Err(Failure::Job(reason) | Failure::Transaction(reason)) => {
-                METRICS.commit_failures.add(group.len() as u64);
+                STORE_METRICS.commit_failures.add(group.len() as u64);
                 tracing::error!(error = reason.text, jobs = group.len(), "a write failed");
                 group.drain(..).for_each(|job| job.fail(reason.error()));
             }

@@ -1,6 +1,6 @@
 //! SQLite's errors in the port's words.
 
-use runloom_core::ports::store::{StoreError, StoreErrorKind};
+use runloom_ports::store::{StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 
 use super::redo::Misfit;

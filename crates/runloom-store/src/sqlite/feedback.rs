@@ -1,7 +1,7 @@
 //! [`Feedback`]: what people thought of runs' answers.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Feedback, FeedbackFilter, FeedbackPage, FeedbackPut, FeedbackRow, Millis, Page, PutFeedback,
     StoreResult, WorkspaceNo,
 };

@@ -1,6 +1,6 @@
 //! Lists: conditions, labels, pages.
 
-use runloom_core::ports::store::{Page, RunFilter, SessionFilter, WorkspaceNo};
+use runloom_ports::store::{Page, RunFilter, SessionFilter, WorkspaceNo};
 use runloom_protocol::spec::Metadata;
 use rusqlite::types::Value;
 

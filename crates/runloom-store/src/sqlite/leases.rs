@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use runloom_core::ports::store::{Lease, Millis, RunNo};
+use runloom_ports::store::{Lease, Millis, RunNo};
 
 /// Leases that are held, as far as the writer has met them: spares the hot path its look at the run's row. Every change of a
 /// lease passes the writer, and a rollback forgets everything, so what is remembered is what is stored.

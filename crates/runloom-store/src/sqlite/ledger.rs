@@ -1,7 +1,7 @@
 //! [`Ledger`]: purses, reservations, and the account of what was used.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Ask, Day, Lease, Ledger, MicroUsd, Millis, Month, PurseLimit, PurseScope, PurseState,
     Reservation, RunNo, StoreResult, UsageDelta, UsageGroup, UsageRow, WorkspaceNo,
 };

@@ -1,7 +1,7 @@
 //! [`RunLog`]: claims, batches, reading.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Batch, Chunk, ClaimOutcome, Claimable, CommitError, Committed, Lease, Mail, MailNo, Millis,
     RunLog, RunNo, StoreResult,
 };

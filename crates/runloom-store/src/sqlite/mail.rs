@@ -1,6 +1,6 @@
 //! Mail: what others tell a run, and who has to be woken for it.
 
-use runloom_core::ports::store::{Delivery, Mail, MailBody, MailNo, Millis, RunNo, WorkspaceNo};
+use runloom_ports::store::{Delivery, Mail, MailBody, MailNo, Millis, RunNo, WorkspaceNo};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::RunStatus;
 use rusqlite::{Connection, OptionalExtension, Row, params};

@@ -1,7 +1,7 @@
 //! [`Memories`]: what workspaces remember.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Memories, MemoryLink, MemoryRow, Millis, PutMemory, Remembered, StoreResult, WorkspaceNo,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};

@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use runloom_core::ports::store::StoreResult;
+use runloom_ports::store::StoreResult;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 

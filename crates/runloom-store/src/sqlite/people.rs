@@ -1,7 +1,7 @@
 //! [`People`]: who can sign in, and where they belong.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{Millis, People, PersonRow, PutPerson, StoreResult, WorkspaceNo};
+use runloom_ports::store::{Millis, People, PersonRow, PutPerson, StoreResult, WorkspaceNo};
 use runloom_protocol::id::PersonId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use runloom_core::ports::store::StoreResult;
+use runloom_ports::store::StoreResult;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 

@@ -1,7 +1,7 @@
 //! [`Retention`]: deleting what need not be kept any longer, a little at a time.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{Cutoffs, Millis, Purged, Retention, StoreResult, WorkspaceNo};
+use runloom_ports::store::{Cutoffs, Millis, Purged, Retention, StoreResult, WorkspaceNo};
 use runloom_protocol::resource::SessionStatus;
 use runloom_protocol::spec::Metadata;
 use rusqlite::{Connection, Row, params};

@@ -1,6 +1,6 @@
 //! Texts with sealed parts, listed and replaced when the master key changes.
 
-use runloom_core::ports::store::{DocumentKind, Resealed, RunNo, Sealed, SealedKey, SessionNo};
+use runloom_ports::store::{DocumentKind, Resealed, RunNo, Sealed, SealedKey, SessionNo};
 use rusqlite::{Connection, Row, params};
 
 use super::columns::Word;

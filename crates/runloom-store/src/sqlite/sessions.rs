@@ -1,7 +1,7 @@
 //! [`Sessions`]: conversations kept between runs.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     CreatedSession, Earlier, Ended, MailBody, Millis, NewSession, Page, ResumedSession,
     SessionFilter, SessionNo, SessionRow, SessionSummary, Sessions, StoreResult, WorkspaceNo,
 };

@@ -1,7 +1,7 @@
 //! [`Tenancy`]: workspaces and their keys.
 
 use async_trait::async_trait;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     KeyRow, KeyUsage, Millis, NewKey, StoreResult, Tenancy, WorkspaceNo, WorkspaceRow,
 };
 use runloom_protocol::id::KeyId;

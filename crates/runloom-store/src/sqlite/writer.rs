@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use runloom_core::ports::store::StoreResult;
+use runloom_ports::store::StoreResult;
 use tokio::sync::oneshot;
 
 use super::desk::{Desk, Job, Tx, Typed};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use runloom_core::ports::store::{Lease, RunNo, StoreErrorKind, StoreResult};
+use runloom_ports::store::{Lease, RunNo, StoreErrorKind, StoreResult};
 use rusqlite::{Connection, params};
 use tokio::task::JoinSet;
 

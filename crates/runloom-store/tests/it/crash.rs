@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use runloom_core::ports::store::{ClaimOutcome, Millis, Next, RunFilter, Store};
+use runloom_ports::store::{ClaimOutcome, Millis, Next, RunFilter, Store};
 use runloom_protocol::resource::RunStatus;
 use runloom_store::{OpenOptions, open};
 
@@ -101,7 +101,7 @@ async fn crash(test: &str, point: &str) -> Option<Left> {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("crash::{test}")])
         .env(URL, &url)
-        .env(runloom_core::crash::VARIABLE, point)
+        .env(runloom_ports::crash::VARIABLE, point)
         .output()
         .unwrap();
     assert!(child.status.code().is_none(), "not killed: {child:?}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Batch, Chunk, Claim, ClaimOutcome, CommitError, Committed, Created, Ending, Idempotency, Lease,
     MailNo, Millis, NewRun, NewSession, Next, OpenCall, Page, RunNo, RunRow, SessionNo, StartNow,
     Store, ToolDelivery, WorkspaceNo, WorkspaceRow,

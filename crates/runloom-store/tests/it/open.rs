@@ -1,6 +1,6 @@
 //! Opening, migrating and checking a SQLite file.
 
-use runloom_core::ports::store::{CommitError, Next};
+use runloom_ports::store::{CommitError, Next};
 use runloom_store::{Migrations, OpenError, OpenOptions, check, migrate, open};
 use tempfile::TempDir;
 

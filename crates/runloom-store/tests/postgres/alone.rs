@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use runloom_core::ports::store::{CommitError, Next, StoreErrorKind};
+use runloom_ports::store::{CommitError, Next, StoreErrorKind};
 use runloom_store::{OpenError, OpenOptions, open};
 
 use crate::cluster::{Cluster, we_are_root};

@@ -1,6 +1,6 @@
 //! What replicas hear of each other.
 
-use runloom_core::ports::store::{Next, RunNo};
+use runloom_ports::store::{Next, RunNo};
 use runloom_store::postgres::{Notice, Notifications};
 
 use crate::database::Database;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use runloom_core::ports::store::{CommitError, Lease, Next, RunFilter, Store, StoreErrorKind};
+use runloom_ports::store::{CommitError, Lease, Next, RunFilter, Store, StoreErrorKind};
 use tokio::task::JoinSet;
 
 use crate::database::Database;

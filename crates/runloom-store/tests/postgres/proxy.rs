@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     ClaimOutcome, CommitError, Created, Next, StoreErrorKind, ToolDelivery,
 };
 use runloom_protocol::resource::RunStatus;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     ClaimOutcome, CommitError, Created, Lease, Next, RunNo, Store, ToolDelivery,
 };
 use runloom_protocol::resource::RunStatus;
@@ -240,7 +240,7 @@ async fn a_session_ended_while_its_run_ends_does_not_deadlock() {
         finished.unwrap();
         ended.unwrap();
     }
-    let filter = runloom_core::ports::store::RunFilter {
+    let filter = runloom_ports::store::RunFilter {
         status: Some(RunStatus::Succeeded),
         ..Default::default()
     };

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::header::HeaderMap;
-use runloom_core::error::{Error, Result};
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
-use runloom_core::tasks::Tasks;
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
+use runloom_ports::error::{Error, Result};
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
 use runloom_protocol::tools::{A2aTool, ToolRef};
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -7,16 +7,16 @@ mod secrets;
 use std::sync::Arc;
 use std::time::Duration;
 
-use runloom_core::error::{Error, Result};
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolDefinitions};
-use runloom_core::schema::{SchemaCache, SchemaErrorKind, compile_off_thread};
-use runloom_core::secret::Secret;
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
+use runloom_ports::error::{Error, Result};
+use runloom_ports::secret::Secret;
+use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolDefinitions};
 use runloom_protocol::definition::{
     CodeCall, ExternalAgent, McpCall, PluginServer, ProcessCall, ProcessSpec, ToolAction,
     ToolDefinition, template,
 };
 use runloom_protocol::tools::{A2aTool, Object};
+use runloom_schema::{SchemaCache, SchemaErrorKind, compile_off_thread};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use runloom_core::error::Chain;
-use runloom_core::ports::tools::{Outcome, ServerTool, ToolDefinitions};
-use runloom_core::secret::{MASK, Secret, redact_schema};
+use runloom_ports::error::Chain;
+use runloom_ports::secret::{MASK, Secret, redact_schema};
+use runloom_ports::tools::{Outcome, ServerTool, ToolDefinitions};
 use runloom_protocol::definition::template::{self, Piece};
 
 use crate::escape;
@@ -328,7 +328,7 @@ mod tests {
             description: "knows tok-12345678".to_owned(),
             parameters,
             output_schema: None,
-            effect: runloom_core::toolbox::Effect::Read,
+            effect: runloom_ports::effect::Effect::Read,
             from: 0,
             target: serde_json::Value::Null,
         });

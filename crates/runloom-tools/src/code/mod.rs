@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::time::Duration;
 
-use runloom_core::ports::tools::{Invocation, Outcome};
+use runloom_ports::tools::{Invocation, Outcome};
 use runloom_protocol::definition::CodeCall;
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use encoding_rs::UTF_8;
 use reqwest::StatusCode;
-use runloom_core::ports::tools::Outcome;
+use runloom_ports::tools::Outcome;
 use runloom_protocol::definition::ResponseMapping;
 use runloom_protocol::definition::template::{self, Piece};
 use runloom_protocol::validate::is_attachment_type;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
-use runloom_core::ports::tools::{Invocation, Outcome};
+use runloom_ports::tools::{Invocation, Outcome};
 use runloom_protocol::definition::template::{self, Piece};
 use runloom_protocol::definition::{DeclaredEffect, HttpCall, HttpMethod};
 use runloom_protocol::tools::Object;

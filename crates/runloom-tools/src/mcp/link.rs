@@ -16,8 +16,8 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::{ExponentialBackoff, SseRetryPolicy};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use runloom_core::ports::trace::TraceParent;
-use runloom_core::tasks::Tasks;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::trace::TraceParent;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use runloom_core::error::{Error, Result};
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
-use runloom_core::tasks::Tasks;
+use runloom_ports::error::{Error, Result};
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
 use runloom_protocol::tools::ToolRef;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rmcp::service::RoleClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use runloom_core::tasks::Tasks;
+use runloom_ports::tasks::Tasks;
 use runloom_protocol::definition::ProcessSpec;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, BufReader, ReadBuf};
@@ -82,7 +82,7 @@ pub(crate) struct Launch {
     /// What is started; the variables are filled in.
     pub(crate) spec: ProcessSpec,
     /// What must not get into the log.
-    pub(crate) secrets: Vec<runloom_core::secret::Secret>,
+    pub(crate) secrets: Vec<runloom_ports::secret::Secret>,
 }
 
 impl Launch {

@@ -1,8 +1,8 @@
 //! From MCP's results and listings to ours.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult, Tool};
-use runloom_core::ports::tools::{Outcome, ServerTool};
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
+use runloom_ports::tools::{Outcome, ServerTool};
 use runloom_protocol::tools::McpTool;
 use serde_json::{Value, json};
 

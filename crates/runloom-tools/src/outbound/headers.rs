@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use runloom_core::ports::trace::TraceParent;
+use runloom_ports::trace::TraceParent;
 use runloom_protocol::validate::is_servers_header;
 
 use super::error::{OutboundError, Result};

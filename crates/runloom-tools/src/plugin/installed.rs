@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use runloom_core::error::Result;
-use runloom_core::ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions};
-use runloom_core::secret::Secret;
+use runloom_ports::error::Result;
+use runloom_ports::secret::Secret;
+use runloom_ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions};
 use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 
 use super::shipped;

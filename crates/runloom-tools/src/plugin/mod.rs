@@ -9,8 +9,8 @@ mod shipped;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use runloom_core::error::{Chain, Error, Result};
-use runloom_core::ports::tools::{
+use runloom_ports::error::{Chain, Error, Result};
+use runloom_ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition,
     ToolDefinitions as _,
 };

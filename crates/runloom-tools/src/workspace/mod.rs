@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use runloom_core::error::{Chain, Error, Result};
-use runloom_core::ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
+use runloom_ports::error::{Chain, Error, Result};
+use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
 use runloom_protocol::definition::{ToolAction, ToolDefinition};
 use runloom_protocol::tools::ToolRef;
 use serde_json::json;

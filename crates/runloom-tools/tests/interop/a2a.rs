@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runloom_core::ports::tools::Outcome;
+use runloom_ports::tools::Outcome;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

@@ -1,7 +1,7 @@
 //! MCP servers of the official packages.
 
-use runloom_core::ports::tools::{Outcome, ServerTool, ToolContext};
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
+use runloom_ports::tools::{Outcome, ServerTool, ToolContext};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use runloom_core::error::Result;
-use runloom_core::ports::tools::{
+use runloom_ports::error::Result;
+use runloom_ports::secret::Secret;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
     ToolHost,
 };
-use runloom_core::secret::Secret;
-use runloom_core::tasks::Tasks;
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};

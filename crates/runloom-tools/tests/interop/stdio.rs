@@ -1,6 +1,6 @@
 //! MCP servers of the official packages as processes of a plugin.
 
-use runloom_core::ports::tools::{Outcome, ServerTool, ToolContext};
+use runloom_ports::tools::{Outcome, ServerTool, ToolContext};
 use runloom_protocol::validate::{PluginSource, plugin_manifest};
 use runloom_tools::{ConfiguredPlugin, PluginSet};
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use reqwest::Method;
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
 use runloom_tools::ToolLimits;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ fn refs(url: &str) -> Value {
             "headers": {"Authorization": "Bearer secret"}}])
 }
 
-async fn ask(bed: &Bed, url: &str) -> runloom_core::ports::tools::Outcome {
+async fn ask(bed: &Bed, url: &str) -> runloom_ports::tools::Outcome {
     let (context, tools) = bed.resolve(&refs(url)).await;
     bed.call(&context, &tools[0], json!({"message": MESSAGE}))
         .await

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use runloom_core::ports::tools::ToolHost;
+use runloom_ports::tools::ToolHost;
 use runloom_tools::ToolLimits;
 use runloom_tools::outbound::OutboundPolicy;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use reqwest::Method;
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
 use runloom_tools::ToolLimits;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -10,13 +10,13 @@ use axum::body::{Body, Bytes};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use runloom_core::error::{Error, Result};
-use runloom_core::ports::tools::{
+use runloom_ports::error::{Error, Result};
+use runloom_ports::secret::Secret;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
     ToolHost,
 };
-use runloom_core::secret::Secret;
-use runloom_core::tasks::Tasks;
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};

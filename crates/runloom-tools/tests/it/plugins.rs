@@ -2,9 +2,9 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use runloom_core::error::Error;
-use runloom_core::ports::tools::{Outcome, ToolHost as _};
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
+use runloom_ports::error::Error;
+use runloom_ports::tools::{Outcome, ToolHost as _};
 use runloom_protocol::definition::PluginManifest;
 use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 use runloom_protocol::tools::ToolRef;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use runloom_core::ports::tools::{Outcome, ServerTool, ToolContext};
-use runloom_core::toolbox::Effect;
+use runloom_ports::effect::Effect;
+use runloom_ports::tools::{Outcome, ServerTool, ToolContext};
 use runloom_protocol::definition::{McpEndpoint, PluginManifest};
 use runloom_protocol::validate::{PluginSource, plugin_manifest};
 use runloom_tools::{ConfiguredPlugin, PluginSet, ToolLimits};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reqwest::Method;
-use runloom_core::error::Error;
-use runloom_core::ports::tools::ToolHost;
+use runloom_ports::error::Error;
+use runloom_ports::tools::ToolHost;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::ToolLimits;
 use runloom_tools::outbound::{

@@ -1,7 +1,7 @@
 //! Two tools under one name: refused when the run is created, as far as the names are known then.
 
-use runloom_core::error::Error;
-use runloom_core::ports::tools::ToolHost as _;
+use runloom_ports::error::Error;
+use runloom_ports::tools::ToolHost as _;
 use runloom_protocol::tools::ToolRef;
 use runloom_protocol::validate::{PluginSource, plugin_manifest, tool_definition};
 use runloom_tools::ToolLimits;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use runloom_core::clock::Clock;
-use runloom_core::ports::store::{DocumentKind, KeyUsage, Store};
-use runloom_core::service::oauth::{CreateApp, OAuthService};
-use runloom_core::service::registry::RegistryService;
-use runloom_core::service::tenancy::{CreateKey, PutWorkspace, TenancyService};
+use runloom_ports::clock::Clock;
+use runloom_ports::store::{DocumentKind, KeyUsage, Store};
+use runloom_service::oauth::{CreateApp, OAuthService};
+use runloom_service::registry::RegistryService;
+use runloom_service::tenancy::{CreateKey, PutWorkspace, TenancyService};
 use serde_json::{Value, json};
 
 use crate::config::{self, ApiKeyConfig, Config, WorkspaceConfig};

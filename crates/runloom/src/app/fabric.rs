@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use runloom_core::ports::bus::{Bus, NoBus, Signal};
-use runloom_core::ports::queue::Queue;
-use runloom_core::ports::windows::SharedWindows;
-use runloom_core::tasks::Tasks;
 use runloom_fabric::{
     AnnouncingQueue, EmbeddedQueue, RabbitOptions, RabbitQueue, ValkeyBus, ValkeyOptions,
     ValkeyWindows,
 };
+use runloom_ports::bus::{Bus, NoBus, Signal};
+use runloom_ports::queue::Queue;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::windows::SharedWindows;
 use runloom_store::postgres::{Notice, Notifications};
 use tokio::sync::Mutex;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use runloom_core::service::Service;
-use runloom_core::tasks::Tasks;
 use runloom_http::{AdminToken, Router};
+use runloom_ports::tasks::Tasks;
+use runloom_service::Service;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};

@@ -15,23 +15,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use runloom_core::driver::DriverSettings;
-use runloom_core::hub::Hub;
-use runloom_core::listener::listen;
-use runloom_core::live_catalog::LiveCatalog;
-use runloom_core::planner::Planner;
-use runloom_core::ports::store::Store;
-use runloom_core::ports::tools::ToolHost;
-use runloom_core::schema::SchemaCache;
-use runloom_core::service::auth::{Authenticator, KeyCache, KeyRing};
-use runloom_core::service::memory::MemoryService;
-use runloom_core::service::rate::{RateLimiter, RateLimits};
-use runloom_core::service::registry::{FillingHost, RegistryService};
-use runloom_core::service::tenancy::TenancyService;
-use runloom_core::service::{AdmissionLimits, Service, ServiceParts};
-use runloom_core::tasks::Tasks;
-use runloom_core::vault::Vault;
-use runloom_core::worker::{Worker, WorkerParts, WorkerSettings};
+use runloom_engine::driver::DriverSettings;
+use runloom_engine::hub::Hub;
+use runloom_engine::live_catalog::LiveCatalog;
+use runloom_engine::planner::Planner;
+use runloom_engine::worker::{Worker, WorkerParts, WorkerSettings};
+use runloom_ports::sealer::Sealer;
+use runloom_ports::store::Store;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::ToolHost;
+use runloom_schema::SchemaCache;
+use runloom_service::auth::{Authenticator, KeyCache, KeyRing};
+use runloom_service::listener::listen;
+use runloom_service::memory::MemoryService;
+use runloom_service::rate::{RateLimiter, RateLimits};
+use runloom_service::registry::{FillingHost, RegistryService};
+use runloom_service::tenancy::TenancyService;
+use runloom_service::vault::Vault;
+use runloom_service::{AdmissionLimits, Service, ServiceParts};
 use runloom_store::OpenOptions;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -202,11 +203,11 @@ async fn wire(
     } else {
         Hub::default()
     });
-    let vault = vault(config, master_key);
+    let sealer: Arc<dyn Sealer> = Arc::new(vault(config, master_key));
     let catalog = Arc::new(LiveCatalog::default());
     let registry = RegistryService::new(
         Arc::clone(&store),
-        vault.clone(),
+        Arc::clone(&sealer),
         Arc::clone(&catalog),
         Arc::new(Models::declared(config)?),
     );
@@ -226,12 +227,12 @@ async fn wire(
         .refresh_catalog()
         .await
         .context("cannot read the stored providers")?;
-    let (auth, tenancy) = doors(config, master_key, &store, &vault).await?;
+    let (auth, tenancy) = doors(config, master_key, &store, &*sealer).await?;
     let tenancy = tenancy.announcing(Arc::clone(&bus));
     let planner = Arc::new(Planner {
         catalog,
         schemas: Arc::new(SchemaCache::new()),
-        vault,
+        sealer,
         purses: Arc::new(purses::purses(config, &tenancy).await?),
         max_tool_turns: config.runs.max_tool_turns,
     });
@@ -245,6 +246,7 @@ async fn wire(
         hub: Arc::clone(&hub),
         planner: Arc::clone(&planner),
         tools: Arc::clone(&tools),
+        files: Arc::new(runloom_service::files::Reader),
         tracer: traces::open(tracing),
         tasks: tasks.clone(),
     };
@@ -291,14 +293,14 @@ async fn doors(
     config: &Config,
     master_key: &[u8],
     store: &Arc<dyn Store>,
-    vault: &Vault,
+    sealer: &dyn Sealer,
 ) -> Result<(Authenticator, TenancyService)> {
     let first_key = config
         .server
         .previous_master_key
         .as_ref()
         .map_or(master_key, |key| key.expose().as_bytes());
-    let keys = KeyRing::kept(&**store as _, vault, first_key)
+    let keys = KeyRing::kept(&**store as _, sealer, first_key)
         .await
         .context("cannot open what the database keeps: is the master key the right one?")?;
     let keys = Arc::new(keys);

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use runloom_core::catalog::{Catalog, CatalogModel, Pricing, Source, WorkspaceModels};
-use runloom_core::error::Error;
-use runloom_core::ports::catalog::{CatalogBuilder, StoredProvider};
+use runloom_engine::catalog::{Catalog, CatalogModel, Pricing, Source, WorkspaceModels};
+use runloom_engine::catalog_builder::{CatalogBuilder, StoredProvider};
 use runloom_models::{ModelSettings, ProviderSettings, Recorder, Secret, Timeouts};
+use runloom_ports::error::Error;
 
 use runloom_protocol::definition::ModelDefinition;
 
@@ -91,7 +91,7 @@ impl Models {
 }
 
 impl CatalogBuilder for Models {
-    fn check(&self, provider: &StoredProvider) -> runloom_core::error::Result<()> {
+    fn check(&self, provider: &StoredProvider) -> runloom_ports::error::Result<()> {
         if self.is_declared(provider) {
             let message = format!(
                 "The provider `{}` is declared by the server's configuration file; change it there.",

@@ -4,10 +4,10 @@
 //! one are made here, before everything else that the configuration declares.
 
 use anyhow::{Context, Result};
-use runloom_core::clock::Clock;
-use runloom_core::ports::store::MicroUsd;
-use runloom_core::purses::Purses;
-use runloom_core::service::tenancy::{PutWorkspace, TenancyService};
+use runloom_engine::purses::Purses;
+use runloom_ports::clock::Clock;
+use runloom_ports::store::MicroUsd;
+use runloom_service::tenancy::{PutWorkspace, TenancyService};
 
 use super::declare::create_key;
 use crate::config::Config;

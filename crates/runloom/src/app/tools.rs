@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use runloom_core::ports::tools::ToolHost;
-use runloom_core::service::memory::MemoryService;
-use runloom_core::service::registry::RegistryService;
-use runloom_core::tasks::Tasks;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::ToolHost;
+use runloom_service::memory::MemoryService;
+use runloom_service::registry::RegistryService;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
 use runloom_tools::{ConfiguredPlugin, Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
 
@@ -29,7 +29,7 @@ pub(super) fn open(
         outbound: Outbound::new(policy).context("[outbound] cannot be used")?,
         definitions: Arc::clone(registry) as _,
         plugins: plugins(&config.plugins),
-        memory: Some(Arc::clone(memory)),
+        memory: Some(Arc::clone(memory) as _),
         sandbox: match config.code.enabled {
             true => {
                 Some(SandboxProgram::this_program(SANDBOX).context("cannot find this program")?)

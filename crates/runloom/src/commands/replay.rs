@@ -9,7 +9,7 @@ use runloom_client::Client;
 use runloom_client::protocol::event::{Event, Sequenced};
 use runloom_client::protocol::id::RunId;
 use runloom_client::protocol::spec::AgentSpec;
-use runloom_core::run::{Divergence, Replayed, recorded_plan, replay};
+use runloom_engine::run::{Divergence, Replayed, recorded_plan, replay};
 use serde_json::{Value, json};
 
 use crate::config::Environment;

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use runloom_core::schema::{Declared, SchemaCache};
-use runloom_core::service::registry::{named_secrets, named_tools};
 use runloom_protocol::definition::template;
 use runloom_protocol::error::Issue;
 use runloom_protocol::validate;
+use runloom_schema::SchemaCache;
+use runloom_service::declared_schemas::Declared;
+use runloom_service::registry::{named_secrets, named_tools};
 use serde_json::Value;
 
 use super::plugins;

@@ -136,7 +136,7 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[log]\nlevel = \"inof\"",
-        "f.toml:2: log.level: `inof` is not a level: use one of error, warn, info, debug, trace, off, or filters like info,runloom_core=debug",
+        "f.toml:2: log.level: `inof` is not a level: use one of error, warn, info, debug, trace, off, or filters like info,runloom_engine=debug",
     ),
     (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"x\"\nclient_secret_env = \"SECRET\"\nscopes = [\"runs:read\"]\nredirect_uris = [\"https://e.com/\"]",

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use runloom_core::schema::Declared;
 use runloom_protocol::definition::{McpEndpoint, PluginManifest};
 use runloom_protocol::error::Issue;
 use runloom_protocol::validate::{self, PluginSource};
+use runloom_service::declared_schemas::Declared;
 use serde_json::Value;
 
 use super::documents::usable;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use runloom_core::service::registry::code_tools;
 use runloom_protocol::definition::ToolAction;
+use runloom_service::registry::code_tools;
 use runloom_tools::outbound::OutboundPolicy;
 
 use super::document::Node;
@@ -338,7 +338,7 @@ fn log(table: Table<'_>) -> LogConfig {
         table.invalid(
             "level",
             format!(
-                "`{word}` is not a level: use one of {}, or filters like info,runloom_core=debug",
+                "`{word}` is not a level: use one of {}, or filters like info,runloom_engine=debug",
                 LOG_LEVELS.join(", ")
             ),
         );
@@ -346,7 +346,7 @@ fn log(table: Table<'_>) -> LogConfig {
         table.invalid(
             "level",
             format!(
-                "`{}` is not a level or a filter like info,runloom_core=debug: {error}",
+                "`{}` is not a level or a filter like info,runloom_engine=debug: {error}",
                 config.level
             ),
         );

@@ -218,7 +218,7 @@ pub struct CodeConfig {
 /// `[log]`.
 #[derive(Debug, Clone)]
 pub struct LogConfig {
-    /// `error` … `trace`, or filter directives like `info,runloom_core=debug`.
+    /// `error` … `trace`, or filter directives like `info,runloom_engine=debug`.
     pub level: String,
     /// How lines look.
     pub format: LogFormat,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use runloom_core::service::oauth::redirect_problem;
 use runloom_protocol::scope::{Scope, ScopeSet};
+use runloom_service::oauth::redirect_problem;
 
 use super::documents;
 use super::providers::{self, check_model};

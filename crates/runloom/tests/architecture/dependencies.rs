@@ -12,6 +12,9 @@ const SQL: &[&str] = &["rusqlite", "tokio-postgres", "deadpool-postgres", "sqlx"
 const SERVER: &[&str] = &["axum"];
 const HTTP_CLIENT: &[&str] = &["reqwest"];
 const RUNTIME: &[&str] = &["tokio"];
+/// Password hashing, encryption and message authentication. Plain digests (`sha2`) are not meant.
+const CRYPTO: &[&str] = &["argon2", "chacha20poly1305", "hmac", "ring", "rustls"];
+const ZIP: &[&str] = &["zip"];
 
 /// One crate of the workspace.
 struct Rule {
@@ -22,7 +25,7 @@ struct Rule {
     never: &'static [&'static [&'static str]],
 }
 
-const PORTS: &[&str] = &["runloom-core", "runloom-protocol"];
+const PORTS: &[&str] = &["runloom-ports", "runloom-protocol"];
 
 const RULES: &[Rule] = &[
     Rule {
@@ -31,8 +34,34 @@ const RULES: &[Rule] = &[
         never: &[RUNTIME, SERVER, SQL, HTTP_CLIENT],
     },
     Rule {
-        name: "runloom-core",
+        name: "runloom-schema",
+        may_use: &[],
+        never: &[SERVER, SQL, HTTP_CLIENT, CRYPTO, ZIP],
+    },
+    Rule {
+        name: "runloom-documents",
+        may_use: &[],
+        never: &[RUNTIME, SERVER, SQL, HTTP_CLIENT, CRYPTO],
+    },
+    Rule {
+        name: "runloom-ports",
         may_use: &["runloom-protocol"],
+        never: &[SERVER, SQL, HTTP_CLIENT, CRYPTO, ZIP],
+    },
+    Rule {
+        name: "runloom-engine",
+        may_use: &["runloom-ports", "runloom-protocol", "runloom-schema"],
+        never: &[SERVER, SQL, HTTP_CLIENT, CRYPTO, ZIP],
+    },
+    Rule {
+        name: "runloom-service",
+        may_use: &[
+            "runloom-documents",
+            "runloom-engine",
+            "runloom-ports",
+            "runloom-protocol",
+            "runloom-schema",
+        ],
         never: &[SERVER, SQL, HTTP_CLIENT],
     },
     Rule {
@@ -42,7 +71,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "runloom-tools",
-        may_use: PORTS,
+        may_use: &["runloom-ports", "runloom-protocol", "runloom-schema"],
         never: &[SERVER, SQL],
     },
     Rule {
@@ -57,7 +86,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "runloom-http",
-        may_use: PORTS,
+        may_use: &[
+            "runloom-engine",
+            "runloom-ports",
+            "runloom-protocol",
+            "runloom-service",
+        ],
         never: &[SQL, HTTP_CLIENT],
     },
     Rule {
@@ -69,11 +103,14 @@ const RULES: &[Rule] = &[
         name: "runloom",
         may_use: &[
             "runloom-client",
-            "runloom-core",
+            "runloom-engine",
             "runloom-fabric",
             "runloom-http",
             "runloom-models",
+            "runloom-ports",
             "runloom-protocol",
+            "runloom-schema",
+            "runloom-service",
             "runloom-store",
             "runloom-tools",
         ],
@@ -81,7 +118,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "runloom-bench",
-        may_use: &["runloom-core", "runloom-models", "runloom-protocol"],
+        may_use: &[
+            "runloom-engine",
+            "runloom-models",
+            "runloom-ports",
+            "runloom-protocol",
+            "runloom-service",
+        ],
         never: &[SQL],
     },
     Rule {

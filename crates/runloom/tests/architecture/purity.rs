@@ -42,7 +42,7 @@ fn impurities(source: &Source) -> Vec<String> {
 
 #[test]
 fn the_run_machine_is_a_function_of_its_records() {
-    let violations: Vec<String> = below("crates/runloom-core/src/run")
+    let violations: Vec<String> = below("crates/runloom-engine/src/run")
         .iter()
         .filter(|source| !source.is_tests())
         .flat_map(impurities)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::Router;
 use axum::routing::post;
-use runloom_core::tasks::Tasks;
+use runloom_ports::tasks::Tasks;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use runloom_core::tasks::Tasks;
+use runloom_ports::tasks::Tasks;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

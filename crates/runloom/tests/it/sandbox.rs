@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use runloom_core::error::Result;
-use runloom_core::ports::tools::{
+use runloom_ports::effect::Effect;
+use runloom_ports::error::Result;
+use runloom_ports::secret::Secret;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
     ToolHost as _,
 };
-use runloom_core::secret::Secret;
-use runloom_core::tasks::Tasks;
-use runloom_core::toolbox::Effect;
 use runloom_protocol::id::RunId;
 use runloom_protocol::validate;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};

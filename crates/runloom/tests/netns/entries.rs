@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use runloom_core::error::Result;
-use runloom_core::ports::tools::{
+use runloom_ports::error::Result;
+use runloom_ports::secret::Secret;
+use runloom_ports::tasks::Tasks;
+use runloom_ports::tools::{
     Invocation, PluginManifest, ToolContext, ToolDefinition, ToolDefinitions, ToolHost as _,
 };
-use runloom_core::secret::Secret;
-use runloom_core::tasks::Tasks;
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};

@@ -9,7 +9,7 @@ use axum::http::header::{CONNECTION, LOCATION};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::serve::ListenerExt as _;
-use runloom_core::tasks::Tasks;
+use runloom_ports::tasks::Tasks;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

@@ -5,8 +5,8 @@ mod world;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use runloom_core::ports::queue::Queue;
 use runloom_fabric::Role;
+use runloom_ports::queue::Queue;
 
 use crate::queue::{job, pull, pull_only};
 use crate::until;

@@ -11,8 +11,8 @@ use lapin::options::{
 };
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use runloom_core::tasks::Tasks;
 use runloom_fabric::{RabbitOptions, RabbitQueue, Role};
+use runloom_ports::tasks::Tasks;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::gate::Gate;

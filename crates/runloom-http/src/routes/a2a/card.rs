@@ -3,7 +3,7 @@
 //! 0.3 reads `url`, `security` and schemes with a `type`; 1.0 reads `supportedInterfaces`, `securityRequirements` and schemes by field. Each
 //! passes over what belongs to the other.
 
-use runloom_core::service::hosted::OfferedAgent;
+use runloom_service::hosted::OfferedAgent;
 use serde_json::{Value, json};
 
 /// The card of an agent that is reached at `url`.

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use runloom_core::service::EventStream;
-use runloom_core::service::auth::Caller;
 use runloom_protocol::resource::{RunSnapshot, RunStatus};
+use runloom_service::EventStream;
+use runloom_service::auth::Caller;
 use serde_json::Value;
 
 use super::wire::Generation;

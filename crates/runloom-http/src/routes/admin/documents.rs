@@ -10,11 +10,11 @@ use axum::extract::State;
 use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use runloom_core::error::Error;
-use runloom_core::ports::store::{DocumentKind, Expect};
-use runloom_core::service::registry::Rotation;
+use runloom_ports::store::{DocumentKind, Expect};
 use runloom_protocol::error::Issue;
 use runloom_protocol::resource::{self, InstalledPlugin, StoredDocument};
+use runloom_service::error::Error;
+use runloom_service::registry::Rotation;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use runloom_core::error::Error;
 use runloom_protocol::resource::{self, MemoriesForgotten, MemoryList};
+use runloom_service::error::Error;
 
 use crate::app::App;
 use crate::error::Answer;

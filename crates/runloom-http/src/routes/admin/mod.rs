@@ -9,8 +9,8 @@ mod wire;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
 use runloom_protocol::resource;
+use runloom_service::tenancy::{CreateKey, PutWorkspace};
 
 use crate::app::App;
 use crate::error::Answer;

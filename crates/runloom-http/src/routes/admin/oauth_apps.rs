@@ -3,11 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use runloom_core::clock::rfc3339;
-use runloom_core::ports::store::AppRow;
-use runloom_core::service::oauth::{CreateApp, CreatedApp};
+use runloom_ports::clock::rfc3339;
+use runloom_ports::store::AppRow;
 use runloom_protocol::error::Issue;
 use runloom_protocol::resource;
+use runloom_service::oauth::{CreateApp, CreatedApp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

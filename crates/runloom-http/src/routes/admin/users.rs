@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
-use runloom_core::clock::rfc3339;
-use runloom_core::ports::store::PersonRow;
-use runloom_core::service::oauth::PutUser;
+use runloom_ports::clock::rfc3339;
+use runloom_ports::store::PersonRow;
 use runloom_protocol::error::Issue;
 use runloom_protocol::resource;
+use runloom_service::oauth::PutUser;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

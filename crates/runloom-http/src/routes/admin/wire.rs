@@ -1,10 +1,10 @@
 //! The admin API's JSON.
 
-use runloom_core::clock::rfc3339;
-use runloom_core::ports::store::{KeyRow, KeyUsage, WorkspaceRow};
-use runloom_core::service::tenancy::{CreateKey, PutWorkspace};
+use runloom_ports::clock::rfc3339;
+use runloom_ports::store::{KeyRow, KeyUsage, WorkspaceRow};
 use runloom_protocol::error::Issue;
 use runloom_protocol::id::KeyId;
+use runloom_service::tenancy::{CreateKey, PutWorkspace};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use runloom_core::service::EventStream;
-use runloom_core::service::auth::Caller;
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{RunSnapshot, RunStatus};
+use runloom_service::EventStream;
+use runloom_service::auth::Caller;
 use serde_json::{Value, json};
 
 use crate::app::App;

@@ -10,11 +10,11 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, ALLOW, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use runloom_core::error::Error;
-use runloom_core::service::auth::{Caller, Door};
-use runloom_core::service::hosted::{CallNumber, OfferedAgent};
-use runloom_core::service::rate::Bucket::{Lifecycle, Reads, RunStarts};
 use runloom_protocol::scope::Scope::McpConnect;
+use runloom_service::auth::{Caller, Door};
+use runloom_service::error::Error;
+use runloom_service::hosted::{CallNumber, OfferedAgent};
+use runloom_service::rate::Bucket::{Lifecycle, Reads, RunStarts};
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
 

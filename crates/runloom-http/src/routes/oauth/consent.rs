@@ -7,9 +7,9 @@ use axum::extract::{RawQuery, State};
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
-use runloom_core::error::{Error, OAuthFault};
-use runloom_core::ports::store::{PersonRow, WorkspaceRow};
-use runloom_core::service::oauth::{Asked, Authorization, SEAT_LASTS, Seat};
+use runloom_ports::store::{PersonRow, WorkspaceRow};
+use runloom_service::error::{Error, OAuthFault};
+use runloom_service::oauth::{Asked, Authorization, SEAT_LASTS, Seat};
 use url::form_urlencoded;
 
 use super::{AUTHORIZE, page};
@@ -262,7 +262,7 @@ impl Visit {
         response
     }
 
-    fn oauth(&self) -> &runloom_core::service::oauth::OAuthService {
+    fn oauth(&self) -> &runloom_service::oauth::OAuthService {
         self.app.service.oauth()
     }
 

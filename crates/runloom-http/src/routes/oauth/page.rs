@@ -10,9 +10,9 @@ use axum::http::header::{
 use axum::response::{Html, IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use runloom_core::ports::store::{PersonRow, WorkspaceRow};
-use runloom_core::service::oauth::{AgentChoice, Authorization};
+use runloom_ports::store::{PersonRow, WorkspaceRow};
 use runloom_protocol::scope::Scope;
+use runloom_service::oauth::{AgentChoice, Authorization};
 use sha2::{Digest, Sha256};
 use url::Url;
 

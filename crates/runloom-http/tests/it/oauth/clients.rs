@@ -4,10 +4,10 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use runloom_core::error::{Error, OAuthFault};
-use runloom_core::ports::store::Millis;
-use runloom_core::service::oauth::{ClientCredential, CreateApp};
-use runloom_core::service::tenancy::PutWorkspace;
+use runloom_ports::store::Millis;
+use runloom_service::error::{Error, OAuthFault};
+use runloom_service::oauth::{ClientCredential, CreateApp};
+use runloom_service::tenancy::PutWorkspace;
 
 use super::{Browser, CALLBACK, House, house, house_with, refused, sent_back, text, value};
 

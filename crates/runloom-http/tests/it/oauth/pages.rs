@@ -1,10 +1,10 @@
 //! What people see, and what a browser is believed.
 
 use axum::http::StatusCode;
-use runloom_core::ports::store::Millis;
-use runloom_core::service::oauth::{CreateApp, PutUser};
-use runloom_core::service::rate::RateLimits;
 use runloom_http::Settings;
+use runloom_ports::store::Millis;
+use runloom_service::oauth::{CreateApp, PutUser};
+use runloom_service::rate::RateLimits;
 
 use super::{Browser, EMAIL, PASSWORD, house, house_at, house_with, sent_back, text, value};
 use crate::app::TestApp;
@@ -258,8 +258,8 @@ async fn the_question_says_what_the_choice_of_agents_does_not_narrow() {
         let house = house_with(create, &["acme"]).await;
         for slug in ["one", "two"] {
             let body = serde_json::json!({ "systemPrompt": "x", "name": "Helper" });
-            let kind = runloom_core::ports::store::DocumentKind::Agent;
-            let expect = runloom_core::ports::store::Expect::Anything;
+            let kind = runloom_ports::store::DocumentKind::Agent;
+            let expect = runloom_ports::store::Expect::Anything;
             let registry = house.app.service.registry();
             let put = registry.put("acme", kind, slug, &body, expect);
             put.await.unwrap();
@@ -290,8 +290,8 @@ async fn a_grant_with_some_agents_sees_only_those() {
     let mut ids = Vec::new();
     for slug in ["one", "two"] {
         let body = serde_json::json!({ "systemPrompt": "x" });
-        let kind = runloom_core::ports::store::DocumentKind::Agent;
-        let expect = runloom_core::ports::store::Expect::Anything;
+        let kind = runloom_ports::store::DocumentKind::Agent;
+        let expect = runloom_ports::store::Expect::Anything;
         let put = service.registry().put("acme", kind, slug, &body, expect);
         ids.push(put.await.unwrap().document.id);
     }

@@ -4,9 +4,9 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use runloom_core::ports::store::Millis;
-use runloom_core::service::oauth::{ClientCredential, CreateApp, PutUser, TokenRequest};
-use runloom_core::service::tenancy::PutWorkspace;
+use runloom_ports::store::Millis;
+use runloom_service::oauth::{ClientCredential, CreateApp, PutUser, TokenRequest};
+use runloom_service::tenancy::PutWorkspace;
 use serde_json::Value;
 
 use super::{CALLBACK, EMAIL, VERIFIER, house, house_with, refused, text};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use runloom_core::ports::store::StoreErrorKind;
+use runloom_ports::store::StoreErrorKind;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 
 use super::super::error::Reason;

@@ -1,6 +1,6 @@
 //! Claims: who may take a run, and when.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Census, ClaimOutcome, Claimable, Lease, Millis, Next, RunNo, WorkspaceNo,
 };
 use runloom_protocol::resource::RunStatus;

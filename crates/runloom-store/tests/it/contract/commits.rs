@@ -1,7 +1,7 @@
 //! Batches: what is written, what is refused, what is read back.
 
 use bytes::Bytes;
-use runloom_core::ports::store::{Chunk, CommitError, Lease, MailNo, Millis, Next, RunNo};
+use runloom_ports::store::{Chunk, CommitError, Lease, MailNo, Millis, Next, RunNo};
 use runloom_protocol::outcome::{ErrorClass, FailureReason, RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
 use tokio::task::JoinSet;

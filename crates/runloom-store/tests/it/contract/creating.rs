@@ -1,6 +1,6 @@
 //! Creating runs.
 
-use runloom_core::ports::store::{Created, Earlier, RunFilter};
+use runloom_ports::store::{Created, Earlier, RunFilter};
 use runloom_protocol::resource::RunStatus;
 
 use crate::fixture::{Fixture, NOW, chunk, ending, finishing, key, page, run_id, start};

@@ -1,6 +1,6 @@
 //! Feedback: one for a run, replaced, listed, and gone with its run.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Cutoffs, FeedbackFilter, FeedbackPage, FeedbackPut, Millis, Page, PutFeedback, WorkspaceNo,
 };
 use runloom_protocol::id::FeedbackId;

@@ -1,6 +1,6 @@
 //! Purses, reservations, and the account of what was used.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Ask, Batch, Day, Lease, MicroUsd, Millis, Month, Next, PurseLimit, PurseScope, PurseState,
     Reservation, UsageDelta, UsageGroup, UsageRow,
 };
@@ -204,7 +204,7 @@ pub(crate) async fn the_account_adds_up_by_day_model_and_key(mut fixture: Fixtur
     other.credential = "key_2".to_owned();
     other.start = Some(start());
     let second = fixture.store().create_run(other).await.unwrap();
-    let runloom_core::ports::store::Created::New {
+    let runloom_ports::store::Created::New {
         lease: Some(second),
         ..
     } = second

@@ -1,6 +1,6 @@
 //! Lists of runs and sessions.
 
-use runloom_core::ports::store::{PREVIEW_CHARS, Page, RunFilter, SessionFilter, WorkspaceNo};
+use runloom_ports::store::{PREVIEW_CHARS, Page, RunFilter, SessionFilter, WorkspaceNo};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 
 use crate::fixture::{Fixture, NOW, ending, finishing, page, session_id};

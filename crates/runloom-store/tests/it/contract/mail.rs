@@ -1,6 +1,6 @@
 //! Answers and cancels: accepted or refused, and who has to be told.
 
-use runloom_core::ports::store::{Cancelled, Delivery, MailBody, MailNo, Next, ToolDelivery};
+use runloom_ports::store::{Cancelled, Delivery, MailBody, MailNo, Next, ToolDelivery};
 use runloom_protocol::resource::RunStatus;
 
 use crate::fixture::{Fixture, NOW, answer, batch, key, open_call, run_id};
@@ -13,7 +13,7 @@ async fn cancel(fixture: &Fixture, name: &str) -> Cancelled {
         .unwrap()
 }
 
-async fn bodies(fixture: &Fixture, lease: runloom_core::ports::store::Lease) -> Vec<MailBody> {
+async fn bodies(fixture: &Fixture, lease: runloom_ports::store::Lease) -> Vec<MailBody> {
     let mail = fixture.store().mail(lease.run, MailNo::default()).await;
     mail.unwrap().into_iter().map(|mail| mail.body).collect()
 }

@@ -1,6 +1,6 @@
 //! Memories: kept under keys, found by words and links.
 
-use runloom_core::ports::store::{Millis, PutMemory, Remembered, WorkspaceNo};
+use runloom_ports::store::{Millis, PutMemory, Remembered, WorkspaceNo};
 
 use crate::fixture::{Fixture, NOW};
 
@@ -44,7 +44,7 @@ async fn found(fixture: &Fixture, workspace: WorkspaceNo, words: &[&str]) -> Vec
 async fn links(fixture: &Fixture, workspace: WorkspaceNo, keys: &[&str]) -> Vec<String> {
     let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     let links = fixture.store().links_at(workspace, &keys, 100).await;
-    let line = |link: runloom_core::ports::store::MemoryLink| {
+    let line = |link: runloom_ports::store::MemoryLink| {
         format!("{} {} {}", link.from, link.relation, link.to)
     };
     links.unwrap().into_iter().map(line).collect()

@@ -1,6 +1,6 @@
 //! People, apps, and what the ones allow the others.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     CODES_MAX, Consent, GRANTS_MAX, GrantFilter, Millis, NewCode, NewGrant, NewToken, PutApp,
     PutPerson, Store, TOKENS_MAX, WorkspaceNo,
 };

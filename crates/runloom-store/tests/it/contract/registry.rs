@@ -1,6 +1,6 @@
 //! Documents of workspaces.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Deleted, Document, DocumentKind, Expect, Millis, Put, PutDocument, Resealed, SealedKey,
     VERSIONS_KEPT, WorkspaceNo,
 };

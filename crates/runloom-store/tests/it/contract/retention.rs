@@ -1,6 +1,6 @@
 //! Getting rid of what need not be kept any longer.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Created, Cutoffs, Ended, Millis, Next, Purged, RunFilter, SessionFilter, SessionNo,
 };
 use runloom_protocol::resource::{RunStatus, SessionStatus};

@@ -1,6 +1,6 @@
 //! Sessions: order of runs, history, ending.
 
-use runloom_core::ports::store::{
+use runloom_ports::store::{
     Created, CreatedSession, Delivery, Ended, MailBody, Millis, Next, SessionFilter, SessionNo,
     StartNow,
 };

@@ -1,6 +1,6 @@
 //! Workspaces and keys.
 
-use runloom_core::ports::store::{KeyUsage, Millis, NewKey, WorkspaceNo, WorkspaceRow};
+use runloom_ports::store::{KeyUsage, Millis, NewKey, WorkspaceNo, WorkspaceRow};
 use runloom_protocol::id::KeyId;
 
 use crate::fixture::{Fixture, NOW, put_workspace};

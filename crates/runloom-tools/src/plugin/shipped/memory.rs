@@ -1,8 +1,8 @@
 //! `@memory`: what the workspace remembers, for its agents.
 
-use runloom_core::error::{Chain, Error};
-use runloom_core::ports::tools::Outcome;
-use runloom_core::service::memory::{MemoryService, Recollection, Remember, Traverse};
+use runloom_ports::error::{Chain, Error};
+use runloom_ports::memory::{Recollection, Remember, Traverse, WorkspaceMemory};
+use runloom_ports::tools::Outcome;
 use serde_json::{Value, json};
 
 use crate::content::Content;
@@ -15,7 +15,7 @@ const WALKED: u64 = 20;
 const HOPS: u64 = 2;
 
 pub(super) async fn recall(
-    memory: &MemoryService,
+    memory: &dyn WorkspaceMemory,
     workspace: &str,
     input: &Value,
 ) -> Result<Outcome, String> {
@@ -25,7 +25,7 @@ pub(super) async fn recall(
 }
 
 pub(super) async fn remember(
-    memory: &MemoryService,
+    memory: &dyn WorkspaceMemory,
     workspace: &str,
     input: &Value,
 ) -> Result<Outcome, String> {
@@ -41,7 +41,7 @@ pub(super) async fn remember(
 }
 
 pub(super) async fn traverse(
-    memory: &MemoryService,
+    memory: &dyn WorkspaceMemory,
     workspace: &str,
     input: &Value,
 ) -> Result<Outcome, String> {

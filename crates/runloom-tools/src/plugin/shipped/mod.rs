@@ -7,8 +7,8 @@ mod web;
 
 use std::sync::Arc;
 
-use runloom_core::ports::tools::Outcome;
-use runloom_core::service::memory::MemoryService;
+use runloom_ports::memory::WorkspaceMemory;
+use runloom_ports::tools::Outcome;
 use runloom_protocol::definition::{
     DeclaredEffect, PluginManifest, ShippedTool, ToolAction, ToolDefinition,
 };
@@ -20,12 +20,12 @@ use crate::outbound::Outbound;
 /// What the shipped tools work with.
 pub(crate) struct Shipped {
     outbound: Outbound,
-    memory: Option<Arc<MemoryService>>,
+    memory: Option<Arc<dyn WorkspaceMemory>>,
 }
 
 impl Shipped {
     /// Tools that reach the world through `outbound` and remember in `memory`.
-    pub(crate) fn new(outbound: Outbound, memory: Option<Arc<MemoryService>>) -> Self {
+    pub(crate) fn new(outbound: Outbound, memory: Option<Arc<dyn WorkspaceMemory>>) -> Self {
         Self { outbound, memory }
     }
 

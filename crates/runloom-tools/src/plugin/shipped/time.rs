@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use runloom_core::ports::tools::Outcome;
+use runloom_ports::tools::Outcome;
 use serde_json::{Value, json};
 
 use crate::content::{Content, cut};

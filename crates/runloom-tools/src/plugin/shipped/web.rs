@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
-use runloom_core::ports::tools::Outcome;
+use runloom_ports::tools::Outcome;
 use serde_json::Value;
 
 use super::page;

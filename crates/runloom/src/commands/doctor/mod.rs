@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use runloom_client::{Client, Options, RetryPolicy};
-use runloom_core::error::Chain;
+use runloom_service::error::Chain;
 use runloom_store::Health;
 use runloom_tools::SandboxProgram;
 use serde::Serialize;

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use runloom_core::error::Chain;
 use runloom_fabric::{LookError, Seen};
+use runloom_service::error::Chain;
 
 use super::{Finding, Verdict, finding, judge};
 use crate::config::{BusConfig, Config, QueueConfig, Secret};

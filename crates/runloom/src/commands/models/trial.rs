@@ -3,9 +3,9 @@
 use anyhow::Context;
 use futures_util::StreamExt;
 use runloom_client::protocol::outcome::{ErrorClass, Tokens};
-use runloom_core::catalog::CatalogModel;
-use runloom_core::ports::model::{Message, ModelError, ModelEvent, ModelRequest};
+use runloom_engine::catalog::CatalogModel;
 use runloom_models::Exchange;
+use runloom_ports::model::{Message, ModelError, ModelEvent, ModelRequest};
 use serde_json::{Value, json};
 
 use crate::app::models::recorded;

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use runloom_core::ports::trace::{TraceId, TraceParent};
+use runloom_ports::trace::{TraceId, TraceParent};
 
 /// What the environment asks for.
 #[derive(Debug)]
@@ -169,8 +169,8 @@ fn ratio(argument: Option<&str>, remarks: &mut Vec<String>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use runloom_core::clock::Clock;
-    use runloom_core::trace::trace_of;
+    use runloom_engine::trace::trace_of;
+    use runloom_ports::clock::Clock;
     use runloom_protocol::id::RunId;
 
     use super::*;

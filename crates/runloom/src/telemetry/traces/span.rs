@@ -7,7 +7,7 @@ use opentelemetry::trace::{
 };
 use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
-use runloom_core::ports::trace::{Attribute, Nanos, Span};
+use runloom_ports::trace::{Attribute, Nanos, Span};
 
 /// A span as it is sent.
 pub(super) fn data(span: Span) -> SpanData {

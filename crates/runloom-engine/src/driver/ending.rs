@@ -1,0 +1,134 @@
+//! How a run ends: with its answer, an error or a receipt, in one batch with what follows from it.
+
+use runloom_protocol::attachment::Attachment;
+use runloom_protocol::event::{Event, Started};
+use runloom_protocol::outcome::{RunCancelled, Tokens};
+use runloom_protocol::resource::RunStatus;
+use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
+use tracing::info;
+
+use super::{Abandon, Driver, LastWord, Left};
+use crate::metrics::METRICS;
+use crate::run::{self, Spent};
+use runloom_ports::clock::rfc3339;
+use runloom_ports::model::ModelError;
+use runloom_ports::store::{Ending, Next};
+
+impl Driver {
+    pub(super) async fn cancel(
+        &mut self,
+        mut receipt: RunCancelled,
+        spent: Spent,
+    ) -> Result<Left, Abandon> {
+        if !self.state.started {
+            self.record(Event::Started(Started {}))?;
+        }
+        receipt.stopped_at = Some(rfc3339(self.clock.now()));
+        let event = run::cancelled(&self.state, receipt, &spent);
+        self.finish(event).await
+    }
+
+    pub(super) async fn fail(&mut self, error: ModelError, spent: Spent) -> Result<Left, Abandon> {
+        if !self.state.started {
+            self.record(Event::Started(Started {}))?;
+        }
+        let event = run::failed(&self.state, &error, &spent);
+        self.finish(event).await
+    }
+
+    pub(super) async fn finish(&mut self, event: Event) -> Result<Left, Abandon> {
+        let ending = self.ending(&event);
+        info!(
+            status = ending.status.as_str(),
+            turns = ending.turns,
+            "run ended"
+        );
+        let failing = ending.turns.saturating_sub(self.state.turns);
+        self.journal.count(&Tokens::default(), 0, failing);
+        self.journal.count_run();
+        self.record(event)?;
+        let (status, tokens) = (ending.status, ending.tokens);
+        let said = LastWord {
+            messages: ending.session_messages.clone(),
+            active_model: ending.active_model.clone(),
+        };
+        let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
+        if let Some(tracing) = self.tracing.take() {
+            tracing.tell();
+        }
+        METRICS.run_ended(status);
+        METRICS.tokens_in.add(tokens.input_tokens);
+        METRICS.tokens_cached.add(tokens.cached_tokens);
+        METRICS.tokens_out.add(tokens.output_tokens);
+        METRICS.tokens_reasoning.add(tokens.reasoning_tokens);
+        Ok(Left::Finished {
+            next: committed.next_in_session,
+            said,
+        })
+    }
+
+    fn ending(&self, event: &Event) -> Ending {
+        let model = self.state.speaker().model.clone();
+        let fell_back = self.in_session && self.state.fell_back();
+        let mut ending = Ending {
+            status: RunStatus::Failed,
+            final_text: None,
+            error: None,
+            failure: None,
+            cancel: None,
+            tokens: self.state.tokens,
+            turns: self.state.turns,
+            active_model: fell_back.then(|| model.id.clone()),
+            model,
+            cost_usd: None,
+            tool_calls: self.state.tool_calls,
+            session_messages: Vec::new(),
+        };
+        match event {
+            Event::Result(result) => {
+                ending.status = RunStatus::Succeeded;
+                ending.final_text = Some(result.text.clone());
+                ending.cost_usd = result.cost_usd;
+                if self.in_session {
+                    let retained = self.state.retained.clone();
+                    ending.session_messages = said(&self.request, &result.text, retained);
+                }
+            }
+            Event::Error(error) => {
+                ending.error = Some(error.error.clone());
+                ending.failure = Some(run::failure(error));
+                ending.final_text = error.partial_text.clone();
+                (ending.tokens, ending.turns, ending.cost_usd) =
+                    (error.tokens, error.turns, error.cost_usd);
+            }
+            Event::Cancelled(receipt) => {
+                ending.status = RunStatus::Cancelled;
+                (ending.tokens, ending.turns, ending.cost_usd) =
+                    (receipt.tokens, receipt.turns, receipt.cost_usd);
+                ending.cancel = Some(receipt.clone());
+            }
+            _ => {}
+        }
+        ending
+    }
+}
+
+/// What a session hears of a run: the request and the answer, with what its tools said for later.
+fn said(
+    request: &[PromptMessage],
+    answer: &str,
+    retained: Vec<RetainedCall>,
+) -> Vec<PromptMessage> {
+    let asked = request
+        .iter()
+        .filter(|message| message.role != Role::System)
+        .map(|message| PromptMessage {
+            attachments: message.attachments.iter().map(Attachment::info).collect(),
+            ..PromptMessage::new(message.role, message.content.as_str())
+        });
+    let answer = PromptMessage {
+        retained,
+        ..PromptMessage::new(Role::Assistant, answer)
+    };
+    asked.chain([answer]).collect()
+}

@@ -1,0 +1,282 @@
+//! Tools that the server executes: the intent is durable before a call begins, its outcome before anything that follows from it is
+//! recorded.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{Stream, StreamExt};
+use runloom_protocol::attachment::Attachment;
+use runloom_protocol::event::{Event, FileInfo, ToolCall, ToolFiles, ToolResult};
+use runloom_protocol::limits::TOOL_FILES_MAX_BYTES;
+use runloom_protocol::outcome::RunCancelled;
+use tracing::debug;
+
+use super::turn::TurnInterrupt;
+use super::{Abandon, Driver, Left, toolset};
+use crate::metrics::METRICS;
+use crate::run::{Note, ServerCall, Spent};
+use runloom_ports::crash;
+use runloom_ports::file::FileReader;
+use runloom_ports::tools::{Invocation, Outcome};
+
+/// Bytes of a result that its event shows; the model gets the whole.
+const SHOWN_BYTES: usize = 4 * 1024;
+/// How long calls may take to end after they were cancelled.
+const WIND_DOWN: Duration = Duration::from_millis(500);
+/// Characters of a result's summary.
+const SUMMARY_CHARS: usize = 160;
+
+impl Driver {
+    /// Asks the peers of the server-resolved tools what they offer. It never fails: a peer that is away gives a stub.
+    pub(super) async fn resolve_tools(&mut self) -> Result<Option<Left>, Abandon> {
+        // Peers may take their time; whoever watches sees that the run has started.
+        self.journal.flush().await?;
+        let (host, context) = (Arc::clone(&self.tools), self.context.clone());
+        let schemas = Arc::clone(&self.state.plan.schemas);
+        let mut resolving = pin!(async {
+            let tools = host.resolve(&context, &context.refs).await;
+            toolset::usable(tools, &schemas).await
+        });
+        let tools = loop {
+            tokio::select! {
+                tools = &mut resolving => break tools,
+                interrupt = self.interrupt() => match interrupt? {
+                    None => {}
+                    Some(TurnInterrupt::Stop) => return self.release().await.map(Some),
+                    Some(TurnInterrupt::OutOfTime) => {
+                        return self.fail(self.out_of_time(), Spent::default()).await.map(Some);
+                    }
+                    Some(TurnInterrupt::Cancel(receipt)) => {
+                        return self.cancel(*receipt, Spent::default()).await.map(Some);
+                    }
+                },
+            }
+        };
+        debug!(tools = tools.len(), "resolved tools");
+        self.note(Note::Toolset { tools });
+        Ok(None)
+    }
+
+    /// Executes calls at once and records each outcome as it comes.
+    pub(super) async fn execute(
+        &mut self,
+        calls: Vec<ServerCall>,
+    ) -> Result<Option<Left>, Abandon> {
+        for call in calls.iter().filter(|call| !call.again) {
+            self.record(Event::ToolCall(ToolCall {
+                tool_use_id: call.id.clone(),
+                name: call.tool.name.clone(),
+                input: call.input.clone(),
+            }))?;
+        }
+        self.journal.flush().await?;
+        crash::point("before_tool");
+        let cancel = self.kill.child_token();
+        let mut running: FuturesUnordered<_> = calls
+            .into_iter()
+            .map(|call| {
+                let (host, context, cancel) = (
+                    Arc::clone(&self.tools),
+                    self.context.clone(),
+                    cancel.clone(),
+                );
+                let reader = Arc::clone(&self.files);
+                let trace = self.tracing.as_ref().map(|tracing| tracing.call(&call.id));
+                async move {
+                    let invocation = Invocation {
+                        tool_use_id: call.id.clone(),
+                        input: call.input,
+                        trace,
+                    };
+                    let began = Instant::now();
+                    let outcome = host.call(&context, &call.tool, invocation, cancel).await;
+                    count(&outcome, began);
+                    let files = files_of(&outcome, &*reader).await;
+                    (call.id, call.tool, outcome, files)
+                }
+            })
+            .collect();
+        while !running.is_empty() {
+            tokio::select! {
+                done = running.next() => if let Some((id, tool, outcome, files)) = done {
+                    // A process that ends has cancelled the call: what came back is not its outcome.
+                    if self.kill.is_cancelled() {
+                        return self.release().await.map(Some);
+                    }
+                    crash::point("tool_done");
+                    self.record_files(&id, files)?;
+                    self.record_outcome(id, &tool.name, outcome)?;
+                    // The last one is written while the model is called with it.
+                    if !running.is_empty() {
+                        self.journal.flush().await?;
+                    }
+                },
+                interrupt = self.interrupt() => match interrupt? {
+                    None => {}
+                    Some(TurnInterrupt::Stop) => return self.release().await.map(Some),
+                    Some(TurnInterrupt::OutOfTime) => {
+                        cancel.cancel();
+                        wind_down(running).await;
+                        return self.fail(self.out_of_time(), Spent::default()).await.map(Some);
+                    }
+                    Some(TurnInterrupt::Cancel(receipt)) => {
+                        cancel.cancel();
+                        wind_down(running).await;
+                        return self.cancel(self.with_running(*receipt), Spent::default()).await.map(Some);
+                    }
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the server's running tools to what a cancel interrupted.
+    fn with_running(&self, mut receipt: RunCancelled) -> RunCancelled {
+        let running = self
+            .state
+            .calls
+            .iter()
+            .filter(|call| call.state == crate::run::CallState::Called);
+        receipt
+            .interrupted
+            .extend(running.map(|call| call.name.clone()));
+        receipt
+    }
+
+    /// Records what a call brought beside its result, which is recorded next. The log shows what they are; what is in them stands beside
+    /// it, for the model.
+    pub(super) fn record_files(
+        &mut self,
+        tool_use_id: &str,
+        files: Vec<Attachment>,
+    ) -> Result<(), Abandon> {
+        let calls = &self.state.calls;
+        let Some(call) = calls.iter().find(|call| call.id == tool_use_id) else {
+            return Ok(());
+        };
+        if files.is_empty() {
+            return Ok(());
+        }
+        let name = call.name.clone();
+        let files = self.state.brought.within_bounds(files);
+        let shown = files.iter().map(|file| FileInfo {
+            filename: file.name().to_owned(),
+            mime_type: file.mime_type.clone().unwrap_or_default(),
+            size_bytes: file.size.unwrap_or_default(),
+        });
+        let files_event = ToolFiles {
+            name,
+            files: shown.collect(),
+        };
+        self.record(Event::ToolFiles(files_event))?;
+        self.note(Note::Files {
+            tool_use_id: tool_use_id.to_owned(),
+            files,
+        });
+        Ok(())
+    }
+
+    fn record_outcome(
+        &mut self,
+        tool_use_id: String,
+        name: &str,
+        outcome: Outcome,
+    ) -> Result<(), Abandon> {
+        let shown = cut(&outcome.content, SHOWN_BYTES);
+        let summary = summary_of(&outcome.content);
+        let result = if shown.len() < outcome.content.len() {
+            format!(
+                "{shown}\n… cut for display: {} of {} bytes",
+                shown.len(),
+                outcome.content.len()
+            )
+        } else {
+            shown.to_owned()
+        };
+        if shown.len() < outcome.content.len() {
+            self.note(Note::Output {
+                tool_use_id: tool_use_id.clone(),
+                content: outcome.content,
+            });
+        }
+        self.record(Event::ToolResult(ToolResult {
+            tool_use_id,
+            name: name.to_owned(),
+            ok: !outcome.is_error,
+            result,
+            summary,
+        }))
+    }
+}
+
+/// Lets cancelled calls end by themselves, so that each can tell its peer to stop; whoever does not is dropped.
+async fn wind_down(calls: impl Stream) {
+    let ending = calls.for_each(|_| std::future::ready(()));
+    if tokio::time::timeout(WIND_DOWN, ending).await.is_err() {
+        debug!("a tool did not end when it was told to");
+    }
+}
+
+/// The files of an outcome as they are kept.
+async fn files_of(outcome: &Outcome, reader: &dyn FileReader) -> Vec<Attachment> {
+    let came = outcome.files.iter().map(|file| Attachment {
+        size: Some(decoded_bytes(&file.data)),
+        ..Attachment::inline(&*file.filename, &*file.mime_type, &*file.data)
+    });
+    reader
+        .read_leniently(came.collect(), TOOL_FILES_MAX_BYTES)
+        .await
+}
+
+/// How many bytes a base64 text stands for; its padding stands for none.
+fn decoded_bytes(base64: &str) -> u64 {
+    let digits = base64.trim_end_matches('=').len() as u64;
+    digits.saturating_mul(3) / 4
+}
+
+fn count(outcome: &Outcome, began: Instant) {
+    METRICS.tool_time.took(began.elapsed());
+    if outcome.is_error {
+        METRICS.tools_failed.add(1);
+    } else {
+        METRICS.tools_ok.add(1);
+    }
+}
+
+/// At most so many bytes, on a character's boundary.
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+fn summary_of(text: &str) -> String {
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    let mut summary: String = line.chars().take(SUMMARY_CHARS).collect();
+    if summary.len() < line.len() {
+        summary.push('…');
+    }
+    summary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_is_no_part_of_a_files_size() {
+        for (base64, bytes) in [
+            ("", 0),
+            ("YQ==", 1),
+            ("YQ", 1),
+            ("YWI=", 2),
+            ("YWJj", 3),
+            ("YWJjZA==", 4),
+        ] {
+            assert_eq!(decoded_bytes(base64), bytes, "{base64}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What others told the run, and the fold of its log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use runloom_protocol::event::{FrameError, parse_frame, split_frames};
+use runloom_protocol::outcome::RunCancelled;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Abandon, Driver, call_of};
+use crate::run::{self, PlacedNote, Record, RunState};
+use runloom_ports::clock::rfc3339;
+use runloom_ports::crash;
+use runloom_ports::store::{LogEntry, Mail, MailBody, MailNo, RunLog, RunNo};
+
+/// Pause between attempts to read mail from a store that is unavailable.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Rung when there may be mail for a run.
+#[derive(Debug, Default)]
+pub struct Doorbell(Notify);
+
+impl Doorbell {
+    /// There may be mail.
+    pub fn ring(&self) {
+        self.0.notify_one();
+    }
+
+    /// Waits for a ring. A ring that comes while this is dropped is kept for the next one.
+    pub(crate) async fn rung(&self) {
+        self.0.notified().await;
+    }
+
+    /// True when somebody rang since the last look.
+    pub(crate) fn take_ring(&self) -> bool {
+        self.0.notified().now_or_never().is_some()
+    }
+}
+
+/// Reads a run's mail when the doorbell rings.
+pub(crate) struct Mailbox {
+    log: Arc<dyn RunLog>,
+    run: RunNo,
+    doorbell: Arc<Doorbell>,
+    read: MailNo,
+    waiting: Vec<Mail>,
+    rung: bool,
+}
+
+impl Mailbox {
+    /// A mailbox with the mail that came along with the claim.
+    pub(crate) fn new(
+        log: Arc<dyn RunLog>,
+        run: RunNo,
+        doorbell: Arc<Doorbell>,
+        waiting: Vec<Mail>,
+    ) -> Self {
+        Self {
+            log,
+            run,
+            doorbell,
+            read: MailNo::default(),
+            waiting,
+            rung: false,
+        }
+    }
+
+    /// Waits for the doorbell. Cancel-safe.
+    pub(crate) async fn rung(&mut self) {
+        if !self.rung {
+            self.doorbell.0.notified().await;
+            self.rung = true;
+        }
+    }
+
+    /// Somebody rang, and the mail is not read yet.
+    pub(crate) fn has_rung(&self) -> bool {
+        self.rung
+    }
+
+    /// The doorbell, for those who wait for it without holding the mailbox.
+    pub(crate) fn doorbell(&self) -> Arc<Doorbell> {
+        Arc::clone(&self.doorbell)
+    }
+
+    /// There is mail although nobody rang: the next [`Self::take`] reads it.
+    pub(crate) fn look(&mut self) {
+        self.rung = true;
+    }
+
+    /// The mail since the last call, or nothing when nobody rang.
+    pub(crate) async fn take(
+        &mut self,
+        kill: &CancellationToken,
+    ) -> Result<Option<Vec<Mail>>, Abandon> {
+        if self.waiting.is_empty() && !self.rung && !self.doorbell.take_ring() {
+            return Ok(None);
+        }
+        // Nothing is given up before the read has succeeded: the caller may drop this future.
+        self.rung = true;
+        let last = self.waiting.last().map_or(self.read, |mail| mail.no);
+        let more = loop {
+            match self.log.mail(self.run, last).await {
+                Ok(more) => break more,
+                Err(error) => warn!(run = self.run.0, %error, "cannot read mail; trying again"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RETRY) => {}
+                () = kill.cancelled() => return Err(Abandon::Killed),
+            }
+        };
+        self.rung = false;
+        let mut mail = std::mem::take(&mut self.waiting);
+        mail.extend(more);
+        self.read = mail.last().map_or(self.read, |mail| mail.no);
+        Ok(Some(mail))
+    }
+}
+
+impl Driver {
+    /// Folds mail into the run. A cancel ends everything else: its receipt is returned.
+    pub(super) fn accept(&mut self, mail: Vec<Mail>) -> Result<Option<RunCancelled>, Abandon> {
+        let mut cancel = None;
+        for letter in mail {
+            self.journal.mail_read = letter.no;
+            match letter.body {
+                MailBody::Cancel { reason } => {
+                    cancel.get_or_insert_with(|| RunCancelled {
+                        reason,
+                        requested_at: Some(rfc3339(letter.at)),
+                        stopped_at: None,
+                        interrupted: self.interrupted(),
+                        tokens: self.state.tokens,
+                        turns: self.state.turns,
+                        model: None,
+                        cost_usd: None,
+                    });
+                }
+                MailBody::ToolResult {
+                    tool_use_id,
+                    answer,
+                    files,
+                } => {
+                    // An answer that came too late finds no waiting call and changes nothing.
+                    if let Some(event) = run::answer(&self.state, &tool_use_id, &answer) {
+                        if let Some(call) = call_of(&event) {
+                            self.journal.close_call(call);
+                        }
+                        self.record_files(&tool_use_id, files)?;
+                        self.record(event)?;
+                        crash::point("mail_read");
+                    }
+                }
+            }
+        }
+        Ok(cancel)
+    }
+
+    /// What a cancel interrupts right now: the names of the tools that clients still execute.
+    fn interrupted(&self) -> Vec<String> {
+        let asked = |call: &&run::Call| matches!(call.state, run::CallState::Asked { .. });
+        self.state
+            .calls
+            .iter()
+            .filter(asked)
+            .map(|call| call.name.clone())
+            .collect()
+    }
+}
+
+/// Folds one stored batch: its events in order, each followed by the notes placed after it. Each is shown to `seen` first.
+///
+/// # Errors
+/// When a record cannot be read: without it the run would go on from a state that it never had.
+pub(crate) fn fold(
+    state: &mut RunState,
+    entry: &LogEntry,
+    mut seen: impl FnMut(&Record),
+) -> Result<(), FrameError> {
+    let mut apply = |record: Record| {
+        seen(&record);
+        state.apply(record);
+    };
+    let notes: Vec<PlacedNote> = match entry.notes.as_str() {
+        "" => Vec::new(),
+        text => serde_json::from_str(text)?,
+    };
+    let mut notes = notes.into_iter().peekable();
+    let first = entry.chunk.first_seq;
+    while let Some(placed) = notes.next_if(|placed| placed.after < first) {
+        apply(Record::Note(placed.note));
+    }
+    for (frame, seq) in split_frames(&entry.chunk.frames).zip(first..) {
+        match parse_frame(frame) {
+            Some(Ok(sequenced)) => apply(Record::Event(sequenced.event)),
+            // It changes nothing that this version decides by.
+            Some(Err(FrameError::Unknown(kind))) => {
+                warn!(seq, kind, "an event of the log is unknown to this version");
+            }
+            Some(Err(error @ FrameError::Unreadable(_))) => return Err(error),
+            None => {}
+        }
+        while let Some(placed) = notes.next_if(|placed| placed.after <= seq) {
+            apply(Record::Note(placed.note));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Paying for a model call: money is taken out of the purses before it is sent, and settled when its end is recorded.
+
+use std::time::Duration;
+
+use runloom_protocol::outcome::{ErrorClass, Tokens};
+use tracing::{debug, warn};
+
+use super::turn::TurnInterrupt;
+use super::{Abandon, Driver};
+use crate::run::{Bid, CallPlan, Note};
+use runloom_ports::model::ModelError;
+use runloom_ports::store::{Ask, MicroUsd, PurseLimit, PurseState, Reservation};
+
+/// How long a call waits for money that other calls have reserved: most of them give back more than they need.
+const WAIT_FOR_OTHERS: Duration = Duration::from_secs(20);
+/// How often it looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Pause between attempts to reserve from a store that is unavailable.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Whether a call can be paid for.
+pub(super) enum Funding {
+    /// Yes, with this plan.
+    Paid(CallPlan),
+    /// No; this says which purse, how much, and when it refills.
+    Short(String),
+    /// Something ended the wait.
+    Interrupted(TurnInterrupt),
+}
+
+impl Driver {
+    /// Takes the worst case of the call out of every purse that applies. When this returns, that is durable.
+    pub(super) async fn fund(&mut self, plan: CallPlan) -> Result<Funding, Abandon> {
+        let Some(bid) = plan.bid else {
+            return Ok(Funding::Paid(plan));
+        };
+        // What the last call gave back must be back before this one asks.
+        self.journal.flush().await?;
+        let mut output = bid.most;
+        let mut amount = bid.worst(output);
+        if !self.purses.is_empty() {
+            match self.reserve(&bid).await? {
+                Ok(granted) => {
+                    // A grant pays for `least` at least.
+                    output = bid.affordable(granted).unwrap_or(bid.least);
+                    amount = granted;
+                }
+                Err(refused) => return Ok(refused),
+            }
+        }
+        self.reserved = Some(amount);
+        if self.state.plan.budgets.max_cost_usd.is_some() {
+            let micro_usd = amount.0;
+            self.note(Note::Reserved { micro_usd });
+            self.journal.flush().await?;
+        }
+        Ok(Funding::Paid(CallPlan {
+            max_output_tokens: Some(output),
+            ..plan
+        }))
+    }
+
+    async fn reserve(&mut self, bid: &Bid) -> Result<Result<MicroUsd, Funding>, Abandon> {
+        let ask = Ask {
+            least: bid.worst(bid.least),
+            most: bid.worst(bid.most),
+        };
+        let give_up = tokio::time::Instant::now() + WAIT_FOR_OTHERS;
+        loop {
+            let now = self.clock.now();
+            let limits: Vec<PurseLimit> = self.purses.iter().map(|purse| purse.at(now)).collect();
+            let pause = match self.journal.reserve(&limits, ask).await {
+                Ok(Reservation::Granted(amount)) => return Ok(Ok(amount)),
+                Ok(Reservation::Fenced) => return Err(Abandon::Fenced),
+                Ok(Reservation::Refused { purse, state }) => {
+                    let Some(limit) = limits.get(purse) else {
+                        return Err(Abandon::Fenced);
+                    };
+                    let lent = state.spent.plus(ask.least) <= limit.cap;
+                    if !lent || tokio::time::Instant::now() >= give_up {
+                        return Ok(Err(Funding::Short(refusal(limit, state, ask))));
+                    }
+                    debug!("waiting for money that other calls have reserved");
+                    LOOK_AGAIN
+                }
+                Err(error) => {
+                    warn!(%error, "cannot reserve money; trying again");
+                    RETRY
+                }
+            };
+            if let Some(interrupt) = self.pause(pause).await? {
+                return Ok(Err(Funding::Interrupted(interrupt)));
+            }
+        }
+    }
+
+    /// Records a call that did not complete. `accepted`: the provider may have billed more than it told.
+    pub(super) fn record_attempt(&mut self, tokens: Tokens, accepted: bool) {
+        let told = self.state.speaker().price.map(|price| price.micro(&tokens));
+        let told = told.unwrap_or_default();
+        let reserved = self.reserved.take();
+        let spent = reserved.map(|reserved| if accepted { reserved.max(told) } else { told });
+        let Some(spent) = spent else {
+            if tokens != Tokens::default() {
+                self.count(&tokens, 0);
+                self.note(Note::Attempt { tokens, lost: 0 });
+            }
+            return;
+        };
+        self.count(&tokens, 0);
+        self.journal.settle(spent);
+        let lost = spent.minus(told).0;
+        self.note(Note::Attempt { tokens, lost });
+    }
+
+    /// Settles a call that completed, and adds it to the account.
+    pub(super) fn account(&mut self, tokens: &Tokens) {
+        self.count(tokens, 1);
+        if *tokens == Tokens::default() {
+            // The provider did not tell, which is not the same as a gift.
+            self.record_attempt(*tokens, true);
+        } else if self.reserved.take().is_some() {
+            let price = self.state.speaker().price;
+            let spent = price.map(|price| price.micro(tokens));
+            self.journal.settle(spent.unwrap_or_default());
+        }
+    }
+
+    fn count(&mut self, tokens: &Tokens, turns: u32) {
+        let price = self.state.speaker().price;
+        let cost = price.map_or(0, |price| price.pico(tokens));
+        let cost = u64::try_from(cost).unwrap_or(u64::MAX);
+        self.journal.count(tokens, cost, turns);
+    }
+}
+
+/// The error of a run whose purse is empty.
+pub(super) fn exceeded(message: String) -> ModelError {
+    ModelError::new(ErrorClass::BudgetExceeded, message)
+}
+
+fn refusal(limit: &PurseLimit, state: PurseState, ask: Ask) -> String {
+    let PurseLimit { scope, cap, month } = limit;
+    let PurseState { spent, reserved } = state;
+    format!(
+        "the monthly budget of {scope} ({cap}) cannot pay for another model call: {spent} is spent in {month}, {reserved} is \
+         reserved for calls under way, and the call may cost {}; it refills at {}",
+        ask.least,
+        month.ends_at(),
+    )
+}

@@ -1,0 +1,459 @@
+//! One turn: the model is called, its deltas are written and shown, its end is recorded.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures_util::{FutureExt, StreamExt};
+use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, TextDelta};
+use runloom_protocol::limits::JSON_DEPTH_MAX;
+use runloom_protocol::outcome::{ErrorClass, RunCancelled, finish_reason};
+use runloom_protocol::resource::RunStatus;
+use runloom_protocol::validate::fits_in_depth;
+use tracing::debug;
+
+use super::attempt::{
+    Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill, retries_before_fallback,
+};
+use super::journal::Writing;
+use super::money::{Funding, exceeded};
+use super::pace::Pace;
+use super::{Abandon, Driver};
+use crate::metrics::METRICS;
+use crate::run::{self, CallPlan, Note, RunState, Spent, Step};
+use runloom_ports::crash;
+use runloom_ports::model::{Done, ModelError, ModelEvent, ModelRequest, ModelStream};
+use runloom_ports::store::Next;
+
+/// Longest text of one turn; a model that says more is broken.
+const MAX_TURN_BYTES: usize = 8 * 1024 * 1024;
+/// Most calls of one turn.
+const MAX_CALLS: usize = 256;
+/// Frames that may wait for the store before the provider is no longer read.
+const MAX_PENDING_BYTES: usize = 256 * 1024;
+
+/// What a provider's stream is made of.
+type Item = Result<ModelEvent, ModelError>;
+
+/// How a turn ended.
+pub(super) enum TurnEnd {
+    /// It is recorded.
+    Complete,
+    /// The call failed for good.
+    Failed(ModelError, Spent),
+    /// A cancel came.
+    Cancelled(RunCancelled, Spent),
+    /// The process stops; the turn will be called again elsewhere.
+    Stopped,
+}
+
+pub(super) enum TurnInterrupt {
+    Cancel(Box<RunCancelled>),
+    Stop,
+    OutOfTime,
+}
+
+impl Driver {
+    /// Calls the model until a turn is complete or has failed. Retries only before anything was shown.
+    pub(super) async fn turn(&mut self, plan: CallPlan) -> Result<TurnEnd, Abandon> {
+        self.journal.set_status(RunStatus::Running);
+        let mut plan = plan;
+        let mut retries = 0;
+        // How the fallback takes over from the attempt that failed last.
+        let mut spare = None;
+        loop {
+            plan = match self.fund(plan).await? {
+                Funding::Paid(plan) => plan,
+                Funding::Short(reason) => {
+                    return self
+                        .fall_back_or(spare, |driver| driver.run_short(reason))
+                        .await;
+                }
+                Funding::Interrupted(interrupt) => {
+                    return Ok(self.interrupted_by(interrupt, Spent::default()));
+                }
+            };
+            let began = Instant::now();
+            let attempt = given_back(self.attempt(plan).await?);
+            let provider = &self.state.speaker().model.provider;
+            METRICS.model_called(provider, attempt.outcome(), began.elapsed());
+            match attempt {
+                Attempt::Done(progress, done) => {
+                    self.complete(plan, progress, done)?;
+                    return Ok(TurnEnd::Complete);
+                }
+                Attempt::Interrupted(progress, mut interrupt) => {
+                    self.record_attempt(progress.tokens, true);
+                    if let TurnInterrupt::Cancel(receipt) = &mut interrupt {
+                        receipt.interrupted.insert(0, "model".to_owned());
+                    }
+                    return Ok(self.interrupted_by(interrupt, progress.spent()));
+                }
+                Attempt::Broken(progress, error) => {
+                    self.record_attempt(progress.tokens, progress.accepted);
+                    spare = run::fall_back(&self.state, &error);
+                    let pause = backoff(retries, error.retry_after);
+                    let most = match &spare {
+                        Some(_) => retries_before_fallback(&error, plan.bid.is_some()),
+                        None => u32::MAX,
+                    };
+                    let most = most.min(self.settings.model_retries);
+                    let again = error.retryable && !progress.shown && retries < most;
+                    if !again || pause > BACKOFF_LONGEST {
+                        let failed = |_: &mut Self| TurnEnd::Failed(error, progress.spent());
+                        return self.fall_back_or(spare, failed).await;
+                    }
+                    debug!(
+                        class = error.class.as_str(),
+                        ?pause,
+                        "calling the model again"
+                    );
+                    retries += 1;
+                    if let Some(interrupt) = self.pause(pause).await? {
+                        return Ok(self.interrupted_by(interrupt, progress.spent()));
+                    }
+                    if plan.bid.is_some() {
+                        // The failed attempt may have cost money: what the next one may use is decided anew.
+                        let Step::CallModel(again) = run::next(&self.state) else {
+                            return self.fall_back_or(spare, |_| TurnEnd::Complete).await;
+                        };
+                        plan = again;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A purse cannot pay: the machine plans again, without tools and with a smaller output, unless it just has.
+    fn run_short(&mut self, reason: String) -> TurnEnd {
+        if self.state.economising.is_some() {
+            return TurnEnd::Failed(exceeded(reason), Spent::default());
+        }
+        self.note(Note::Economise { reason });
+        TurnEnd::Complete
+    }
+
+    fn interrupted_by(&self, interrupt: TurnInterrupt, spent: Spent) -> TurnEnd {
+        match interrupt {
+            TurnInterrupt::Cancel(receipt) => TurnEnd::Cancelled(*receipt, spent),
+            TurnInterrupt::Stop => TurnEnd::Stopped,
+            TurnInterrupt::OutOfTime => TurnEnd::Failed(self.out_of_time(), spent),
+        }
+    }
+
+    /// One call, from the request to its end.
+    async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
+        let mut progress = Progress::default();
+        let model = self.speaker();
+        crash::point("before_model");
+        let mut opening = model.call(request_of(&mut self.state, plan));
+        let mut writing: Option<Writing> = None;
+        let mut stream = loop {
+            if self.journal.is_urgent() {
+                self.begin_writing(&mut writing)?;
+            }
+            tokio::select! {
+                // First, so that what is waiting is on its way before a long request is written.
+                biased;
+                written = written(&mut writing) => { written?; }
+                opened = &mut opening => match opened {
+                    Ok(stream) => break stream,
+                    Err(error) => {
+                        finish_writing(&mut writing).await?;
+                        progress.accepted = may_bill(&error);
+                        return Ok(Attempt::Broken(progress, error));
+                    }
+                },
+                interrupt = self.interrupt() => if let Some(interrupt) = interrupt? {
+                    finish_writing(&mut writing).await?;
+                    return Ok(Attempt::Interrupted(progress, interrupt));
+                },
+            }
+        };
+        drop(opening);
+        progress.accepted = true;
+        let end = self
+            .read_stream(&mut stream, &mut progress, &mut writing)
+            .await?;
+        // The connection closes here, before anything else is done.
+        drop(stream);
+        finish_writing(&mut writing).await?;
+        Ok(match end {
+            StreamEnd::Done(done) => Attempt::Done(progress, done),
+            StreamEnd::Broken(error) => Attempt::Broken(progress, error),
+            StreamEnd::Interrupted(interrupt) => Attempt::Interrupted(progress, interrupt),
+        })
+    }
+
+    async fn read_stream(
+        &mut self,
+        stream: &mut ModelStream,
+        progress: &mut Progress,
+        writing: &mut Option<Writing>,
+    ) -> Result<StreamEnd, Abandon> {
+        // Made once for the whole answer: each takes a lock to be registered and another to be taken back, which every delta
+        // would pay.
+        let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
+        let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
+        let mut out_of_time = pin!(self.wall_clock());
+        let mut pace = Pace::new(self.turns.clone());
+        // Somebody may have rung while the call was opened.
+        if self.mailbox.has_rung()
+            && let Some(interrupt) = self.mail_in_turn().await?
+        {
+            return Ok(StreamEnd::Interrupted(interrupt));
+        }
+        loop {
+            let item = tokio::select! {
+                biased;
+                written = written(writing) => {
+                    written?;
+                    None
+                }
+                () = &mut rung => {
+                    rung.set(bell.rung());
+                    self.mailbox.look();
+                    match self.mail_in_turn().await? {
+                        Some(interrupt) => return Ok(StreamEnd::Interrupted(interrupt)),
+                        None => None,
+                    }
+                }
+                () = &mut killed => return Ok(StreamEnd::Interrupted(TurnInterrupt::Stop)),
+                () = &mut out_of_time => {
+                    return Ok(StreamEnd::Interrupted(TurnInterrupt::OutOfTime));
+                }
+                () = pace.due() => None,
+                item = stream.next(), if self.reads(&pace) => Some(item),
+            };
+            let mut read = item;
+            // All that has come, so that it is written together.
+            while let Some(item) = read.take().or_else(|| self.at_hand(stream, &pace)) {
+                if let Some(end) = self.take(item, progress)? {
+                    return Ok(end);
+                }
+            }
+            let wanted = writing.is_none() && !self.journal.is_clean();
+            if wanted && (!self.journal.can_wait() || pace.lets(self.journal.not_before())) {
+                let turn = pace.begins(self.journal.has_deltas());
+                *writing = Some(self.journal.begin(Next::Keep, turn)?);
+            }
+        }
+    }
+
+    /// Whether the provider is read now.
+    fn reads(&self, pace: &Pace) -> bool {
+        self.journal.pending_bytes() < MAX_PENDING_BYTES && !pace.rests()
+    }
+
+    /// What the provider has sent already.
+    fn at_hand(&self, stream: &mut ModelStream, pace: &Pace) -> Option<Option<Item>> {
+        self.reads(pace)
+            .then(|| stream.next().now_or_never())
+            .flatten()
+    }
+
+    /// Takes one item of the stream; returns the end when it is one.
+    fn take(
+        &mut self,
+        item: Option<Item>,
+        progress: &mut Progress,
+    ) -> Result<Option<StreamEnd>, Abandon> {
+        let broken = |message: &str| {
+            Ok(Some(StreamEnd::Broken(ModelError::new(
+                ErrorClass::Server,
+                message,
+            ))))
+        };
+        match item {
+            Some(Ok(ModelEvent::Text(text))) => {
+                if progress.text.len() + text.len() > MAX_TURN_BYTES {
+                    return broken("the model's answer is larger than this server accepts");
+                }
+                if !text.is_empty() {
+                    progress.shown = true;
+                    progress.text.push_str(&text);
+                    self.record(Event::AssistantDelta(TextDelta { text }))?;
+                    crash::point("mid_stream");
+                }
+            }
+            Some(Ok(ModelEvent::Thinking(text))) => {
+                if !text.is_empty()
+                    && self
+                        .state
+                        .plan
+                        .reasoning_level
+                        .is_some_and(|level| level > 0)
+                {
+                    progress.shown = true;
+                    self.record(Event::ThinkingDelta(TextDelta { text }))?;
+                }
+            }
+            Some(Ok(ModelEvent::Call(call))) => {
+                if progress.calls.len() == MAX_CALLS {
+                    return broken(
+                        "the model made more calls in one turn than this server accepts",
+                    );
+                }
+                if !fits_in_depth(&call.input) {
+                    return Ok(Some(StreamEnd::Broken(too_deep(&call.name))));
+                }
+                progress.calls.push(call);
+            }
+            Some(Ok(ModelEvent::Usage(tokens))) => progress.tokens = tokens,
+            Some(Ok(ModelEvent::Done(done))) => return Ok(Some(StreamEnd::Done(done))),
+            Some(Err(error)) => return Ok(Some(StreamEnd::Broken(error))),
+            None => return broken("the provider's stream ended without its final frame"),
+        }
+        Ok(None)
+    }
+
+    /// Records a complete turn. The draft is written together with what follows from it.
+    fn complete(
+        &mut self,
+        plan: CallPlan,
+        mut progress: Progress,
+        mut done: Done,
+    ) -> Result<(), Abandon> {
+        if !plan.tools_enabled && !progress.calls.is_empty() {
+            // Nobody will answer calls of a turn without tools, so the log does not show any.
+            progress.calls.clear();
+            done.state = None;
+            if done.finish_reason == finish_reason::TOOL_USE {
+                done.finish_reason = finish_reason::END_TURN.to_owned();
+            }
+        }
+        let suffix = self
+            .state
+            .plan
+            .run
+            .as_str()
+            .trim_start_matches("run_")
+            .to_owned();
+        let call_ids = progress.calls.iter().map(|call| call.id.clone()).collect();
+        let tool_calls: Vec<RequestedCall> = (1..)
+            .zip(progress.calls)
+            .map(|(place, call)| RequestedCall {
+                id: format!("tu_{suffix}_{}_{place}", plan.turn),
+                name: call.name,
+                input: call.input,
+            })
+            .collect();
+        let finish = if tool_calls.is_empty() || done.finish_reason != finish_reason::END_TURN {
+            done.finish_reason
+        } else {
+            finish_reason::TOOL_USE.to_owned()
+        };
+        self.record(Event::AssistantMessage(AssistantMessage {
+            text: progress.text,
+            // On the wire turns count from 0.
+            turn: plan.turn.saturating_sub(1),
+            finish_reason: Some(finish),
+            tool_calls,
+            model: Some(self.state.speaker().model.id.clone()),
+        }))?;
+        self.account(&progress.tokens);
+        self.note(Note::Turn {
+            tokens: progress.tokens,
+            call_ids,
+            state: done.state,
+            structured: done.structured,
+        });
+        crash::point("turn_done");
+        Ok(())
+    }
+
+    fn begin_writing(&mut self, writing: &mut Option<Writing>) -> Result<(), Abandon> {
+        if writing.is_none() && !self.journal.is_clean() {
+            *writing = Some(self.journal.begin(Next::Keep, None)?);
+        }
+        Ok(())
+    }
+
+    /// Resolves when something outside ends the turn, or when mail came that does not (`None`).
+    pub(super) async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
+        let out_of_time = self.wall_clock();
+        tokio::select! {
+            () = self.mailbox.rung() => {}
+            () = self.kill.cancelled() => return Ok(Some(TurnInterrupt::Stop)),
+            () = out_of_time => return Ok(Some(TurnInterrupt::OutOfTime)),
+        }
+        self.mail_in_turn().await
+    }
+
+    /// Reads mail in the middle of a turn; a cancel ends it.
+    async fn mail_in_turn(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
+        let mail = self.mailbox.take(&self.kill).await?.unwrap_or_default();
+        Ok(self
+            .accept(mail)?
+            .map(|receipt| TurnInterrupt::Cancel(Box::new(receipt))))
+    }
+
+    /// Waits before a retry.
+    pub(super) async fn pause(
+        &mut self,
+        pause: Duration,
+    ) -> Result<Option<TurnInterrupt>, Abandon> {
+        let until = tokio::time::Instant::now() + pause;
+        let stop = self.stop.clone();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return Ok(None),
+                () = stop.cancelled() => return Ok(Some(TurnInterrupt::Stop)),
+                interrupt = self.interrupt() => if let Some(interrupt) = interrupt? {
+                    return Ok(Some(interrupt));
+                },
+            }
+        }
+    }
+}
+
+/// What the provider is asked in this turn.
+fn request_of(state: &mut RunState, plan: CallPlan) -> ModelRequest {
+    let messages = state.messages.whole();
+    let fixed = &state.plan;
+    ModelRequest {
+        system: fixed.system.clone(),
+        messages,
+        tools: state.toolbox.declarations(),
+        tools_enabled: plan.tools_enabled,
+        reasoning_level: fixed.reasoning_level,
+        output_schema: fixed.output.as_ref().map(|(schema, _)| schema.clone()),
+        force_output: plan.force_output,
+        max_output_tokens: plan.max_output_tokens,
+        cache_key: fixed.run.as_str().into(),
+    }
+}
+
+/// The model gets another chance, as with arguments that are no JSON.
+fn too_deep(name: &str) -> ModelError {
+    let message = format!(
+        "the model called `{name}` with arguments nested deeper than {JSON_DEPTH_MAX} levels"
+    );
+    let mut error = ModelError::new(ErrorClass::Server, message);
+    error.finish_reason = Some(finish_reason::MALFORMED_FUNCTION_CALL.to_owned());
+    error
+}
+
+enum StreamEnd {
+    Done(Done),
+    Broken(ModelError),
+    Interrupted(TurnInterrupt),
+}
+
+/// Resolves when the batch on its way is durable; never when there is none.
+async fn written(writing: &mut Option<Writing>) -> Result<(), Abandon> {
+    match writing {
+        Some(future) => {
+            let result = future.await;
+            *writing = None;
+            result.map(drop)
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn finish_writing(writing: &mut Option<Writing>) -> Result<(), Abandon> {
+    match writing.take() {
+        Some(future) => future.await.map(drop),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,20 @@
+//! The engine: what a run is and how it is driven.
+//!
+//! [`run`] is the pure machine: a run's state is a fold of its records, and `next` decides the next step. `driver` performs
+//! the steps, [`worker`] claims runs and keeps drivers, [`hub`] serves live subscribers, [`planner`] turns a stored spec into
+//! a plan. [`metrics`] and [`trace`] are for operators. HTTP, SQL and vendor wire formats are adapters behind
+//! `runloom-ports`.
+
+pub mod catalog;
+pub mod catalog_builder;
+pub mod driver;
+pub mod hub;
+pub mod live_catalog;
+pub mod metrics;
+pub mod planner;
+pub mod purses;
+pub mod run;
+pub mod told_again;
+pub mod toolbox;
+pub mod trace;
+pub mod worker;

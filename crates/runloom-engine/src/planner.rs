@@ -1,0 +1,465 @@
+//! From a stored spec to a plan the machine can run.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use runloom_protocol::id::{AgentId, RunId, SessionId};
+use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
+use runloom_protocol::spec::{AgentSpec, PromptMessage, RetainedCall, Role};
+use runloom_protocol::tools::ToolRef;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tracing::warn;
+
+use crate::catalog::CatalogModel;
+use crate::live_catalog::LiveCatalog;
+use crate::purses::{Purse, Purses};
+use crate::run::{Plan, Price, Speaker, default_tool_budgets};
+use crate::toolbox::Toolbox;
+use runloom_ports::conversation::Conversation;
+use runloom_ports::error::{Chain, Error, Result};
+use runloom_ports::file::{self, File};
+use runloom_ports::model::{
+    CallRequest, Capabilities, Message, Model, ModelError, ModelRequest, ModelStream,
+};
+use runloom_ports::sealer::Sealer;
+use runloom_ports::tools::ToolContext;
+use runloom_ports::trace::TraceParent;
+use runloom_schema::SchemaCache;
+
+/// What is stored of a run's request: everything that is needed to plan it again after a restart.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StoredRun {
+    /// Slug of the workspace, whose models it may use.
+    pub workspace: String,
+    /// Id of the key that started it, whose purse pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Catalog id of the model.
+    pub model: String,
+    /// Catalog id of the model that takes over when that one is out of service; never the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+    /// The agent, with every override applied.
+    pub spec: AgentSpec,
+    /// The request's own messages.
+    pub messages: Vec<PromptMessage>,
+    /// The session whose message it is, for its trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// The span of the client's trace that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
+}
+
+/// A plan and the model that carries it out.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// What the machine needs.
+    pub plan: Arc<Plan>,
+    /// What the driver calls.
+    pub model: Arc<dyn Model>,
+    /// What it calls when that one is out of service.
+    pub fallback: Option<Arc<dyn Model>>,
+    /// Why the run has no fallback though one was asked for.
+    pub lost_fallback: Option<String>,
+    /// Slug of the workspace.
+    pub workspace: Arc<str>,
+    /// The tools of the spec, header values in clear.
+    pub refs: Arc<Vec<ToolRef>>,
+    /// The purses that pay for it.
+    pub purses: Vec<Purse>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// The model of a run, and its fallback.
+type Models = (Arc<CatalogModel>, Option<Arc<CatalogModel>>);
+
+/// Where a run comes from, for its trace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Origin {
+    /// The span of the client's trace that it belongs to.
+    pub trace: Option<TraceParent>,
+    /// Its session.
+    pub session: Option<SessionId>,
+    /// What its client calls it.
+    pub name: Option<String>,
+    /// Its persisted agent.
+    pub agent: Option<AgentId>,
+}
+
+impl Planned {
+    /// What its tools are told of the run.
+    #[must_use]
+    pub fn context(&self, run: &RunId) -> ToolContext {
+        ToolContext {
+            workspace: Arc::clone(&self.workspace),
+            run: run.clone(),
+            refs: Arc::clone(&self.refs),
+        }
+    }
+}
+
+impl StoredRun {
+    /// The same as a run of a session that stays on this model since an earlier run fell back. That counts for as long as it is the
+    /// fallback: an agent may have got other models meanwhile.
+    #[must_use]
+    pub fn staying_on(mut self, active: Option<&str>) -> Self {
+        if let Some(fallback) = self.fallback.take_if(|fallback| active == Some(fallback)) {
+            self.model = fallback;
+        }
+        self
+    }
+
+    /// The same with the header values of its tools sealed, as it is stored.
+    ///
+    /// # Errors
+    /// When nothing can be sealed.
+    pub fn sealed(&self, sealer: &dyn Sealer) -> Result<Self> {
+        self.map_headers(|place, value| sealer.seal(place, value).map_err(Error::internal))
+    }
+
+    /// The same with the header values of its tools in clear, as it is used.
+    ///
+    /// # Errors
+    /// When it was sealed with another master key.
+    pub fn opened(&self, sealer: &dyn Sealer) -> Result<Self> {
+        self.map_headers(|place, value| sealer.open(place, value).map_err(Error::internal))
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin {
+            trace: self.trace,
+            session: self.session.clone(),
+            name: self.spec.name.clone(),
+            agent: self.spec.agent_id.clone(),
+        }
+    }
+
+    fn map_headers(&self, change: impl Fn(&str, &str) -> Result<String>) -> Result<Self> {
+        let mut changed = self.clone();
+        for (index, tool) in changed.spec.tools.iter_mut().enumerate() {
+            for (name, value) in tool.headers_mut().into_iter().flatten() {
+                *value = change(&format!("{}/tools[{index}]/{name}", self.workspace), value)?;
+            }
+        }
+        Ok(changed)
+    }
+}
+
+/// Makes plans.
+#[derive(Debug)]
+pub struct Planner {
+    /// The models of now.
+    pub catalog: Arc<LiveCatalog>,
+    /// Compiled schemas.
+    pub schemas: Arc<SchemaCache>,
+    /// Seals the secrets of stored specs.
+    pub sealer: Arc<dyn Sealer>,
+    /// The monthly budgets.
+    pub purses: Arc<Purses>,
+    /// Tool turns when the spec does not say.
+    pub max_tool_turns: u32,
+}
+
+impl Planner {
+    /// Plans a run. Compiling strangers' schemas may take a while, so it happens off the async threads when one is new.
+    ///
+    /// # Errors
+    /// When the spec cannot be run: its model is unknown, or a schema is refused.
+    pub async fn plan(
+        self: &Arc<Self>,
+        id: RunId,
+        stored: StoredRun,
+        history: Conversation,
+    ) -> Result<Planned> {
+        let model = self.catalog.find(&stored.workspace, Some(&stored.model));
+        let model = model.await?;
+        // The model itself is there, so that the run can do without the other one.
+        let (fallback, lost) = match &stored.fallback {
+            Some(spare) => match self.catalog.find(&stored.workspace, Some(spare)).await {
+                Ok(found) => (Some(found), None),
+                Err(error) => {
+                    warn!(run = %id, fallback = spare, error = %Chain(&error), "the run has no fallback");
+                    (None, Some(error.to_string()))
+                }
+            },
+            None => (None, None),
+        };
+        let models = (model, fallback);
+        let planned = self.plan_with(id, models, stored, history).await?;
+        Ok(Planned {
+            lost_fallback: lost,
+            ..planned
+        })
+    }
+
+    async fn plan_with(
+        self: &Arc<Self>,
+        id: RunId,
+        models: Models,
+        stored: StoredRun,
+        history: Conversation,
+    ) -> Result<Planned> {
+        if self.knows_schemas(&stored.spec) {
+            return self.plan_now(id, models, &stored, history);
+        }
+        let planner = Arc::clone(self);
+        tokio::task::spawn_blocking(move || planner.plan_now(id, models, &stored, history))
+            .await
+            .unwrap_or_else(|panic| Err(Error::internal(panic)))
+    }
+
+    fn knows_schemas(&self, spec: &AgentSpec) -> bool {
+        let known = |schema: &Value| self.schemas.knows(schema);
+        let output = spec.output_schema.as_ref();
+        Toolbox::schemas(&spec.tools).all(|schema| known(&schema))
+            && output.is_none_or(|output| known(&Value::Object(output.schema.clone())))
+    }
+
+    /// A plan for a run that cannot be run: its only turn would fail with the reason. What is known of its spec holds, because the
+    /// meaning of its log rests on it.
+    #[must_use]
+    pub fn unplannable(&self, id: RunId, stored: Option<&StoredRun>, reason: String) -> Planned {
+        let model = stored.map_or("unknown", |stored| stored.model.as_str());
+        let spec = stored.map(|stored| &stored.spec);
+        let budgets = spec.map(|spec| spec.budgets.clone()).unwrap_or_default();
+        let info = ModelInfo {
+            id: model.to_owned(),
+            provider: "unknown".to_owned(),
+            vendor_model_id: model.to_owned(),
+            reasoning_effort: None,
+        };
+        let plan = Plan {
+            run: id,
+            system: "".into(),
+            opening: Conversation::default(),
+            toolbox: Arc::new(Toolbox::empty()),
+            has_server_tools: false,
+            schemas: Arc::clone(&self.schemas),
+            reasoning_level: None,
+            output: None,
+            primary: Speaker {
+                model: info,
+                capabilities: Capabilities::default(),
+                price: None,
+                max_output_tokens: None,
+            },
+            fallback: None,
+            has_purses: false,
+            max_tool_turns: budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
+            loop_detection: spec
+                .and_then(|spec| spec.loop_detection)
+                .unwrap_or_default(),
+            tool_budgets: default_tool_budgets(None),
+            budgets,
+        };
+        Planned {
+            plan: Arc::new(plan),
+            model: Arc::new(NoModel { reason }),
+            fallback: None,
+            lost_fallback: None,
+            workspace: "".into(),
+            refs: Arc::default(),
+            purses: Vec::new(),
+            origin: stored.map(StoredRun::origin).unwrap_or_default(),
+        }
+    }
+
+    fn plan_now(
+        &self,
+        id: RunId,
+        (model, fallback): Models,
+        stored: &StoredRun,
+        history: Conversation,
+    ) -> Result<Planned> {
+        let spec = &stored.spec;
+        let history = if spec.tools.is_empty() {
+            history.without_calls()
+        } else {
+            history
+        };
+        let purses = self.purses.of(&stored.workspace, stored.key.as_deref());
+        let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
+        let output = match &spec.output_schema {
+            None => None,
+            Some(output) => {
+                let schema = Value::Object(output.schema.clone());
+                let validator = self.schemas.compile(&schema).map_err(|error| {
+                    Error::invalid(format!("outputSchema.schema{}", error.path), error.message)
+                })?;
+                Some((Arc::new(output.clone()), validator))
+            }
+        };
+        let plan = Plan {
+            run: id,
+            system: system_prompt(spec, &stored.messages).into(),
+            opening: opening(history, &stored.messages),
+            toolbox: Arc::new(toolbox),
+            has_server_tools: spec.tools.iter().any(ToolRef::is_server_resolved),
+            schemas: Arc::clone(&self.schemas),
+            reasoning_level: spec.reasoning_level,
+            output,
+            primary: speaker(&model, spec.reasoning_level),
+            fallback: fallback
+                .as_ref()
+                .map(|model| speaker(model, spec.reasoning_level)),
+            has_purses: !purses.is_empty(),
+            max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
+            loop_detection: spec.loop_detection.unwrap_or_default(),
+            tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
+            budgets: spec.budgets.clone(),
+        };
+        Ok(Planned {
+            plan: Arc::new(plan),
+            model: Arc::clone(&model.model),
+            fallback: fallback.map(|model| Arc::clone(&model.model)),
+            lost_fallback: None,
+            workspace: stored.workspace.as_str().into(),
+            refs: Arc::new(spec.tools.clone()),
+            purses,
+            origin: stored.origin(),
+        })
+    }
+}
+
+/// The spec's prompt, then the request's system messages: providers differ in where they take them, so they stand together.
+fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
+    let said = messages
+        .iter()
+        .filter(|message| message.role == Role::System)
+        .map(|message| message.content.as_str());
+    let parts: Vec<&str> = spec
+        .system_prompt
+        .as_deref()
+        .into_iter()
+        .chain(said)
+        .collect();
+    parts.join("\n\n")
+}
+
+fn opening(mut history: Conversation, messages: &[PromptMessage]) -> Conversation {
+    history.append(messages.iter().flat_map(asked).collect());
+    history
+}
+
+/// A message of the request, with its files.
+fn asked(message: &PromptMessage) -> impl Iterator<Item = Message> {
+    let with_files = files_of(message).map(|files| Message::UserFiles {
+        text: message.content.as_str().into(),
+        files,
+    });
+    let without = with_files.is_none().then(|| spoken(message));
+    with_files.into_iter().chain(without.into_iter().flatten())
+}
+
+/// The files that are sent with a message.
+fn files_of(message: &PromptMessage) -> Option<Arc<[File]>> {
+    if message.attachments.is_empty() || message.role != Role::User {
+        return None;
+    }
+    let files: Arc<[File]> = message.attachments.iter().filter_map(File::of).collect();
+    (!files.is_empty()).then_some(files)
+}
+
+/// A message as part of the conversation, with what was retained of its run before it; system messages stand before it all. Files belong
+/// to the turn that they came with and are mentioned afterwards: a session would otherwise send them again, and pay for them, with
+/// every message.
+pub fn spoken(message: &PromptMessage) -> impl Iterator<Item = Message> {
+    let text = if message.attachments.is_empty() {
+        message.content.as_str().into()
+    } else {
+        let mentions = message.attachments.iter().map(file::mention);
+        let said = Some(message.content.clone()).filter(|text| !text.is_empty());
+        let lines: Vec<String> = said.into_iter().chain(mentions).collect();
+        lines.join("\n").into()
+    };
+    let said = match message.role {
+        Role::System => None,
+        Role::User => Some(Message::User { text }),
+        Role::Assistant => Some(Message::Assistant {
+            text,
+            calls: Vec::new(),
+            state: None,
+        }),
+    };
+    replayed(&message.retained).into_iter().chain(said)
+}
+
+/// One turn that made the calls, and their results: every API wants them as a pair.
+fn replayed(retained: &[RetainedCall]) -> Vec<Message> {
+    if retained.is_empty() {
+        return Vec::new();
+    }
+    let calls = retained.iter().map(|call| CallRequest {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        input: call.input.clone(),
+    });
+    let asked = Message::Assistant {
+        text: "".into(),
+        calls: calls.collect(),
+        state: None,
+    };
+    let results = retained.iter().map(|call| Message::Tool {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        content: call.output.clone(),
+        is_error: false,
+    });
+    std::iter::once(asked).chain(results).collect()
+}
+
+fn speaker(model: &CatalogModel, level: Option<u8>) -> Speaker {
+    Speaker {
+        model: info_of(model, level),
+        capabilities: model.model.capabilities(),
+        price: price_of(model),
+        max_output_tokens: model.max_output_tokens,
+    }
+}
+
+fn info_of(model: &CatalogModel, level: Option<u8>) -> ModelInfo {
+    let effort = level
+        .filter(|_| model.model.capabilities().reasoning)
+        .map(|level| effort_of_level(level).to_owned());
+    ModelInfo {
+        id: model.id.clone(),
+        provider: model.provider.clone(),
+        vendor_model_id: model.vendor_model_id.clone(),
+        reasoning_effort: effort,
+    }
+}
+
+fn price_of(model: &CatalogModel) -> Option<Price> {
+    model.pricing.map(|price| Price {
+        input: price.input_per_1m_usd,
+        output: price.output_per_1m_usd,
+        cache_read: price
+            .cache_read_per_1m_usd
+            .unwrap_or(price.input_per_1m_usd),
+    })
+}
+
+/// Stands for a model that is gone.
+#[derive(Debug)]
+struct NoModel {
+    reason: String,
+}
+
+#[async_trait]
+impl Model for NoModel {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    async fn call(&self, _request: ModelRequest) -> std::result::Result<ModelStream, ModelError> {
+        Err(ModelError::new(
+            ErrorClass::InvalidRequest,
+            self.reason.clone(),
+        ))
+    }
+}

@@ -1,0 +1,52 @@
+//! The monthly budgets that the configuration gives to workspaces and keys.
+
+use std::collections::HashMap;
+
+use runloom_ports::store::{MicroUsd, Millis, Month, PurseLimit, PurseScope};
+
+/// Every monthly budget of the server.
+#[derive(Debug, Clone, Default)]
+pub struct Purses {
+    /// By slug.
+    pub workspaces: HashMap<String, MicroUsd>,
+    /// By id of the key.
+    pub keys: HashMap<String, MicroUsd>,
+}
+
+/// A purse without its month.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purse {
+    /// Whose.
+    pub scope: PurseScope,
+    /// How much in a month.
+    pub cap: MicroUsd,
+}
+
+impl Purses {
+    /// The purses that pay for the runs of a key in a workspace.
+    #[must_use]
+    pub fn of(&self, workspace: &str, key: Option<&str>) -> Vec<Purse> {
+        let own = self.workspaces.get(workspace).map(|&cap| Purse {
+            scope: PurseScope::Workspace(workspace.to_owned()),
+            cap,
+        });
+        let of_key = key.and_then(|id| {
+            let cap = *self.keys.get(id)?;
+            let scope = PurseScope::Key(id.to_owned());
+            Some(Purse { scope, cap })
+        });
+        own.into_iter().chain(of_key).collect()
+    }
+}
+
+impl Purse {
+    /// The same in the month of a moment.
+    #[must_use]
+    pub fn at(&self, now: Millis) -> PurseLimit {
+        PurseLimit {
+            scope: self.scope.clone(),
+            cap: self.cap,
+            month: Month::of(now),
+        }
+    }
+}

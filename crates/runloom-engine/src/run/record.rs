@@ -1,0 +1,130 @@
+//! What the state is folded from: public events, and private notes beside them.
+
+use runloom_protocol::attachment::Attachment;
+use runloom_protocol::event::Event;
+use runloom_protocol::outcome::{StructuredOutput, Tokens};
+use serde::{Deserialize, Serialize};
+
+use runloom_ports::model::ProviderState;
+use runloom_ports::tools::ServerTool;
+
+/// One thing that happened.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "moved once and folded; a box would cost an allocation per delta"
+)]
+pub enum Record {
+    /// Seen by clients.
+    Event(Event),
+    /// Seen by the machine only.
+    Note(Note),
+}
+
+/// A private record: what the machine must remember and no client may see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub enum Note {
+    /// Stands beside each `assistant_message`.
+    Turn {
+        /// What this turn cost.
+        tokens: Tokens,
+        /// The provider's ids of the calls, in the order of `toolCalls`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        call_ids: Vec<String>,
+        /// The provider's private items.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<ProviderState>,
+        /// What became of the output schema in this turn.
+        #[serde(default)]
+        structured: StructuredOutput,
+    },
+    /// A model call that did not complete.
+    Attempt {
+        /// What it cost, as far as the provider told.
+        tokens: Tokens,
+        /// Millionths of a dollar that it may have cost beyond that, where a limit of money applies.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        lost: u64,
+    },
+    /// A model call is about to be sent that may cost so many millionths of a dollar of `budgets.maxCostUsd`.
+    Reserved {
+        /// At worst.
+        micro_usd: u64,
+    },
+    /// Money runs out: from now on the run makes no calls but the last.
+    Economise {
+        /// Which purse, how much, when it refills.
+        reason: String,
+    },
+    /// The server-resolved tools of the run, kept so that they stay the same over restarts.
+    Toolset {
+        /// In the order of their refs.
+        tools: Vec<ServerTool>,
+    },
+    /// Stands before a `tool_result` that was cut for display: what the model reads.
+    Output {
+        /// Which call.
+        tool_use_id: String,
+        /// The whole of it.
+        content: String,
+    },
+    /// Stands before the result of a tool that brought files: what is in them, as far as the model is given it.
+    Files {
+        /// Which call.
+        tool_use_id: String,
+        /// In the tool's order; those without their content are only named.
+        files: Vec<Attachment>,
+    },
+    /// Stands beside each `local_tool_call`.
+    Asked {
+        /// Which call.
+        tool_use_id: String,
+        /// When it times out, in milliseconds since the Unix epoch.
+        deadline: i64,
+    },
+    /// No process that took the run could plan it. Forgotten as soon as anything else happens.
+    Stalled {
+        /// When that began, in milliseconds since the Unix epoch.
+        since: i64,
+    },
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A note and its place in the log: it is folded after the event with this number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PlacedNote {
+    /// Number of the event before it; 0 for none.
+    pub after: u64,
+    /// What to remember.
+    #[serde(flatten)]
+    pub note: Note,
+}
+
+#[cfg(test)]
+mod tests {
+    use runloom_ports::model::ProviderState;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    #[test]
+    fn provider_state_survives_the_log() {
+        let items = RawValue::from_string(r#"[{"id":"rs_1","encrypted":"a\"b"}]"#.to_owned());
+        let note = Note::Turn {
+            tokens: Default::default(),
+            call_ids: vec!["call_1".to_owned()],
+            state: Some(ProviderState {
+                owner: "openai-responses/1".to_owned(),
+                model: "gpt-5.5".to_owned(),
+                items: items.unwrap().into(),
+            }),
+            structured: Default::default(),
+        };
+        let stored = serde_json::to_string(&note).unwrap();
+        assert_eq!(serde_json::from_str::<Note>(&stored).unwrap(), note);
+    }
+}

@@ -1,0 +1,426 @@
+//! A run decided once more: with the answers that its model and its tools gave, and nothing called.
+//!
+//! The log says what came from outside; the machine says what follows from it. Where both say something they must agree: the guards, the
+//! checks of arguments, which client is asked for what and when, how the run ends. What the public log does not show is taken from it:
+//! the tools that peers offered, tokens and money, and everything that came from a clock.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use runloom_protocol::error::Issue;
+use runloom_protocol::event::{AssistantMessage, Event};
+use runloom_protocol::id::RunId;
+use runloom_protocol::outcome::{
+    EnforcementMechanism, ErrorClass, ModelInfo, StructuredOutput, Tokens,
+};
+use runloom_protocol::spec::{AgentSpec, Budgets};
+use serde_json::Value;
+
+use super::plan::{Plan, Speaker, default_tool_budgets};
+use super::record::{Note, Record};
+use super::state::RunState;
+use super::step::{Step, next};
+use crate::toolbox::{Toolbox, any_object};
+use runloom_ports::conversation::Conversation;
+use runloom_ports::effect::Effect;
+use runloom_ports::model::{Capabilities, StructuredSupport};
+use runloom_ports::tools::ServerTool;
+use runloom_schema::SchemaCache;
+
+/// How a replay went when nothing differs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Events of the log.
+    pub events: u64,
+    /// Of these, the ones that the machine decided by itself, the same way.
+    pub decided: u64,
+}
+
+/// The first place where the log and the machine part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Divergence {
+    /// Number of the event.
+    pub seq: u64,
+    /// What the log has there; nothing when it ends before.
+    pub recorded: Option<Box<Event>>,
+    /// What this version would have done.
+    pub expected: String,
+}
+
+/// The plan of a run from what is public of it.
+///
+/// # Errors
+/// When a schema of the spec cannot be used by this version.
+pub fn recorded_plan(
+    run: RunId,
+    spec: &AgentSpec,
+    events: &[Event],
+    max_tool_turns: u32,
+) -> Result<Plan, Vec<Issue>> {
+    let schemas = Arc::new(SchemaCache::new());
+    let toolbox = Toolbox::build(&spec.tools, &schemas)?;
+    let output = match &spec.output_schema {
+        None => None,
+        Some(output) => {
+            let schema = Value::Object(output.schema.clone());
+            let validator = schemas.compile(&schema).map_err(|error| {
+                let path = format!("outputSchema.schema{}", error.path);
+                vec![Issue {
+                    path,
+                    message: error.message,
+                }]
+            })?;
+            Some((Arc::new(output.clone()), validator))
+        }
+    };
+    Ok(Plan {
+        run,
+        system: "".into(),
+        opening: Conversation::default(),
+        toolbox: Arc::new(toolbox),
+        has_server_tools: spec.tools.iter().any(|tool| tool.is_server_resolved()),
+        schemas,
+        reasoning_level: spec.reasoning_level,
+        output,
+        primary: speaker(nobody(), events),
+        fallback: events.iter().find_map(|event| match event {
+            Event::ModelFallback(other) => Some(speaker(other.model.clone(), events)),
+            _ => None,
+        }),
+        has_purses: false,
+        max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(max_tool_turns),
+        loop_detection: spec.loop_detection.unwrap_or_default(),
+        tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
+        // Tokens and money of single turns are not public.
+        budgets: Budgets::default(),
+    })
+}
+
+/// A model of which the log shows little.
+fn speaker(model: ModelInfo, events: &[Event]) -> Speaker {
+    Speaker {
+        model,
+        capabilities: Capabilities {
+            reasoning: true,
+            structured: structured_support(events),
+            ..Capabilities::default()
+        },
+        price: None,
+        max_output_tokens: None,
+    }
+}
+
+fn nobody() -> ModelInfo {
+    ModelInfo {
+        id: String::new(),
+        provider: String::new(),
+        vendor_model_id: String::new(),
+        reasoning_effort: None,
+    }
+}
+
+/// What the model could do about an output schema. The log hardly tells: a run that ended before an answer says nothing of it. So it is
+/// taken for able to be forced, where only the log decides whether it was, unless the run ended because it could do nothing.
+fn structured_support(events: &[Event]) -> StructuredSupport {
+    match events.last() {
+        Some(Event::Error(error))
+            if error.error_class == ErrorClass::StructuredOutputNotSupported =>
+        {
+            StructuredSupport::None
+        }
+        _ => StructuredSupport::SyntheticTool,
+    }
+}
+
+/// Decides a run once more.
+///
+/// # Errors
+/// The first place where the log says something else than the machine.
+pub fn replay(plan: Arc<Plan>, events: &[Event]) -> Result<Replayed, Divergence> {
+    let mut replay = Replay {
+        state: RunState::new(plan),
+        events,
+        at: 0,
+        decided: 0,
+    };
+    while replay.step()? {}
+    Ok(Replayed {
+        events: replay.at as u64,
+        decided: replay.decided,
+    })
+}
+
+struct Replay<'a> {
+    state: RunState,
+    events: &'a [Event],
+    at: usize,
+    decided: u64,
+}
+
+impl<'a> Replay<'a> {
+    /// Goes on by one step of the machine; false at the end.
+    fn step(&mut self) -> Result<bool, Divergence> {
+        let step = next(&self.state);
+        // A cancel, or the end of the run's time, comes when it comes.
+        if let Some(event) = self.ahead()
+            && from_outside(event, &step)
+            && self.state.started
+        {
+            self.take(event);
+            return Ok(true);
+        }
+        match step {
+            Step::Over => match self.ahead() {
+                None => return Ok(false),
+                Some(_) => return Err(self.differs("nothing: the run is over".to_owned())),
+            },
+            Step::Write(expected) => {
+                // A server tool's own check may have refused a call that the stand-in here would take.
+                let is_next = |event: &Event| self.ahead().is_some_and(|next| same(event, next));
+                if expected.first().is_some_and(is_next) || !self.server_refused() {
+                    for event in &expected {
+                        self.decide(event)?;
+                    }
+                }
+            }
+            Step::Ask(calls) => {
+                if !self.server_went_first() {
+                    for call in calls {
+                        let deadline = i64::MAX;
+                        let tool_use_id = call.tool_use_id.clone();
+                        self.decide(&Event::LocalToolCall(call))?;
+                        self.state.apply(Record::Note(Note::Asked {
+                            tool_use_id,
+                            deadline,
+                        }));
+                    }
+                }
+            }
+            Step::ResolveTools => {
+                let tools = stand_ins(self.events, &self.state);
+                self.state.apply(Record::Note(Note::Toolset { tools }));
+            }
+            Step::Execute(calls) => {
+                if !self.server_went_first() {
+                    let names: Vec<&str> =
+                        calls.iter().map(|call| call.tool.name.as_str()).collect();
+                    return Err(self.differs(format!("to execute {}", names.join(", "))));
+                }
+            }
+            Step::Wait { .. } => self.wait()?,
+            Step::CallModel(plan) => self.turn(plan.tools_enabled)?,
+            Step::Economise(reason) => self.state.apply(Record::Note(Note::Economise { reason })),
+            Step::Finish(event) => self.decide(&event)?,
+        }
+        Ok(true)
+    }
+
+    fn ahead(&self) -> Option<&'a Event> {
+        self.events.get(self.at)
+    }
+
+    fn take(&mut self, event: &Event) {
+        self.at += 1;
+        self.state.apply(Record::Event(event.clone()));
+    }
+
+    /// The machine wants this event next; so must the log.
+    fn decide(&mut self, expected: &Event) -> Result<(), Divergence> {
+        match self.ahead() {
+            Some(event) if same(expected, event) => {
+                self.decided += 1;
+                self.take(event);
+                Ok(())
+            }
+            _ => {
+                let words = serde_json::to_string(expected).unwrap_or_default();
+                Err(self.differs(words))
+            }
+        }
+    }
+
+    fn differs(&self, expected: String) -> Divergence {
+        Divergence {
+            seq: self.at as u64 + 1,
+            recorded: self.ahead().cloned().map(Box::new),
+            expected,
+        }
+    }
+
+    /// Takes what the log has of this turn's calls to server tools: in which order those go, and what their peers check, the public
+    /// log does not show.
+    fn server_went_first(&mut self) -> bool {
+        let (id, name) = match self.ahead() {
+            Some(Event::ToolCall(call)) => (&call.tool_use_id, &call.name),
+            Some(Event::ToolResult(result)) => (&result.tool_use_id, &result.name),
+            Some(event @ Event::ToolFiles(_)) => {
+                self.take(event);
+                return true;
+            }
+            _ => return false,
+        };
+        let is_open = |call: &super::Call| {
+            let done = matches!(call.state, super::CallState::Done { .. });
+            call.id == *id && call.name == *name && !done
+        };
+        let is_servers = self
+            .state
+            .toolbox
+            .get(name)
+            .is_some_and(|tool| !tool.is_client());
+        match self.ahead() {
+            Some(event) if is_servers && self.state.calls.iter().any(is_open) => {
+                self.take(event);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes the refusal of a call to a server tool, when that is what the log has.
+    fn server_refused(&mut self) -> bool {
+        matches!(self.ahead(), Some(Event::ToolResult(result)) if !result.ok)
+            && self.server_went_first()
+    }
+
+    fn wait(&mut self) -> Result<(), Divergence> {
+        match self.ahead() {
+            Some(event @ Event::LocalToolResultIn(result)) => {
+                let asked = |call: &super::Call| {
+                    let waits = matches!(call.state, super::CallState::Asked { .. });
+                    call.id == result.tool_use_id && waits
+                };
+                if self.state.calls.iter().any(asked) {
+                    self.take(event);
+                    return Ok(());
+                }
+            }
+            Some(_) if self.server_went_first() => return Ok(()),
+            _ => {}
+        }
+        Err(self.differs("the answer of a client".to_owned()))
+    }
+
+    fn turn(&mut self, tools_enabled: bool) -> Result<(), Divergence> {
+        match self.ahead() {
+            Some(event @ (Event::AssistantDelta(_) | Event::ThinkingDelta(_))) => {
+                // The rest of the turn: the machine would take words without an end for a broken attempt.
+                self.take(event);
+                while let Some(event @ (Event::AssistantDelta(_) | Event::ThinkingDelta(_))) =
+                    self.ahead()
+                {
+                    self.take(event);
+                }
+                if let Some(event @ Event::AssistantMessage(message)) = self.ahead() {
+                    self.spoke(event, message, tools_enabled)?;
+                } else if let Some(event @ Event::Error(_)) = self.ahead() {
+                    self.take(event);
+                }
+                Ok(())
+            }
+            Some(event @ Event::AssistantMessage(message)) => {
+                self.spoke(event, message, tools_enabled)
+            }
+            // The provider failed.
+            Some(event @ (Event::Error(_) | Event::ModelFallback(_))) => {
+                self.take(event);
+                Ok(())
+            }
+            _ => Err(self.differs("to call the model".to_owned())),
+        }
+    }
+
+    /// Whether no other turn was begun after the one that was just taken.
+    fn ends_here(&self) -> bool {
+        match self.ahead() {
+            None => true,
+            // The turn that failed is counted.
+            Some(Event::Error(error)) => error.turns <= self.state.turns.saturating_add(1),
+            Some(event) => event.is_terminal(),
+        }
+    }
+
+    fn spoke(
+        &mut self,
+        event: &Event,
+        message: &AssistantMessage,
+        tools_enabled: bool,
+    ) -> Result<(), Divergence> {
+        if !tools_enabled && !message.tool_calls.is_empty() {
+            return Err(self.differs(
+                "a turn without tools (if the server's runs.max_tool_turns is not the one given here, say so)"
+                    .to_owned(),
+            ));
+        }
+        self.take(event);
+        let ended = self.ends_here();
+        let ids = message.tool_calls.iter().map(|call| call.id.clone());
+        let output = self.state.plan.output.is_some();
+        self.state.apply(Record::Note(Note::Turn {
+            tokens: Tokens::default(),
+            call_ids: ids.collect(),
+            state: None,
+            structured: StructuredOutput {
+                schema_requested: output,
+                // Otherwise the hidden tool was forced in another turn, or that turn failed.
+                schema_enforced: output && ended,
+                enforcement_mechanism: EnforcementMechanism::None,
+                unconstrained_fallback_occurred: false,
+            },
+        }));
+        Ok(())
+    }
+}
+
+/// Events that follow from a clock, a purse, somebody's wish, or from what became of the processes that had the run.
+fn from_outside(event: &Event, step: &Step) -> bool {
+    let is_decided = matches!(step, Step::Finish(_) | Step::Over);
+    match event {
+        Event::Cancelled(_) => *step != Step::Over,
+        Event::Error(error) => match error.error_class {
+            ErrorClass::LocalTimeout | ErrorClass::BudgetExceeded => *step != Step::Over,
+            ErrorClass::Server => !is_decided,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether two events say the same, as far as the machine decides it from the public log.
+fn same(expected: &Event, recorded: &Event) -> bool {
+    match (expected, recorded) {
+        // The words depend on what peers offered.
+        (Event::ToolResult(one), Event::ToolResult(other)) => {
+            one.tool_use_id == other.tool_use_id && one.ok == other.ok
+        }
+        (Event::LoopDetected(one), Event::LoopDetected(other)) => {
+            one.hard_cutoff == other.hard_cutoff
+        }
+        (Event::TurnRestarted(one), Event::TurnRestarted(other)) => one.turn == other.turn,
+        (Event::Result(one), Event::Result(other)) => one.text == other.text,
+        (Event::Error(one), Event::Error(other)) => one.error_class == other.error_class,
+        (one, other) => one == other,
+    }
+}
+
+/// Tools for the names that the log shows as executed by the server. Their effect is one that lets a call be seen twice.
+fn stand_ins(events: &[Event], state: &RunState) -> Vec<ServerTool> {
+    let names: BTreeSet<&str> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::ToolCall(call) => Some(call.name.as_str()),
+            _ => None,
+        })
+        .filter(|name| state.toolbox.get(name).is_none())
+        .collect();
+    let tool = |name: &str| ServerTool {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: any_object(),
+        output_schema: None,
+        effect: Effect::Idempotent,
+        from: 0,
+        target: Value::Null,
+    };
+    names.into_iter().map(tool).collect()
+}

@@ -1,0 +1,98 @@
+//! The conversation of a run: what was there when it began, which others share, and what came since.
+
+use runloom_ports::conversation::Conversation;
+use runloom_ports::model::Message;
+
+/// See the module. What came since is laid behind the beginning only when the model is asked, as one block: what comes between two
+/// calls stays together, and a last answer that nobody sends on costs nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Spoken {
+    before: Conversation,
+    since: Vec<Message>,
+}
+
+impl Spoken {
+    /// A conversation that begins with these.
+    #[must_use]
+    pub fn from(before: Conversation) -> Self {
+        Self {
+            before,
+            since: Vec::new(),
+        }
+    }
+
+    /// One more message.
+    pub fn push(&mut self, message: Message) {
+        self.since.push(message);
+    }
+
+    /// All of it, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> + Clone {
+        self.before.iter().chain(&self.since)
+    }
+
+    /// How many bytes a model is told, see [`Message::bytes`].
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.before.bytes() + self.since.iter().map(Message::bytes).sum::<usize>()
+    }
+
+    /// How many messages there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.before.len() + self.since.len()
+    }
+
+    /// Whether nothing was said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it, as a model is asked.
+    pub fn whole(&mut self) -> Conversation {
+        if !self.since.is_empty() {
+            self.before.compact();
+            self.before.append(std::mem::take(&mut self.since));
+        }
+        self.before.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn said(text: &str) -> Message {
+        Message::User { text: text.into() }
+    }
+
+    #[test]
+    fn what_comes_since_leaves_the_shared_beginning_alone() {
+        let shared = Conversation::from(vec![said("1")]);
+        let mut spoken = Spoken::from(shared.clone());
+        spoken.push(said("2"));
+        spoken.push(said("3"));
+        let all = [said("1"), said("2"), said("3")];
+        assert!(spoken.iter().eq(&all));
+        assert_eq!((spoken.len(), spoken.is_empty()), (3, false));
+        assert_eq!(spoken.bytes(), 3);
+        assert!(spoken.whole().iter().eq(&all));
+        assert!(spoken.iter().eq(&all), "asking changes nothing");
+        assert_eq!(shared.len(), 1);
+    }
+
+    #[test]
+    fn what_comes_between_two_calls_is_one_block_behind_the_beginning() {
+        let shared = Conversation::from(vec![said("1")]);
+        let mut spoken = Spoken::from(shared.clone());
+        assert_eq!(spoken.whole().blocks().len(), 1);
+        spoken.push(said("2"));
+        spoken.push(said("3"));
+        let sent = spoken.whole();
+        assert_eq!(sent.blocks().len(), 2);
+        assert!(Arc::ptr_eq(&sent.blocks()[0], &shared.blocks()[0]));
+    }
+}

@@ -1,0 +1,442 @@
+//! The fold: from records to where a run stands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
+use runloom_protocol::outcome::{StructuredOutput, Tokens, finish_reason};
+use runloom_protocol::spec::RetainedCall;
+use serde_json::Value;
+
+use super::brought::Brought;
+use super::guard::{self, Guards, Verdict};
+use super::plan::Plan;
+use super::record::{Note, Record};
+use super::spoken::Spoken;
+use crate::toolbox::Toolbox;
+use runloom_ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
+use runloom_ports::store::MicroUsd;
+
+/// Where a run stands. Made by [`RunState::new`] and [`RunState::apply`] alone.
+#[derive(Debug, Clone)]
+pub struct RunState {
+    /// What does not change.
+    pub plan: Arc<Plan>,
+    /// The conversation so far; legal at every model call.
+    pub messages: Spoken,
+    /// The tools, those of the server included once they are resolved.
+    pub toolbox: Arc<Toolbox>,
+    /// The server's tools are resolved, or there are none.
+    pub resolved: bool,
+    /// Calls of the tool turn that is under way, in the model's order; empty between tool turns.
+    pub calls: Vec<Call>,
+    /// `started` is in the log.
+    pub started: bool,
+    /// A terminal event is in the log.
+    pub ended: bool,
+    /// Model invocations that are complete.
+    pub turns: u32,
+    /// Turns that called tools.
+    pub tool_turns: u32,
+    /// Calls asked for by the model.
+    pub tool_calls: u32,
+    /// Sums of the complete turns, and what was told of the others.
+    pub tokens: Tokens,
+    /// Why the run makes no calls but the last, when money runs out.
+    pub economising: Option<String>,
+    /// What the run had used when another model took over.
+    pub(super) before_fallback: Option<Tokens>,
+    /// Results that later runs of the session are told.
+    pub retained: Vec<RetainedCall>,
+    /// What calls without a seen end may have cost beyond the tokens.
+    pub(super) lost: MicroUsd,
+    /// What the call under way may cost.
+    pub(super) reserved: Option<MicroUsd>,
+    /// Deltas of a turn that is not complete are in the log.
+    pub shown: bool,
+    /// How often the turn that is under way was called again after it had shown something.
+    pub restarts: u32,
+    /// Since when nobody could plan the run, in milliseconds since the Unix epoch.
+    pub stalled_since: Option<i64>,
+    /// What became of the output schema so far.
+    pub structured: StructuredOutput,
+    /// The last complete turn, when it called no tools.
+    pub(super) answer: Option<Answer>,
+    /// The hidden output tool was forced once.
+    pub(super) forced: bool,
+    /// Malformed function calls that were given back.
+    pub(super) malformed: u32,
+    pub(super) guards: Guards,
+    /// A turn whose note has not been folded yet.
+    pub(super) message: Option<AssistantMessage>,
+    /// Whole outputs whose `tool_result` follows.
+    pub(super) outputs: HashMap<String, String>,
+    /// Files that the tools brought.
+    pub(crate) brought: Brought,
+}
+
+/// A turn that called no tools.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) finish_reason: String,
+    pub(super) structured: StructuredOutput,
+}
+
+impl Answer {
+    /// The turn ended in a way that makes its text no answer.
+    pub(super) fn is_broken(&self) -> bool {
+        use finish_reason::{CONTENT_FILTER, MALFORMED_FUNCTION_CALL, MAX_TOKENS, REFUSAL};
+        match self.finish_reason.as_str() {
+            MAX_TOKENS | MALFORMED_FUNCTION_CALL | CONTENT_FILTER => true,
+            REFUSAL => self.text.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+/// One call of the current tool turn.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// `tu_…`.
+    pub id: String,
+    /// The provider's id.
+    pub provider_id: String,
+    /// Model-facing name.
+    pub name: String,
+    /// Arguments.
+    pub input: Value,
+    /// How far it is.
+    pub state: CallState,
+}
+
+/// How far a call is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallState {
+    /// Nothing was decided.
+    New,
+    /// A client was asked.
+    Asked {
+        /// When it times out, in milliseconds since the Unix epoch.
+        deadline: i64,
+    },
+    /// The server has begun to execute it: whether it took effect is unknown until the result is there.
+    Called,
+    /// The model can be told.
+    Done {
+        /// What the model reads.
+        content: String,
+        /// The tool failed or was not executed.
+        is_error: bool,
+    },
+}
+
+impl RunState {
+    /// A run of which nothing has happened.
+    #[must_use]
+    pub fn new(plan: Arc<Plan>) -> Self {
+        let structured = StructuredOutput {
+            schema_requested: plan.output.is_some(),
+            ..StructuredOutput::default()
+        };
+        Self {
+            messages: Spoken::from(plan.opening.clone()),
+            toolbox: Arc::clone(&plan.toolbox),
+            resolved: !plan.has_server_tools,
+            outputs: HashMap::new(),
+            brought: Brought::default(),
+            plan,
+            calls: Vec::new(),
+            started: false,
+            ended: false,
+            turns: 0,
+            tool_turns: 0,
+            tool_calls: 0,
+            tokens: Tokens::default(),
+            economising: None,
+            before_fallback: None,
+            retained: Vec::new(),
+            lost: MicroUsd::default(),
+            reserved: None,
+            shown: false,
+            restarts: 0,
+            stalled_since: None,
+            structured,
+            answer: None,
+            forced: false,
+            malformed: 0,
+            guards: Guards::default(),
+            message: None,
+        }
+    }
+
+    /// True when the next turn must not call tools.
+    #[must_use]
+    pub fn must_finalise(&self) -> bool {
+        self.guards.hard_told
+            || self.economising.is_some()
+            || self.tool_turns >= self.plan.max_tool_turns
+    }
+
+    /// True when the answer did not come through the hidden output tool, which must now be forced.
+    pub(super) fn must_force_output(&self) -> bool {
+        let structured = self.speaker().capabilities.structured;
+        let synthetic = structured == StructuredSupport::SyntheticTool;
+        let open = self
+            .answer
+            .as_ref()
+            .is_some_and(|answer| !answer.structured.schema_enforced && !answer.is_broken());
+        self.plan.output.is_some() && synthetic && open && !self.forced
+    }
+
+    /// Folds one record.
+    pub fn apply(&mut self, record: Record) {
+        self.stalled_since = None;
+        match record {
+            Record::Event(event) => self.apply_event(event),
+            Record::Note(note) => self.apply_note(note),
+        }
+        self.close_tool_turn();
+    }
+
+    fn apply_event(&mut self, event: Event) {
+        match event {
+            Event::Started(_) => self.started = true,
+            Event::AssistantDelta(_) | Event::ThinkingDelta(_) => self.shown = true,
+            Event::TurnRestarted(_) => {
+                self.shown = false;
+                self.restarts = self.restarts.saturating_add(1);
+            }
+            Event::ModelFallback(_) => self.apply_fallback(),
+            Event::AssistantMessage(message) => {
+                self.shown = false;
+                self.restarts = 0;
+                self.message = Some(message);
+            }
+            Event::LocalToolCall(call) => {
+                self.set(&call.tool_use_id, CallState::Asked { deadline: i64::MAX })
+            }
+            Event::LocalToolResultIn(result) => {
+                let is_error = result.error.is_some();
+                let content = result.error.or(result.output).unwrap_or_default();
+                self.set(&result.tool_use_id, CallState::Done { content, is_error });
+            }
+            Event::ToolCall(call) => self.set(&call.tool_use_id, CallState::Called),
+            Event::ToolFiles(_) => {}
+            Event::ToolResult(result) => {
+                let content = self
+                    .outputs
+                    .remove(&result.tool_use_id)
+                    .unwrap_or(result.result);
+                self.set(
+                    &result.tool_use_id,
+                    CallState::Done {
+                        content,
+                        is_error: !result.ok,
+                    },
+                );
+            }
+            Event::LoopDetected(found) => {
+                self.guards.soft_told = true;
+                self.guards.hard_told |= found.hard_cutoff;
+            }
+            Event::ToolBudgetExceeded(_) => {}
+            Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => self.ended = true,
+        }
+    }
+
+    fn apply_note(&mut self, note: Note) {
+        match note {
+            Note::Turn {
+                tokens,
+                call_ids,
+                state,
+                structured,
+            } => {
+                self.tokens.add(&tokens);
+                self.reserved = None;
+                if let Some(message) = self.message.take() {
+                    self.close_turn(message, call_ids, state, structured);
+                }
+            }
+            Note::Attempt { tokens, lost } => {
+                self.tokens.add(&tokens);
+                self.lost = self.lost.plus(MicroUsd(lost));
+                self.reserved = None;
+            }
+            Note::Reserved { micro_usd } => {
+                // A reservation that is still there belongs to a call whose end nobody saw.
+                let forgotten = self.reserved.replace(MicroUsd(micro_usd));
+                self.lost = self.lost.plus(forgotten.unwrap_or_default());
+            }
+            Note::Economise { reason } => {
+                self.economising = Some(reason);
+                self.push(Message::User {
+                    text: guard::ECONOMISE.into(),
+                });
+            }
+            Note::Toolset { tools } => {
+                self.toolbox = Arc::new(self.plan.toolbox.with_server(tools, &self.plan.schemas));
+                self.resolved = true;
+            }
+            Note::Output {
+                tool_use_id,
+                content,
+            } => {
+                self.outputs.insert(tool_use_id, content);
+            }
+            Note::Files { tool_use_id, files } => self.brought.put(tool_use_id, files),
+            Note::Asked {
+                tool_use_id,
+                deadline,
+            } => self.set(&tool_use_id, CallState::Asked { deadline }),
+            Note::Stalled { since } => self.stalled_since = Some(since),
+        }
+    }
+
+    fn close_turn(
+        &mut self,
+        message: AssistantMessage,
+        call_ids: Vec<String>,
+        state: Option<ProviderState>,
+        structured: StructuredOutput,
+    ) {
+        self.turns += 1;
+        let finish = message
+            .finish_reason
+            .unwrap_or_else(|| finish_reason::END_TURN.to_owned());
+        // A model that calls tools on a turn without them is not obeyed, nor one that was cut off while it made them: its text
+        // stands. The provider's items go with the calls, because replaying a call without its result is refused.
+        let obeyed = message.tool_calls.is_empty() || !(self.must_finalise() || was_cut(&finish));
+        let (requested, state) = if obeyed {
+            (message.tool_calls, state)
+        } else {
+            (Vec::new(), None)
+        };
+        let calls = pair_ids(requested, call_ids);
+        self.note_structured(structured);
+        self.push(Message::Assistant {
+            text: message.text.as_str().into(),
+            calls: calls
+                .iter()
+                .map(|call| CallRequest {
+                    id: call.provider_id.clone(),
+                    name: call.name.clone(),
+                    input: call.input.clone(),
+                })
+                .collect(),
+            state,
+        });
+        if calls.is_empty() {
+            self.guards.quiet_turn();
+            self.forced |= self.answer.is_some();
+            if finish == finish_reason::MALFORMED_FUNCTION_CALL {
+                self.malformed += 1;
+                if self.malformed == 1 {
+                    self.push(Message::User {
+                        text: guard::MALFORMED.into(),
+                    });
+                    self.answer = None;
+                    return;
+                }
+            }
+            self.answer = Some(Answer {
+                text: message.text,
+                finish_reason: finish,
+                structured,
+            });
+            if self.must_force_output() {
+                self.push(Message::User {
+                    text: guard::REPORT.into(),
+                });
+            }
+        } else {
+            self.guards.turn(guard::signature_of(
+                calls.iter().map(|call| (call.name.as_str(), &call.input)),
+            ));
+            self.tool_turns += 1;
+            self.tool_calls = self
+                .tool_calls
+                .saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+            self.answer = None;
+            self.calls = calls;
+        }
+    }
+
+    fn note_structured(&mut self, turn: StructuredOutput) {
+        self.structured.schema_enforced = turn.schema_enforced;
+        self.structured.enforcement_mechanism = turn.enforcement_mechanism;
+        self.structured.unconstrained_fallback_occurred |= turn.unconstrained_fallback_occurred;
+    }
+
+    /// When every call has its answer, the answers join the conversation in the model's order.
+    fn close_tool_turn(&mut self) {
+        let done = |call: &Call| matches!(call.state, CallState::Done { .. });
+        if self.calls.is_empty() || !self.calls.iter().all(done) {
+            return;
+        }
+        let verdict = self.guards.verdict(self.plan.loop_detection);
+        let skipped = verdict != Verdict::Fine;
+        let mut shown = Vec::new();
+        for call in std::mem::take(&mut self.calls) {
+            shown.extend(self.brought.take(&call));
+            self.retain(&call);
+            if !skipped {
+                *self.guards.calls.entry(call.name.clone()).or_default() += 1;
+            }
+            if let CallState::Done { content, is_error } = call.state {
+                self.push(Message::Tool {
+                    call_id: call.provider_id,
+                    name: call.name,
+                    content,
+                    is_error,
+                });
+            }
+        }
+        // Behind all answers: APIs want those of a turn together.
+        shown.into_iter().for_each(|files| self.push(files));
+        // The last answer closes the turn before the event that announces the hard cutoff is folded.
+        if self.must_finalise() || verdict == Verdict::Stuck {
+            self.push(Message::User {
+                text: guard::FINALISE.into(),
+            });
+        } else if skipped {
+            self.push(Message::User {
+                text: guard::NUDGE.into(),
+            });
+        }
+    }
+
+    fn push(&mut self, message: Message) {
+        self.messages.push(message);
+    }
+
+    fn set(&mut self, id: &str, state: CallState) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.id == id) {
+            call.state = state;
+        }
+    }
+}
+
+/// The turn ended before the model had said all it wanted.
+fn was_cut(finish: &str) -> bool {
+    use finish_reason::{CONTENT_FILTER, MALFORMED_FUNCTION_CALL, MAX_TOKENS, REFUSAL};
+    matches!(
+        finish,
+        MAX_TOKENS | CONTENT_FILTER | REFUSAL | MALFORMED_FUNCTION_CALL
+    )
+}
+
+fn pair_ids(requested: Vec<RequestedCall>, provider_ids: Vec<String>) -> Vec<Call> {
+    let mut provider_ids = provider_ids.into_iter();
+    requested
+        .into_iter()
+        .map(|call| Call {
+            provider_id: provider_ids.next().unwrap_or_else(|| call.id.clone()),
+            id: call.id,
+            name: call.name,
+            input: call.input,
+            state: CallState::New,
+        })
+        .collect()
+}

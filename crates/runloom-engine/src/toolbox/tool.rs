@@ -1,0 +1,127 @@
+//! One tool of a run.
+
+use std::sync::Arc;
+
+use runloom_protocol::event::LocalToolCall;
+use runloom_protocol::tools::Object;
+use serde_json::{Value, json};
+
+use runloom_ports::effect::Effect;
+use runloom_ports::tools::ServerTool;
+use runloom_schema::Validator;
+
+/// One tool, ready to be called.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// Model-facing name.
+    pub name: String,
+    /// Who executes it and how.
+    pub kind: ToolKind,
+    /// Calls of one turn may run at once.
+    pub read_only: bool,
+    /// What a repetition would do.
+    pub effect: Effect,
+    /// Results are replayed on later turns of the session.
+    pub retain: bool,
+    pub(super) validator: Validator,
+}
+
+/// Who executes a tool and what the event must echo.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ToolKind {
+    /// A function of the client.
+    Local,
+    /// A remote agent that the client calls.
+    A2aLocal {
+        /// The card, whole.
+        agent_card: Arc<Object>,
+    },
+    /// A tool of an MCP server that the client is connected to.
+    McpLocal {
+        /// The server's label.
+        server: String,
+        /// The tool's name as the spec has it.
+        tool_name: String,
+        /// As given in the spec.
+        server_info: Option<Arc<Object>>,
+        /// As given in the spec.
+        annotations: Option<Value>,
+    },
+    /// The server executes it.
+    Server(Arc<ServerTool>),
+}
+
+impl Tool {
+    /// Checks arguments against the tool's schema.
+    ///
+    /// # Errors
+    /// JSON text for the model: what failed and where, so that it can correct itself.
+    pub fn check(&self, input: &Value) -> Result<(), String> {
+        let Err(violations) = self.validator.check(input) else {
+            return Ok(());
+        };
+        Err(json!({
+            "error": "tool_input_invalid",
+            "tool": self.name,
+            "message": "The arguments do not match the tool's schema; the tool was not called.",
+            "violations": violations,
+            "hint": "Correct the arguments at these paths and call the tool again.",
+        })
+        .to_string())
+    }
+
+    /// The resolved tool, when the server executes it.
+    #[must_use]
+    pub fn server(&self) -> Option<&Arc<ServerTool>> {
+        match &self.kind {
+            ToolKind::Server(tool) => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// Whether the client executes it.
+    #[must_use]
+    pub fn is_client(&self) -> bool {
+        match self.kind {
+            ToolKind::Local | ToolKind::A2aLocal { .. } | ToolKind::McpLocal { .. } => true,
+            ToolKind::Server(_) => false,
+        }
+    }
+
+    /// The event that asks the client to execute a call.
+    #[must_use]
+    pub fn local_call(&self, tool_use_id: &str, args: Value) -> LocalToolCall {
+        let mut call = LocalToolCall {
+            tool_use_id: tool_use_id.to_owned(),
+            name: self.name.clone(),
+            args,
+            kind: "local".to_owned(),
+            agent_card: None,
+            mcp_server: None,
+            mcp_tool_name: None,
+            mcp_server_info: None,
+            annotations: None,
+        };
+        match &self.kind {
+            ToolKind::Local | ToolKind::Server(_) => {}
+            ToolKind::A2aLocal { agent_card } => {
+                call.kind = "a2a_local".to_owned();
+                call.agent_card = Some(Object::clone(agent_card));
+            }
+            ToolKind::McpLocal {
+                server,
+                tool_name,
+                server_info,
+                annotations,
+            } => {
+                call.kind = "mcp_local".to_owned();
+                call.mcp_server = Some(server.clone());
+                call.mcp_tool_name = Some(tool_name.clone());
+                call.mcp_server_info = server_info.as_deref().cloned();
+                call.annotations.clone_from(annotations);
+            }
+        }
+        call
+    }
+}

@@ -1,0 +1,88 @@
+//! A driver that panics gives its run back.
+
+use std::sync::Arc;
+
+use tracing::error;
+
+use super::Worker;
+use crate::driver::Doorbell;
+use runloom_ports::queue::Job;
+use runloom_ports::store::{Batch, Chunk, Claim, Lease, MailNo, Next, WorkspaceNo};
+
+/// When a driver panics its lease is given back, so that the run goes on or, after some attempts, ends.
+pub(super) struct LeaveOnPanic<'a> {
+    worker: &'a Worker,
+    lease: Lease,
+    workspace: WorkspaceNo,
+    last_seq: u64,
+    doorbell: Arc<Doorbell>,
+    armed: bool,
+}
+
+impl<'a> LeaveOnPanic<'a> {
+    /// For a run that was just claimed.
+    pub(super) fn of(worker: &'a Worker, claim: &Claim, doorbell: &Arc<Doorbell>) -> Self {
+        let last = claim.log.last();
+        Self {
+            worker,
+            lease: claim.lease,
+            workspace: claim.workspace,
+            last_seq: last.map_or(0, |entry| entry.chunk.last_seq),
+            doorbell: Arc::clone(doorbell),
+            armed: true,
+        }
+    }
+
+    /// The driver ended in order.
+    pub(super) fn defuse(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for LeaveOnPanic<'_> {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        let (store, lease) = (Arc::clone(&self.worker.parts.store), self.lease);
+        let batch = Batch {
+            chunk: Chunk {
+                first_seq: self.last_seq + 1,
+                last_seq: self.last_seq,
+                terminal: false,
+                frames: bytes::Bytes::new(),
+            },
+            notes: String::new(),
+            at: self.worker.clock.now(),
+            opened: Vec::new(),
+            closed: Vec::new(),
+            mail_through: MailNo::default(),
+            unless_mail: false,
+            status: None,
+            usage: None,
+            speaker: None,
+            progress: false,
+            next: Next::Return,
+        };
+        let queue = Arc::clone(&self.worker.parts.queue);
+        let sweep = Arc::clone(&self.worker.sweep);
+        let job = Job {
+            run: lease.run,
+            workspace: Some(self.workspace),
+        };
+        self.worker.leave(job, &self.doorbell);
+        self.worker
+            .parts
+            .tasks
+            .spawn("give a lease back", async move {
+                match store.commit(lease, batch).await {
+                    Ok(_) => {
+                        queue.push(job);
+                        // When it is under suspicion by now, the sweeper knows what to do with it.
+                        sweep.notify_one();
+                    }
+                    Err(error) => error!(run = lease.run.0, %error, "cannot give a lease back"),
+                }
+            });
+    }
+}

@@ -1,0 +1,25 @@
+//! Traits that adapters implement, and the neutral types that they exchange with the engine and the service.
+//!
+//! Each trait's documentation is the contract of its implementations; the contract tests of the adapter crates check it.
+//! Nothing here knows HTTP, SQL or the wire format of a vendor.
+
+pub mod bell;
+pub mod bus;
+pub mod clock;
+pub mod conversation;
+pub mod crash;
+pub mod effect;
+pub mod error;
+pub mod file;
+pub mod instruments;
+pub mod memory;
+pub mod model;
+pub mod planted;
+pub mod queue;
+pub mod sealer;
+pub mod secret;
+pub mod store;
+pub mod tasks;
+pub mod tools;
+pub mod trace;
+pub mod windows;

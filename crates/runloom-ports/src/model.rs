@@ -1,0 +1,347 @@
+//! The model port: one call of an LLM, as a stream.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::Stream;
+use runloom_protocol::outcome::{ErrorClass, StructuredOutput, Tokens};
+use runloom_protocol::spec::OutputSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::conversation::Conversation;
+use super::file::{File, FileSupport};
+
+/// One configured LLM API, ready to be called.
+///
+/// Contract:
+/// - `call` opens the request and returns as soon as the provider has accepted it (or refused it); everything after that
+///   comes through the stream, ends with exactly one [`ModelEvent::Done`] or one error, and nothing follows it.
+/// - A stream that ends without the provider's own final frame is an error of kind [`ErrorClass::Server`], never a
+///   short success.
+/// - Dropping the stream (or the future of `call`) closes the provider's connection at once.
+/// - The adapter does not retry; it classifies, and the driver decides. First-byte, idle and total deadlines are the
+///   adapter's: a call always ends.
+/// - Nothing is logged at default level that shows prompts, answers or keys.
+#[async_trait]
+pub trait Model: Send + Sync + fmt::Debug {
+    /// What this model can do; read by the run machine.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Calls the model once.
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
+}
+
+/// What a call gives back.
+pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
+
+/// What a model can do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// `reasoningLevel` has an effect.
+    pub reasoning: bool,
+    /// How an output schema is enforced.
+    pub structured: StructuredSupport,
+    /// Which files it takes as they are.
+    pub files: FileSupport,
+}
+
+/// How an output schema is enforced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StructuredSupport {
+    /// The provider's own schema mode, on every turn.
+    Native,
+    /// A hidden tool. When a turn ends in plain text although a schema was asked for, the machine plans one more turn
+    /// with [`ModelRequest::force_output`].
+    SyntheticTool,
+    /// Not at all: the schema is ignored (or the run refused when strict).
+    #[default]
+    None,
+}
+
+/// Everything one call needs. Cheap to clone: the growing parts are shared.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    /// The system prompt; empty = none.
+    pub system: Arc<str>,
+    /// The conversation so far, oldest first. Always legal: every tool call has its result before the next user or
+    /// assistant message.
+    pub messages: Conversation,
+    /// The tools, in a stable order. Empty = no tools are offered.
+    pub tools: Arc<Vec<ToolDeclaration>>,
+    /// False on a finalise turn: the tools are still declared (the conversation may mention them and prompt caches stay
+    /// warm) but must not be called.
+    pub tools_enabled: bool,
+    /// 0–100, or not asked.
+    pub reasoning_level: Option<u8>,
+    /// The schema of the final text.
+    pub output_schema: Option<Arc<OutputSchema>>,
+    /// With [`StructuredSupport::SyntheticTool`]: the hidden tool is forced on this turn.
+    pub force_output: bool,
+    /// Upper bound of the output of this call; `None` = the model's own default.
+    pub max_output_tokens: Option<u64>,
+    /// A stable key of the conversation, for providers that route by it to keep prompt caches warm; empty = none.
+    pub cache_key: Arc<str>,
+}
+
+impl ModelRequest {
+    /// What comes after this conversation? Nothing else is asked for, no tool is offered, and all else is the model's own.
+    #[must_use]
+    pub fn new(messages: impl Into<Conversation>) -> Self {
+        Self {
+            system: Arc::default(),
+            messages: messages.into(),
+            tools: Arc::default(),
+            tools_enabled: true,
+            reasoning_level: None,
+            output_schema: None,
+            force_output: false,
+            max_output_tokens: None,
+            cache_key: Arc::default(),
+        }
+    }
+}
+
+/// One tool as the model is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDeclaration {
+    /// `^[a-zA-Z0-9_]{1,64}$`.
+    pub name: String,
+    /// Whole text, notes included.
+    pub description: String,
+    /// JSON Schema with an object root.
+    pub parameters: Value,
+    /// JSON Schema of the output, object root; Gemini takes it natively, the others as text in the description, which is
+    /// the adapter's work.
+    pub output_schema: Option<Value>,
+}
+
+/// One message of a conversation, in no vendor's shape. Texts are shared: a session's history is cloned with every run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum Message {
+    /// Instructions in the middle of a conversation.
+    System {
+        /// What is said.
+        text: Arc<str>,
+    },
+    /// The person, or the server speaking in the person's place (nudges).
+    User {
+        /// What is said.
+        text: Arc<str>,
+    },
+    /// The person with files, or the server with those that the tools before it brought.
+    UserFiles {
+        /// What is said; may be empty.
+        text: Arc<str>,
+        /// At least one.
+        files: Arc<[File]>,
+    },
+    /// The model.
+    Assistant {
+        /// What was said; may be empty when there are calls.
+        text: Arc<str>,
+        /// What it asked for, in its order.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<CallRequest>,
+        /// The provider's own items of this turn, to be replayed verbatim to their owner and dropped for any other.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<ProviderState>,
+    },
+    /// The answer to one call.
+    Tool {
+        /// Which call.
+        call_id: String,
+        /// Model-facing name.
+        name: String,
+        /// What the model reads.
+        content: String,
+        /// The tool failed or was not executed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+impl Message {
+    /// How many bytes a model is told, without what an API puts around them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::System { text } | Self::User { text } => text.len(),
+            Self::UserFiles { text, files } => {
+                text.len() + files.iter().map(File::bytes).sum::<usize>()
+            }
+            Self::Assistant { text, calls, state } => {
+                let calls = calls
+                    .iter()
+                    .map(|call| call.id.len() + call.name.len() + call.input.to_string().len());
+                let items = state.as_ref().map_or(0, |state| state.items.get().len());
+                text.len() + calls.sum::<usize>() + items
+            }
+            Self::Tool {
+                call_id,
+                name,
+                content,
+                ..
+            } => call_id.len() + name.len() + content.len(),
+        }
+    }
+}
+
+/// A tool call that the model asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallRequest {
+    /// The provider's id of the call, or one the adapter made when the provider has none. The driver maps it to the
+    /// run's own `tu_…` id; adapters see only what they gave out.
+    pub id: String,
+    /// Model-facing name.
+    pub name: String,
+    /// Arguments; `Value::Null` never occurs: no arguments are `{}`.
+    pub input: Value,
+}
+
+/// A provider's private items of one turn (encrypted reasoning, signatures): opaque, tagged with their owner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProviderState {
+    /// Who may read them: provider kind and format, like `openai-responses/1`. Adapters drop what is not theirs.
+    pub owner: String,
+    /// Which vendor model they belong to.
+    pub model: String,
+    /// The items, as the adapter wrote them.
+    #[serde(with = "items_as_text")]
+    pub items: Arc<RawValue>,
+}
+
+/// Raw JSON cannot be read back out of an enum that is told apart by a tag inside, where states are kept (notes,
+/// messages): serde takes such an enum apart before it knows its kind. As a string the items come through every road.
+mod items_as_text {
+    use std::sync::Arc;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use serde_json::value::RawValue;
+
+    pub(super) fn serialize<S: Serializer>(
+        items: &RawValue,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(items.get())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<RawValue>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let items = RawValue::from_string(text).map_err(D::Error::custom)?;
+        Ok(Arc::from(items))
+    }
+}
+
+impl PartialEq for ProviderState {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.owner, &self.model, self.items.get())
+            == (&other.owner, &other.model, other.items.get())
+    }
+}
+
+/// What happens inside a call.
+#[derive(Debug, Clone)]
+pub enum ModelEvent {
+    /// A piece of the answer.
+    Text(String),
+    /// A piece of thinking. Adapters send it only when the request asked for reasoning.
+    Thinking(String),
+    /// A complete tool call.
+    Call(CallRequest),
+    /// The counts of this call so far (not a difference); the last one before the end counts, also for broken calls.
+    Usage(Tokens),
+    /// The call is complete.
+    Done(Done),
+}
+
+/// The end of a call.
+#[derive(Debug, Clone, Default)]
+pub struct Done {
+    /// Canonical, see [`runloom_protocol::outcome::finish_reason`]; an unknown vendor word in lower case.
+    pub finish_reason: String,
+    /// To be replayed to this provider.
+    pub state: Option<ProviderState>,
+    /// What became of the output schema in this call. For a synthetic tool: `schema_enforced` only when the hidden tool was
+    /// called; its arguments were sent as [`ModelEvent::Text`].
+    pub structured: StructuredOutput,
+}
+
+/// Why a call failed, classified so that nobody parses texts.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// What the driver and the client act on.
+    pub class: ErrorClass,
+    /// For people: what the provider said, without secrets.
+    pub message: String,
+    /// HTTP status, when there was one.
+    pub api_status: Option<u16>,
+    /// The provider's own code.
+    pub api_code: Option<String>,
+    /// The provider's hint.
+    pub retry_after: Option<Duration>,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// Canonical finish reason, when the failure is one (`refusal`, `malformed_function_call`, …).
+    pub finish_reason: Option<String>,
+}
+
+impl ModelError {
+    /// An error of a class that tells by itself whether a retry may help.
+    #[must_use]
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        let retryable = matches!(
+            class,
+            ErrorClass::RateLimit
+                | ErrorClass::Overloaded
+                | ErrorClass::Server
+                | ErrorClass::Timeout
+                | ErrorClass::UpstreamDeadline
+        );
+        Self {
+            class,
+            message: message.into(),
+            api_status: None,
+            api_code: None,
+            retry_after: None,
+            retryable,
+            finish_reason: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Message, ProviderState};
+    use serde_json::value::RawValue;
+    use std::sync::Arc;
+
+    fn state() -> ProviderState {
+        let items = RawValue::from_string(r#"[{"id":"rs_1","encrypted":"a\"b"}]"#.to_owned());
+        ProviderState {
+            owner: "openai-responses/1".to_owned(),
+            model: "gpt-5.5".to_owned(),
+            items: Arc::from(items.unwrap()),
+        }
+    }
+
+    #[test]
+    fn provider_state_survives_serialisation() {
+        let message = Message::Assistant {
+            text: "so".into(),
+            calls: Vec::new(),
+            state: Some(state()),
+        };
+        let stored = serde_json::to_string(&message).unwrap();
+        assert_eq!(serde_json::from_str::<Message>(&stored).unwrap(), message);
+    }
+}

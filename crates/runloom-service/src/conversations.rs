@@ -1,0 +1,238 @@
+//! What was said in sessions, remembered: the next message of a long conversation reads only what is new.
+//!
+//! A conversation is only ever added to, so what is remembered is always true; the store tells what came after it. When the last
+//! run of a session ended here, nothing came after it, and the store is not even asked. The memory is bounded, and forgetting costs
+//! a read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::spec::PromptMessage;
+
+use runloom_engine::driver::LastWord;
+use runloom_engine::planner::spoken;
+use runloom_engine::told_again;
+use runloom_engine::worker::Driving;
+use runloom_ports::conversation::Conversation;
+use runloom_ports::store::WorkspaceNo;
+
+/// Most bytes that are remembered, roughly: texts, and the same texts as an API has written them.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// What a session takes in memory beside what was said.
+const SESSION_BYTES: usize = 256;
+
+/// How long nobody has to be asked whether a session is still there: less than any retention of sessions.
+const SURE_FOR: Duration = Duration::from_secs(3600);
+
+/// The beginning of a conversation.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Remembered {
+    /// As the model reads it.
+    pub(super) messages: Conversation,
+    /// How many messages of the session that are.
+    pub(super) count: u64,
+    /// Whose it is, and how the session was made.
+    of: Option<(WorkspaceNo, Arc<str>)>,
+    /// The model that the session stays on since a run fell back.
+    pub(super) active_model: Option<Arc<str>>,
+    rest: Rest,
+}
+
+/// What may have been said after what is remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Rest {
+    /// Nobody here knows.
+    #[default]
+    Unknown,
+    /// What this run says at its end, and perhaps others.
+    Awaited(RunId),
+    /// Nothing since then, as far as this process wrote it.
+    Nothing(Instant),
+}
+
+impl Remembered {
+    /// The same with what was said since.
+    pub(super) fn followed_by(mut self, since: &[PromptMessage]) -> Self {
+        self.count += since.len() as u64;
+        self.messages.compact();
+        self.messages
+            .append(since.iter().flat_map(spoken).collect());
+        self.messages = told_again::bounded(std::mem::take(&mut self.messages));
+        self
+    }
+
+    /// The same with whose it is and how the session was made.
+    pub(super) fn of(mut self, workspace: WorkspaceNo, spec: Arc<str>) -> Self {
+        self.of = Some((workspace, spec));
+        self
+    }
+
+    /// The same with the model that the session stays on.
+    pub(super) fn staying_on(mut self, model: Option<String>) -> Self {
+        self.active_model = model.map(Arc::from).or(self.active_model);
+        self
+    }
+
+    /// The same while a run continues it.
+    pub(super) fn awaiting(mut self, run: RunId) -> Self {
+        self.rest = Rest::Awaited(run);
+        self
+    }
+
+    /// How the session was made, when all of what was said in it is remembered and it cannot have been deleted meanwhile.
+    pub(super) fn settled(&self, now: Instant) -> Option<Arc<str>> {
+        let (_, spec) = self.of.as_ref()?;
+        match self.rest {
+            Rest::Nothing(since) if now.duration_since(since) < SURE_FOR => Some(Arc::clone(spec)),
+            _ => None,
+        }
+    }
+
+    fn is_of(&self, workspace: WorkspaceNo) -> bool {
+        self.of.as_ref().is_none_or(|(of, _)| *of == workspace)
+    }
+
+    fn bytes(&self) -> usize {
+        let spec = self.of.as_ref().map_or(0, |(_, spec)| spec.len());
+        SESSION_BYTES + spec + self.messages.memory()
+    }
+}
+
+/// The conversations of this process. Two generations: when the younger is full it becomes the older, and what was not asked
+/// for meanwhile is forgotten.
+#[derive(Debug)]
+pub(super) struct Conversations {
+    generations: Mutex<Generations>,
+    max_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: HashMap<SessionId, Kept>,
+    young_bytes: usize,
+    old: HashMap<SessionId, Kept>,
+}
+
+/// A conversation and what it took when it was put there.
+#[derive(Debug)]
+struct Kept {
+    conversation: Remembered,
+    bytes: usize,
+}
+
+impl Default for Conversations {
+    fn default() -> Self {
+        Self::with_room(MAX_BYTES)
+    }
+}
+
+impl Conversations {
+    fn with_room(max_bytes: usize) -> Self {
+        Self {
+            generations: Mutex::default(),
+            max_bytes,
+        }
+    }
+
+    /// Takes what is remembered of a session of this workspace; whoever takes it puts it back with what is new, so that nothing is
+    /// copied.
+    pub(super) fn take(&self, session: &SessionId, workspace: WorkspaceNo) -> Remembered {
+        let mut generations = self.lock();
+        let kept = generations.get(session);
+        if kept.is_none_or(|kept| !kept.conversation.is_of(workspace)) {
+            return Remembered::default();
+        }
+        generations.remove(session).unwrap_or_default()
+    }
+
+    /// Remembers it, unless it alone would take most of the room.
+    pub(super) fn put(&self, session: SessionId, conversation: Remembered) {
+        let kept = Kept::of(conversation);
+        self.lock().insert(session, kept, self.max_bytes / 2);
+    }
+
+    /// The same driving, and at its end what the run said is known here.
+    pub(super) fn hear(
+        self: Arc<Self>,
+        session: SessionId,
+        run: RunId,
+        driving: Driving,
+    ) -> Driving {
+        Box::pin(async move {
+            let last_word = driving.await;
+            if let Some(said) = &last_word {
+                self.ended(session, &run, said);
+            }
+            last_word
+        })
+    }
+
+    /// The run is over, and nothing waits behind it.
+    fn ended(&self, session: SessionId, run: &RunId, said: &LastWord) {
+        let mut generations = self.lock();
+        // Otherwise a message that came meanwhile has asked the store, and knows better.
+        if generations.awaits(&session, run) {
+            let before = generations.remove(&session).unwrap_or_default();
+            let mut settled = before.followed_by(&said.messages);
+            settled = settled.staying_on(said.active_model.clone());
+            settled.rest = Rest::Nothing(Instant::now());
+            generations.insert(session, Kept::of(settled), self.max_bytes / 2);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        self.generations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Generations {
+    fn get(&self, session: &SessionId) -> Option<&Kept> {
+        self.young.get(session).or_else(|| self.old.get(session))
+    }
+
+    fn awaits(&self, session: &SessionId, run: &RunId) -> bool {
+        let rest = self.get(session).map(|kept| &kept.conversation.rest);
+        matches!(rest, Some(Rest::Awaited(awaited)) if awaited == run)
+    }
+
+    fn remove(&mut self, session: &SessionId) -> Option<Remembered> {
+        let young = self.young.remove(session);
+        if let Some(found) = &young {
+            self.young_bytes = self.young_bytes.saturating_sub(found.bytes);
+        }
+        let old = self.old.remove(session);
+        young.or(old).map(|kept| kept.conversation)
+    }
+
+    fn insert(&mut self, session: SessionId, kept: Kept, room: usize) {
+        self.remove(&session);
+        if kept.bytes > room {
+            return;
+        }
+        if self.young_bytes + kept.bytes > room {
+            self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+        self.young_bytes += kept.bytes;
+        self.young.insert(session, kept);
+    }
+}
+
+impl Kept {
+    fn of(conversation: Remembered) -> Self {
+        let bytes = conversation.bytes();
+        Self {
+            conversation,
+            bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "conversations_tests.rs"]
+mod tests;

@@ -1,0 +1,74 @@
+//! Schemas of a workspace's own definitions, which are refused when they are written: a tool whose schema cannot be used would be
+//! called with arguments that nobody has checked, and told to a provider that refuses it in the middle of a run.
+
+use std::sync::Arc;
+
+use runloom_protocol::definition::{PluginManifest, ToolDefinition};
+use runloom_protocol::error::Issue;
+use runloom_protocol::tools::Object;
+use serde_json::Value;
+
+use runloom_schema::{SchemaCache, SchemaError, compile_off_thread};
+
+/// The schema of a tool's arguments or output, and where it stands in the definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declared {
+    path: String,
+    schema: Arc<Value>,
+}
+
+impl Declared {
+    /// What a tool or an external agent declares; nothing when its schema is found or inferred at run time.
+    #[must_use]
+    pub fn by_tool(tool: &ToolDefinition) -> Vec<Self> {
+        Self::under("", tool).collect()
+    }
+
+    /// What the tools of a plugin declare. Those of its MCP servers are listed at run time.
+    #[must_use]
+    pub fn by_plugin(plugin: &PluginManifest) -> Vec<Self> {
+        let tools = plugin.tools.iter().enumerate();
+        tools
+            .flat_map(|(index, tool)| Self::under(&format!("tools[{index}]."), tool))
+            .collect()
+    }
+
+    fn under(place: &str, tool: &ToolDefinition) -> impl Iterator<Item = Self> + use<> {
+        let schema = |name: &str, schema: &Object| {
+            (!schema.is_empty()).then(|| Self {
+                path: format!("{place}{name}"),
+                schema: Arc::new(Value::Object(schema.clone())),
+            })
+        };
+        let output = tool.output_schema.as_ref();
+        let found = [
+            schema("parameters", &tool.parameters),
+            output.and_then(|output| schema("outputSchema", output)),
+        ];
+        found.into_iter().flatten()
+    }
+
+    /// What is wrong with each, built on the calling thread.
+    #[must_use]
+    pub fn issues(declared: &[Self], schemas: &SchemaCache) -> Vec<Issue> {
+        let issue = |one: &Self| Some(one.issue(&schemas.compile(&one.schema).err()?));
+        declared.iter().filter_map(issue).collect()
+    }
+
+    /// [`Self::issues`] for async code.
+    pub async fn issues_off_thread(declared: &[Self], schemas: &Arc<SchemaCache>) -> Vec<Issue> {
+        let mut issues = Vec::new();
+        for one in declared {
+            let compiling = compile_off_thread(Arc::clone(schemas), Arc::clone(&one.schema));
+            issues.extend(compiling.await.err().map(|error| one.issue(&error)));
+        }
+        issues
+    }
+
+    fn issue(&self, error: &SchemaError) -> Issue {
+        Issue {
+            path: self.path.clone(),
+            message: error.to_string(),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Why a use case refused or failed, without a word about transport. What a caller may read is in the message; what only
+//! the operator may read is in the source.
+
+use std::time::Duration;
+
+use runloom_protocol::error::Issue;
+use runloom_protocol::scope::{Scope, ScopeSet};
+
+use crate::auth::Door;
+use crate::rate::RateState;
+use runloom_ports::error::{Error as PortError, summary};
+use runloom_ports::store::StoreError;
+
+pub use runloom_ports::error::Chain;
+
+/// Result of use cases.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a use case did not do what was asked. A refused request changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request carries no credential.
+    #[error("API key or OAuth access token required")]
+    MissingCredential,
+    /// The credential is unknown, expired or revoked; which one is nobody's business.
+    #[error("Invalid API key or OAuth access token")]
+    InvalidCredential,
+    /// The key is good, but for another door.
+    #[error("This API key is not for {}", .door.label())]
+    WrongKeyUsage {
+        /// The one at which it was shown.
+        door: Door,
+    },
+    /// The workspace's plan lacks the feature that the credential needs.
+    #[error("The plan of this workspace has no {}", .feature.label())]
+    PlanLacks {
+        /// What is missing.
+        feature: PlanFeature,
+    },
+    /// The path names another workspace than the credential's.
+    #[error("Workspace path does not match this credential")]
+    SlugMismatch {
+        /// The credential's own workspace.
+        slug: String,
+        /// Where it was shown.
+        door: Door,
+    },
+    /// The access token lacks a scope that the route needs.
+    #[error("The access token lacks a scope: {} is needed", ScopeSet::from_iter(.required.iter().copied()))]
+    InsufficientScope {
+        /// All that is needed.
+        required: Vec<Scope>,
+    },
+    /// The credential may not do this.
+    #[error("{message}")]
+    Forbidden {
+        /// What it may not do.
+        message: String,
+    },
+    /// No such thing in this workspace.
+    #[error("No such {what}")]
+    NotFound {
+        /// The kind of thing, like `run`.
+        what: &'static str,
+    },
+    /// The request violates the contract.
+    #[error("{}", summary(.0))]
+    Invalid(Vec<Issue>),
+    /// `modelId` names no model, or several.
+    #[error("{message}")]
+    InvalidModel {
+        /// What was looked for.
+        message: String,
+        /// Catalog ids that may have been meant; may be empty.
+        candidates: Vec<String>,
+    },
+    /// A plugin tool is not installed.
+    #[error("{message}")]
+    InvalidPlugin {
+        /// Which one.
+        message: String,
+    },
+    /// An agent that is offered to others cannot be run: its own configuration is at fault, of which strangers are told nothing.
+    #[error("The agent is not available")]
+    AgentUnavailable,
+    /// The tool call is unknown, was answered, or timed out.
+    #[error("No tool call with this id waits for an answer")]
+    UnknownToolUse,
+    /// The run has ended.
+    #[error("The run has ended")]
+    RunTerminal,
+    /// The session has ended.
+    #[error("The session has ended; create another")]
+    SessionEnded,
+    /// The idempotency key came before with another request.
+    #[error("This Idempotency-Key was used with another request")]
+    IdempotencyKeyReused,
+    /// OAuth's own refusals, with OAuth's own words.
+    #[error("{message}")]
+    OAuth {
+        /// Which word.
+        fault: OAuthFault,
+        /// What is wrong, for the developer of the app.
+        message: String,
+    },
+    /// The request contradicts what is there.
+    #[error("{message}")]
+    Conflict {
+        /// What it contradicts.
+        message: String,
+    },
+    /// It was changed, made or removed since the caller looked.
+    #[error("{message}")]
+    PreconditionFailed {
+        /// What does not hold.
+        message: String,
+    },
+    /// Too many requests in this minute.
+    #[error(
+        "Too many requests: {} per minute in bucket `{}`",
+        .0.limit,
+        .0.bucket
+    )]
+    RateLimited(RateState),
+    /// The server, or something behind it, cannot do this now.
+    #[error("{message}")]
+    Unavailable {
+        /// What is away, in words for a client.
+        message: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// A defect or a broken database. The source is for the operator only.
+    #[error("The server failed inside")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// One violation at one place.
+    #[must_use]
+    pub fn invalid(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid(vec![Issue {
+            path: path.into(),
+            message: message.into(),
+        }])
+    }
+
+    /// The same, saying which field of the request named the model when it was not `modelId`.
+    #[must_use]
+    pub fn at_field(mut self, field: &str) -> Self {
+        if let Self::InvalidModel { message, .. } = &mut self {
+            *message = format!("{field}: {message}");
+        }
+        self
+    }
+
+    /// A failure that only the operator can read.
+    #[must_use]
+    pub fn internal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Internal(source.into())
+    }
+}
+
+/// Why an OAuth request is refused (RFC 6749).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OAuthFault {
+    /// A parameter is missing, doubled or malformed.
+    InvalidRequest,
+    /// The client is unknown, or its secret is wrong.
+    InvalidClient,
+    /// The code or the refresh token is not good, or not for this request.
+    InvalidGrant,
+    /// The app may not use this grant type.
+    UnauthorizedClient,
+    /// There is no such grant type.
+    UnsupportedGrantType,
+    /// There is no such response type.
+    UnsupportedResponseType,
+    /// A scope is unknown, or more than the app or the grant has.
+    InvalidScope,
+    /// The person said no.
+    AccessDenied,
+}
+
+impl OAuthFault {
+    /// The word under `error`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "invalid_request",
+            Self::InvalidClient => "invalid_client",
+            Self::InvalidGrant => "invalid_grant",
+            Self::UnauthorizedClient => "unauthorized_client",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::UnsupportedResponseType => "unsupported_response_type",
+            Self::InvalidScope => "invalid_scope",
+            Self::AccessDenied => "access_denied",
+        }
+    }
+
+    /// The refusal with a text.
+    #[must_use]
+    pub fn because(self, message: impl Into<String>) -> Error {
+        Error::OAuth {
+            fault: self,
+            message: message.into(),
+        }
+    }
+}
+
+/// A feature that a workspace's plan may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanFeature {
+    /// `apiKeys`.
+    ApiKeys,
+    /// `oauthApps`.
+    OauthApps,
+}
+
+impl PlanFeature {
+    /// Every feature that can be switched off.
+    pub const ALL: [Self; 2] = [Self::ApiKeys, Self::OauthApps];
+
+    /// The word in [`runloom_ports::store::WorkspaceRow::without`].
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiKeys => "apiKeys",
+            Self::OauthApps => "oauthApps",
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::ApiKeys => "API keys",
+            Self::OauthApps => "OAuth apps",
+        }
+    }
+}
+
+impl From<PortError> for Error {
+    fn from(error: PortError) -> Self {
+        match error {
+            PortError::Invalid(issues) => Self::Invalid(issues),
+            PortError::InvalidModel {
+                message,
+                candidates,
+            } => Self::InvalidModel {
+                message,
+                candidates,
+            },
+            PortError::InvalidPlugin { message } => Self::InvalidPlugin { message },
+            PortError::NotFound { what } => Self::NotFound { what },
+            PortError::Conflict { message } => Self::Conflict { message },
+            PortError::Unavailable {
+                message,
+                retry_after,
+            } => Self::Unavailable {
+                message,
+                retry_after,
+            },
+            PortError::Internal(source) => Self::Internal(source),
+        }
+    }
+}
+
+impl From<Error> for PortError {
+    /// Errors that ports do not know become internal ones.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid(issues) => Self::Invalid(issues),
+            Error::InvalidModel {
+                message,
+                candidates,
+            } => Self::InvalidModel {
+                message,
+                candidates,
+            },
+            Error::InvalidPlugin { message } => Self::InvalidPlugin { message },
+            Error::NotFound { what } => Self::NotFound { what },
+            Error::Conflict { message } => Self::Conflict { message },
+            Error::Unavailable {
+                message,
+                retry_after,
+            } => Self::Unavailable {
+                message,
+                retry_after,
+            },
+            Error::Internal(source) => Self::Internal(source),
+            other => Self::Internal(Box::new(other)),
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        PortError::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runloom_ports::store::StoreErrorKind;
+
+    use super::*;
+
+    fn store_error(kind: StoreErrorKind) -> StoreError {
+        StoreError {
+            kind,
+            message: "cannot write page 7".to_owned(),
+            source: Some("disk I/O error".into()),
+        }
+    }
+
+    #[test]
+    fn a_busy_store_can_be_tried_again_and_tells_nothing() {
+        let error = Error::from(store_error(StoreErrorKind::Unavailable));
+        assert!(matches!(&error, Error::Unavailable { retry_after, .. } if !retry_after.is_zero()));
+        assert!(!error.to_string().contains("page 7"));
+    }
+
+    #[test]
+    fn a_broken_store_shows_its_chain_only_to_the_operator() {
+        let error = Error::from(store_error(StoreErrorKind::Broken));
+        assert!(!error.to_string().contains("page 7"));
+        assert_eq!(
+            Chain(&error).to_string(),
+            "The server failed inside: cannot write page 7: disk I/O error"
+        );
+    }
+
+    #[test]
+    fn several_violations_are_counted() {
+        let issue = |path: &str| Issue {
+            path: path.to_owned(),
+            message: "is wrong".to_owned(),
+        };
+        let error = Error::Invalid(vec![issue("a"), issue("b"), issue("c")]);
+        assert_eq!(error.to_string(), "a: is wrong (and 2 more)");
+    }
+}

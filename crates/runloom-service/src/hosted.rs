@@ -1,0 +1,346 @@
+//! Agents offered to others, over A2A and over MCP: which of them, and a message to one of them as a run.
+//!
+//! A conversation is a session and a task is a run, so that whatever holds for those holds here: they outlive connections and
+//! processes, and every process finds them. Both carry a label that says through which door they came; what came through
+//! another door, or belongs to another agent, is not there.
+
+use runloom_protocol::definition::{AgentDefinition, Skill};
+use runloom_protocol::id::{AgentId, RunId, SessionId};
+use runloom_protocol::resource::RunSnapshot;
+use runloom_protocol::spec::{AgentSpec, CreateRun, CreateSession, Metadata, OutputSchema};
+use runloom_protocol::tools::ToolRef;
+use runloom_protocol::validate;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::Service;
+use super::auth::{Caller, Door};
+use crate::error::{Error, Result};
+use runloom_ports::store::{Document, Earlier, Idempotency};
+
+/// The label that says through which door a run or a session came.
+pub const VIA: &str = "runloom.via";
+
+/// An agent as strangers see it: nothing of how it works.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfferedAgent {
+    /// What `agentId` takes.
+    pub id: AgentId,
+    /// Its name in URLs.
+    pub slug: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it is good for.
+    pub description: Option<String>,
+    /// Rises with every change of it.
+    pub version: u64,
+    /// What it knows to do, each with when it applies.
+    pub skills: Vec<(String, Option<String>)>,
+    /// The shape of its answers.
+    pub output_schema: Option<OutputSchema>,
+}
+
+/// A message to an agent.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// What is said.
+    pub text: String,
+    /// The conversation that it continues; `None` begins one.
+    pub context: Option<String>,
+    /// The sender's promise.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A run that was begun by a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// The run.
+    pub run: RunId,
+    /// Its session.
+    pub session: SessionId,
+}
+
+impl Service {
+    /// The agents that a caller may talk to, by slug. One that needs its client to execute tools is not among them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn offered(&self, caller: &Caller) -> Result<Vec<OfferedAgent>> {
+        let found = self.parts.registry.agents_in_full(caller).await?;
+        let usable = found
+            .into_iter()
+            .filter(|(_, agent)| clients_tools(agent).is_empty());
+        Ok(usable
+            .filter_map(|(document, agent)| offered(document, agent))
+            .collect())
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none with this slug for this caller; [`Error::Conflict`] when it cannot work without a client
+    /// that executes its tools: better said at once than after the time of a tool call.
+    pub async fn offered_agent(&self, caller: &Caller, slug: &str) -> Result<OfferedAgent> {
+        let (agent, tools) = self.agent_and_its_clients_tools(caller, slug).await?;
+        if !tools.is_empty() {
+            let message = format!(
+                "The agent `{slug}` has tools that its client must execute ({}); it can only be run through the Developer API.",
+                tools.join(", ")
+            );
+            return Err(Error::Conflict { message });
+        }
+        Ok(agent)
+    }
+
+    /// One of them, or one that was: what was begun with an agent before it got tools for its client can still be read and cancelled.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none with this slug for this caller.
+    pub async fn known_agent(&self, caller: &Caller, slug: &str) -> Result<OfferedAgent> {
+        let (agent, _) = self.agent_and_its_clients_tools(caller, slug).await?;
+        Ok(agent)
+    }
+
+    async fn agent_and_its_clients_tools(
+        &self,
+        caller: &Caller,
+        slug: &str,
+    ) -> Result<(OfferedAgent, Vec<String>)> {
+        const NONE: Error = Error::NotFound { what: "agent" };
+        let found = self.parts.registry.agent_in_full(caller, slug).await?;
+        let (document, agent) = found.ok_or(NONE)?;
+        let tools = clients_tools(&agent).into_iter().map(str::to_owned);
+        let tools = tools.collect();
+        Ok((offered(document, agent).ok_or(NONE)?, tools))
+    }
+
+    /// Says something to an agent: the run is durable when this returns.
+    ///
+    /// # Errors
+    /// When the message cannot be run, or its conversation is not one with this agent; nothing was created then.
+    pub async fn converse(&self, caller: &Caller, agent: &OfferedAgent, ask: Ask) -> Result<Begun> {
+        let body = json!({"prompt": ask.text});
+        let message = validate::create_message(&body).map_err(Error::Invalid)?;
+        let promise = ask.idempotency.map(|promise| promise_of(caller, promise));
+        // One that a repetition finds may be in use.
+        let is_own = ask.context.is_none() && promise.is_none();
+        let session = match &ask.context {
+            Some(id) => self.context(caller, agent, id).await?,
+            None => {
+                // Refused before a session is made for it.
+                self.admit_run(caller.workspace.no).await?;
+                let spec = spec_of(agent, Door::A2a);
+                let promise = promise.as_ref().map(|promise| Idempotency {
+                    key: format!("context:{}", promise.key),
+                    ..promise.clone()
+                });
+                let made = self.create_session(caller, CreateSession { spec }, promise);
+                let made = made.await;
+                made.map_err(|error| own_fault(agent, error))?.session_id
+            }
+        };
+        let accepted = self
+            .create_message(caller, session.as_str(), message, promise)
+            .await;
+        if accepted.is_err() && is_own {
+            // Nobody was told of it, so nobody will use it.
+            let ended = self.end_session(caller, session.as_str()).await;
+            ended.unwrap_or_else(|error| tracing::debug!(%error, "an unused session stays open"));
+        }
+        let run = accepted.map_err(|error| own_fault(agent, error))?.run_id;
+        Ok(Begun { run, session })
+    }
+
+    /// Asks an agent one thing, outside of any conversation. The same call twice is one run.
+    ///
+    /// # Errors
+    /// When the message cannot be run, or [`Error::IdempotencyKeyReused`] when its number was another call's; nothing was created then.
+    pub async fn ask_once(
+        &self,
+        caller: &Caller,
+        agent: &OfferedAgent,
+        text: &str,
+        number: Option<CallNumber>,
+    ) -> Result<RunId> {
+        let body = json!({"prompt": text});
+        let message = validate::create_message(&body).map_err(Error::Invalid)?;
+        let request = CreateRun {
+            spec: spec_of(agent, Door::Mcp),
+            messages: message.messages,
+        };
+        let promise = number.map(|CallNumber(key)| Idempotency {
+            key,
+            fingerprint: digest(&[agent.id.as_str(), text]),
+        });
+        let accepted = self.create_run(caller, request, promise).await;
+        Ok(accepted.map_err(|error| own_fault(agent, error))?.run_id)
+    }
+
+    /// A run that came through this door, to an agent that is still there for the caller.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none.
+    pub async fn hosted_run(
+        &self,
+        caller: &Caller,
+        door: Door,
+        id: &str,
+    ) -> Result<(RunSnapshot, OfferedAgent)> {
+        const NONE: Error = Error::NotFound { what: "run" };
+        let run = self.run(caller, id).await?;
+        let agent = run.agent_id.as_ref().ok_or(NONE)?;
+        if !came_through(&run.metadata, door) {
+            return Err(NONE);
+        }
+        match self.known_agent(caller, agent.as_str()).await {
+            Ok(agent) => Ok((run, agent)),
+            Err(Error::NotFound { .. }) => Err(NONE),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The run of the call with this number, if there is one, whatever it asked.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn run_of_call(&self, caller: &Caller, number: CallNumber) -> Result<Option<RunId>> {
+        let CallNumber(key) = number;
+        let fingerprint = [0; 32];
+        let any = Idempotency { key, fingerprint };
+        let earlier = self.parts.store.earlier(caller.workspace.no, &any);
+        Ok(match earlier.await? {
+            Earlier::Same(id) | Earlier::OtherBody(id) => RunId::parse(&id),
+            Earlier::None => None,
+        })
+    }
+
+    /// A conversation with this agent that can go on.
+    async fn context(&self, caller: &Caller, agent: &OfferedAgent, id: &str) -> Result<SessionId> {
+        const NONE: Error = Error::NotFound { what: "session" };
+        let row = self.session_row(caller, id).await?;
+        let spec: AgentSpec = serde_json::from_str(&row.public_spec).map_err(Error::internal)?;
+        let fits = spec.agent_id.as_ref() == Some(&agent.id);
+        (fits && came_through(&row.metadata, Door::A2a))
+            .then_some(row.id)
+            .ok_or(NONE)
+    }
+}
+
+/// The message was found good before: what is invalid is the agent itself, and that is for those who keep it.
+fn own_fault(agent: &OfferedAgent, error: Error) -> Error {
+    let own = matches!(
+        error,
+        Error::Invalid(_) | Error::InvalidModel { .. } | Error::InvalidPlugin { .. }
+    );
+    if !own {
+        return error;
+    }
+    tracing::warn!(agent = agent.slug, %error, "an agent that is offered to others cannot be run");
+    Error::AgentUnavailable
+}
+
+/// A promise binds the credential that made it: partners who share an agent choose the same simple keys, and must not get each other's
+/// answers.
+fn promise_of(caller: &Caller, promise: Idempotency) -> Idempotency {
+    Idempotency {
+        key: format!("hosted:{}:{}", caller.key_id, promise.key),
+        ..promise
+    }
+}
+
+/// The number of a call in a conversation whose client numbers its calls. What a call says is no part of it, so that the number alone
+/// finds the run again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallNumber(String);
+
+impl CallNumber {
+    /// The number that a caller gave to a call.
+    #[must_use]
+    pub fn new(caller: &Caller, conversation: &str, number: &str) -> Self {
+        let digest = digest(&[caller.key_id.as_str(), conversation, number]);
+        Self(format!("numbered_call:{}", crate::vault::hex(&digest)))
+    }
+}
+
+/// A hash that knows where each part ends.
+fn digest(parts: &[&str]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().into()
+}
+
+/// The names of an agent's tools that only a client can execute.
+fn clients_tools(agent: &AgentDefinition) -> Vec<&str> {
+    let clients = agent.tools.iter().filter(|tool| !tool.is_server_resolved());
+    clients
+        .filter_map(|tool| match tool {
+            ToolRef::Local(tool) => Some(tool.name.as_str()),
+            ToolRef::A2aLocal(tool) => Some(tool.name.as_str()),
+            ToolRef::McpLocal(tool) => Some(tool.name.as_str()),
+            ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {
+                None
+            }
+        })
+        .collect()
+}
+
+fn offered(document: Document, agent: AgentDefinition) -> Option<OfferedAgent> {
+    let skill = |skill: Skill| (skill.name, skill.description);
+    Some(OfferedAgent {
+        id: AgentId::parse(&document.id)?,
+        name: agent.name.unwrap_or_else(|| document.slug.clone()),
+        slug: document.slug,
+        description: agent.description,
+        version: document.version,
+        skills: agent.skills.into_iter().map(skill).collect(),
+        output_schema: agent.output_schema,
+    })
+}
+
+fn spec_of(agent: &OfferedAgent, door: Door) -> AgentSpec {
+    AgentSpec {
+        agent_id: Some(agent.id.clone()),
+        metadata: Metadata::from([(VIA.to_owned(), door.as_str().to_owned())]),
+        ..AgentSpec::default()
+    }
+}
+
+fn came_through(metadata: &Metadata, door: Door) -> bool {
+    metadata.get(VIA).is_some_and(|via| via == door.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::test_caller;
+
+    #[test]
+    fn numbers_of_other_conversations_and_keys_are_other_calls() {
+        let caller = test_caller("one", None);
+        let first = CallNumber::new(&caller, "s1", "1");
+        assert_eq!(first, CallNumber::new(&caller, "s1", "1"));
+        for (key, conversation, number) in [
+            ("one", "s1", "\"1\""),
+            ("one", "s2", "1"),
+            ("one", "s", "11"),
+            ("two", "s1", "1"),
+        ] {
+            let other = CallNumber::new(&test_caller(key, None), conversation, number);
+            assert_ne!(first, other, "{key} {conversation} {number}");
+        }
+    }
+
+    #[test]
+    fn the_tools_that_only_a_client_has_are_named() {
+        let body = json!({"systemPrompt": "x", "tools": [
+            {"kind": "local", "name": "read_file"},
+            {"kind": "mcp", "name": "docs", "url": "https://docs.example/mcp"},
+            {"kind": "a2a_local", "name": "hr", "agentCard": {"name": "HR", "url": "https://hr.example"}},
+        ]});
+        let agent = validate::agent_definition(&body).unwrap();
+        assert_eq!(clients_tools(&agent), ["read_file", "hr"]);
+    }
+}

@@ -1,0 +1,157 @@
+//! People who can sign in: kept by the administrator, recognised by address and password.
+
+use runloom_protocol::id::PersonId;
+
+use super::{OAuthService, new_person_id};
+use crate::auth::CredentialId;
+use crate::error::{Error, Result};
+use crate::rate::{Bucket, RateLimiter};
+use crate::tenancy::{NAME_MAX_CHARS, checked, issue};
+use crate::vault::hex;
+use runloom_ports::store::{Millis, PersonRow, PutPerson};
+
+/// Characters of an address.
+const EMAIL_MAX_CHARS: usize = 254;
+/// Characters of a password. Longer ones are not safer, only slower.
+const PASSWORD_CHARS: std::ops::RangeInclusive<usize> = 12..=256;
+/// Workspaces of one person.
+const WORKSPACES_MAX: usize = 100;
+
+/// A person as they should be; a missing field keeps what is there.
+#[derive(Clone, Default)]
+pub struct PutUser {
+    /// For people.
+    pub name: Option<String>,
+    /// What they sign in with; needed for a new person.
+    pub password: Option<String>,
+    /// Slugs of the workspaces that they belong to.
+    pub workspaces: Option<Vec<String>>,
+}
+
+impl OAuthService {
+    /// Creates a person, or changes the one with this address. Who leaves a workspace takes along what they allowed apps there.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a bad address, name or password; [`Error::NotFound`] without the workspace.
+    pub async fn put_user(&self, email: &str, put: PutUser, now: Millis) -> Result<PersonRow> {
+        let email = email.trim().to_lowercase();
+        check(&email, &put)?;
+        let mut workspaces = None;
+        if let Some(slugs) = &put.workspaces {
+            let known = workspaces.insert(Vec::new());
+            for slug in slugs {
+                known.push(self.tenancy.workspace(slug).await?.no);
+            }
+        }
+        let password = match &put.password {
+            Some(password) => Some(self.passwords.hash(password).await?),
+            None => None,
+        };
+        let person = PutPerson {
+            id: new_person_id()?,
+            email,
+            name: put.name,
+            password,
+            workspaces,
+        };
+        let stored = self.store.put_person(person, now).await?;
+        self.tenancy.changed();
+        stored.ok_or_else(|| Error::invalid("password", "is needed for a new person"))
+    }
+
+    /// Everybody, by address.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn list_users(&self) -> Result<Vec<PersonRow>> {
+        Ok(self.store.people().await?)
+    }
+
+    /// One person, by address or id.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn user(&self, email_or_id: &str) -> Result<PersonRow> {
+        let found = match PersonId::parse(email_or_id) {
+            Some(id) => self.store.person(&id).await?,
+            None => {
+                let email = email_or_id.trim().to_lowercase();
+                self.store.person_by_email(&email).await?
+            }
+        };
+        found.ok_or(Error::NotFound { what: "user" })
+    }
+
+    /// Deletes a person and all that they allowed.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn delete_user(&self, email_or_id: &str) -> Result<()> {
+        let person = self.user(email_or_id).await?;
+        self.store.delete_person(&person.id).await?;
+        self.tenancy.changed();
+        Ok(())
+    }
+
+    /// Who this is, if the password is right. Whether an address is known takes nobody less long to try.
+    ///
+    /// # Errors
+    /// [`Error::RateLimited`] when an address was tried too often, [`Error::Unavailable`] when too many sign in at once.
+    pub async fn sign_in(
+        &self,
+        rates: &RateLimiter,
+        (email, password): (&str, &str),
+        now: Millis,
+    ) -> Result<Option<PersonRow>> {
+        let email = email.trim().to_lowercase();
+        if email.len() > EMAIL_MAX_CHARS || password.len() > 4 * PASSWORD_CHARS.end() {
+            return Ok(None);
+        }
+        let bucket = Bucket::SignIns;
+        let limit = rates.limit(None, bucket);
+        rates
+            .let_in_as(&self.window(&email), limit, bucket, now)
+            .await?;
+        let person = self.store.person_by_email(&email).await?;
+        let hash = person.as_ref().map(|person| person.password.clone());
+        let fits = self.passwords.fits(password, hash).await?;
+        Ok(person.filter(|_| fits))
+    }
+
+    /// Where tries for an address are counted. There are 65,536 such places, so that inventing addresses costs no memory.
+    fn window(&self, email: &str) -> CredentialId {
+        let [first, second, ..] = self.keys.sign("sign-in window", email);
+        CredentialId::of_other(&format!("sign-in:{}", hex(&[first, second])))
+    }
+}
+
+fn check(email: &str, put: &PutUser) -> Result<()> {
+    let mut issues = Vec::new();
+    if !check_email(email) {
+        let message = "must be an e-mail address like ada@example.com";
+        issues.push(issue("email", message));
+    }
+    if let Some(name) = &put.name
+        && name.chars().count() > NAME_MAX_CHARS
+    {
+        issues.push(issue("name", "must have at most 256 characters"));
+    }
+    if let Some(password) = &put.password
+        && !PASSWORD_CHARS.contains(&password.chars().count())
+    {
+        issues.push(issue("password", "must have 12–256 characters"));
+    }
+    if put.workspaces.iter().flatten().count() > WORKSPACES_MAX {
+        issues.push(issue("workspaces", "must have at most 100 entries"));
+    }
+    checked(issues)
+}
+
+/// Whether a text can be an address. Only its owner knows whether it is one.
+#[must_use]
+pub fn check_email(email: &str) -> bool {
+    let plain = |letter: char| !letter.is_whitespace() && !letter.is_control();
+    let parts = email.split_once('@');
+    let two = parts.is_some_and(|(who, at)| !who.is_empty() && !at.is_empty() && !at.contains('@'));
+    two && email.len() <= EMAIL_MAX_CHARS && email.chars().all(plain) && !email.contains('/')
+}
