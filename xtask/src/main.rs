@@ -8,6 +8,7 @@
 mod browser;
 mod cargo;
 mod cluster;
+mod commits;
 mod debian;
 mod faults;
 mod interop;
@@ -31,7 +32,7 @@ usage: cargo xtask <command> [--only STAGE[,STAGE…]]
 
 commands
   test     everything: format, lints, tests, doctests, interop, vendors' packages
-  lint     format and lints only
+  lint     format, lints and commit subjects only
   faults   the fault suite in its long form, 10 minutes for each topology unless told otherwise
   bench    the measurements: a release build, then target/bench/report.md (see bench/README.md)
   stages   lists the stages that --only takes";

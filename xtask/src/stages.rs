@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::report::{self, Line, Tally};
-use crate::{browser, cargo, interop, peers};
+use crate::{browser, cargo, commits, interop, peers};
 
 /// A command of the command line: which stages it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,12 @@ const STAGES: &[Stage] = &[
         what: "licences, sources and bans of the dependencies",
         suites: &[Suite::Lint],
         run: cargo::deny,
+    },
+    Stage {
+        name: "commits",
+        what: "commit subjects are `area: imperative summary` of at most 72 characters",
+        suites: &[Suite::Lint],
+        run: commits::subjects,
     },
     Stage {
         name: "tests",
