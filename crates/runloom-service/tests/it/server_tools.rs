@@ -140,7 +140,7 @@ async fn workspace_tools_that_must_be_waited_for_are_waited_for() {
     let host = Host::new();
     let world = world(&host).await;
     let run = run_at_hand(&world).await;
-    reached(&host.resolved, 2).await;
+    reached(&host.resolved, 1).await;
     assert_eq!(world.model.calls(), 0);
     host.resolving.open();
     assert_eq!(
