@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::model::Message;
+use crate::message::Message;
 
 /// What a message takes in memory beside its text.
 const MESSAGE_BYTES: usize = 128;

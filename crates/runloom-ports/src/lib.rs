@@ -13,6 +13,7 @@ pub mod error;
 pub mod file;
 pub mod instruments;
 pub mod memory;
+pub mod message;
 pub mod model;
 pub mod planted;
 pub mod queue;

@@ -7,6 +7,7 @@
     reason = "what cannot be read here is a broken checkout, and the test says so"
 )]
 
+mod cycles;
 mod dependencies;
 mod files;
 mod purity;
