@@ -13,7 +13,7 @@ use tracing::warn;
 
 use crate::catalog::CatalogModel;
 use crate::live_catalog::LiveCatalog;
-use crate::purses::{Purse, Purses};
+use crate::monthly_budgets::{MonthlyBudget, MonthlyBudgets};
 use crate::run::{Plan, Price, Speaker, default_tool_budgets};
 use crate::toolbox::Toolbox;
 use runloom_ports::conversation::Conversation;
@@ -32,7 +32,7 @@ use runloom_schema::SchemaCache;
 pub struct StoredRun {
     /// Slug of the workspace, whose models it may use.
     pub workspace: String,
-    /// Id of the key that started it, whose purse pays.
+    /// Id of the key that started it, whose monthly_budget pays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Catalog id of the model.
@@ -62,13 +62,13 @@ pub struct Planned {
     /// What it calls when that one is out of service.
     pub fallback: Option<Arc<dyn Model>>,
     /// Why the run has no fallback though one was asked for.
-    pub lost_fallback: Option<String>,
+    pub missing_fallback: Option<String>,
     /// Slug of the workspace.
     pub workspace: Arc<str>,
     /// The tools of the spec, header values in clear.
     pub refs: Arc<Vec<ToolRef>>,
-    /// The purses that pay for it.
-    pub purses: Vec<Purse>,
+    /// The monthly_budgets that pay for it.
+    pub monthly_budgets: Vec<MonthlyBudget>,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -160,7 +160,7 @@ pub struct Planner {
     /// Seals the secrets of stored specs.
     pub sealer: Arc<dyn Sealer>,
     /// The monthly budgets.
-    pub purses: Arc<Purses>,
+    pub monthly_budgets: Arc<MonthlyBudgets>,
     /// Tool turns when the spec does not say.
     pub max_tool_turns: u32,
 }
@@ -192,7 +192,7 @@ impl Planner {
         let models = (model, fallback);
         let planned = self.plan_with(id, models, stored, history).await?;
         Ok(Planned {
-            lost_fallback: lost,
+            missing_fallback: lost,
             ..planned
         })
     }
@@ -249,7 +249,7 @@ impl Planner {
                 max_output_tokens: None,
             },
             fallback: None,
-            has_purses: false,
+            has_monthly_budgets: false,
             max_tool_turns: budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
             loop_detection: spec
                 .and_then(|spec| spec.loop_detection)
@@ -261,10 +261,10 @@ impl Planner {
             plan: Arc::new(plan),
             model: Arc::new(NoModel { reason }),
             fallback: None,
-            lost_fallback: None,
+            missing_fallback: None,
             workspace: "".into(),
             refs: Arc::default(),
-            purses: Vec::new(),
+            monthly_budgets: Vec::new(),
             origin: stored.map(StoredRun::origin).unwrap_or_default(),
         }
     }
@@ -282,7 +282,9 @@ impl Planner {
         } else {
             history
         };
-        let purses = self.purses.of(&stored.workspace, stored.key.as_deref());
+        let monthly_budgets = self
+            .monthly_budgets
+            .of(&stored.workspace, stored.key.as_deref());
         let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
         let output = match &spec.output_schema {
             None => None,
@@ -307,7 +309,7 @@ impl Planner {
             fallback: fallback
                 .as_ref()
                 .map(|model| speaker(model, spec.reasoning_level)),
-            has_purses: !purses.is_empty(),
+            has_monthly_budgets: !monthly_budgets.is_empty(),
             max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
             loop_detection: spec.loop_detection.unwrap_or_default(),
             tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
@@ -317,10 +319,10 @@ impl Planner {
             plan: Arc::new(plan),
             model: Arc::clone(&model.model),
             fallback: fallback.map(|model| Arc::clone(&model.model)),
-            lost_fallback: None,
+            missing_fallback: None,
             workspace: stored.workspace.as_str().into(),
             refs: Arc::new(spec.tools.clone()),
-            purses,
+            monthly_budgets,
             origin: stored.origin(),
         })
     }

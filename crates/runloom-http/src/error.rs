@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_protocol::error::{ErrorBody, ErrorCode, Required};
 use runloom_protocol::scope::{Scope, ScopeSet};
-use runloom_service::auth::Door;
+use runloom_service::auth::EntryPoint;
 use runloom_service::error::{Chain, Error, OAuthFault, PlanFeature};
 use runloom_service::rate::RateState;
 use serde_json::json;
@@ -128,11 +128,14 @@ fn core(error: Error) -> Response {
     let refuse = |status, code| plain(status, ErrorBody::new(code, message.as_str()));
     match error {
         Error::MissingCredential | Error::InvalidCredential => credential(&error),
-        Error::WrongKeyUsage { door } => plain(
+        Error::WrongKeyUsage { entry_point } => plain(
             StatusCode::FORBIDDEN,
             ErrorBody::new(ErrorCode::Forbidden, message.as_str())
                 .with_error(message.as_str())
-                .with_hint(format!("Create a key with the usage `{}`.", door.as_str())),
+                .with_hint(format!(
+                    "Create a key with the usage `{}`.",
+                    entry_point.as_str()
+                )),
         ),
         Error::PlanLacks { feature } => {
             let code = match feature {
@@ -142,10 +145,10 @@ fn core(error: Error) -> Response {
             let body = ErrorBody::new(code, message.as_str()).with_error(message.as_str());
             plain(StatusCode::FORBIDDEN, body)
         }
-        Error::SlugMismatch { slug, door } => {
-            let path = match door {
-                Door::A2a => "/api/a2a",
-                Door::DeveloperApi | Door::Mcp => "/api/v1/workspaces",
+        Error::SlugMismatch { slug, entry_point } => {
+            let path = match entry_point {
+                EntryPoint::A2a => "/api/a2a",
+                EntryPoint::DeveloperApi | EntryPoint::Mcp => "/api/v1/workspaces",
             };
             let hint = format!(
                 "This credential belongs to the workspace with the correct slug `{slug}`: use {path}/{slug}/…"

@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use runloom_ports::trace::TraceParent;
 use runloom_protocol::scope::ScopeSet;
-use runloom_service::auth::{Caller, Door};
+use runloom_service::auth::{Caller, EntryPoint};
 use runloom_service::error::Error;
 use runloom_service::rate::{Bucket, RateState};
 
@@ -19,7 +19,7 @@ use crate::unread::Watch;
 /// Where a credential is shown, and what an access token must be allowed there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    pub(crate) door: Door,
+    pub(crate) door: EntryPoint,
     /// All of these.
     pub(crate) needed: ScopeSet,
     /// Or all of these.

@@ -8,7 +8,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use runloom_protocol::scope::{Scope, ScopeSet};
 use runloom_service::Service;
-use runloom_service::auth::Door;
+use runloom_service::auth::EntryPoint;
 use runloom_service::rate::Bucket;
 use tokio_util::sync::CancellationToken;
 
@@ -74,7 +74,7 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
             let endpoint = match route.access {
                 Access::Open => route.endpoint,
                 Access::Workspace(bucket, scope) => {
-                    let entry = entry(Door::DeveloperApi, &[scope], None);
+                    let entry = entry(EntryPoint::DeveloperApi, &[scope], None);
                     guarded(&app, route.endpoint, entry, bucket)
                 }
                 Access::Hosted(door, bucket, scopes) => {
@@ -97,7 +97,7 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
         .with_state(app)
 }
 
-fn entry(door: Door, needed: &[Scope], otherwise: Option<Scope>) -> Entry {
+fn entry(door: EntryPoint, needed: &[Scope], otherwise: Option<Scope>) -> Entry {
     Entry {
         door,
         needed: needed.iter().copied().collect(),
@@ -124,9 +124,9 @@ pub(crate) enum Access {
     Workspace(Bucket, Scope),
     /// A credential for one of the doors at which agents are offered to others; counted in this bucket. An access token needs these
     /// scopes.
-    Hosted(Door, Bucket, &'static [Scope]),
+    Hosted(EntryPoint, Bucket, &'static [Scope]),
     /// The same, where either of two scopes is enough.
-    Either(Door, Bucket, [Scope; 2]),
+    Either(EntryPoint, Bucket, [Scope; 2]),
     /// The administrator.
     Admin,
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::spec::PromptMessage;
 
-use runloom_engine::driver::LastWord;
+use runloom_engine::driver::RunTail;
 use runloom_engine::planner::spoken;
-use runloom_engine::told_again;
+use runloom_engine::retained_history;
 use runloom_engine::worker::Driving;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::store::WorkspaceNo;
@@ -60,7 +60,7 @@ impl Remembered {
         self.messages.compact();
         self.messages
             .append(since.iter().flat_map(spoken).collect());
-        self.messages = told_again::bounded(std::mem::take(&mut self.messages));
+        self.messages = retained_history::bounded(std::mem::take(&mut self.messages));
         self
     }
 
@@ -171,7 +171,7 @@ impl Conversations {
     }
 
     /// The run is over, and nothing waits behind it.
-    fn ended(&self, session: SessionId, run: &RunId, said: &LastWord) {
+    fn ended(&self, session: SessionId, run: &RunId, said: &RunTail) {
         let mut generations = self.lock();
         // Otherwise a message that came meanwhile has asked the store, and knows better.
         if generations.awaits(&session, run) {

@@ -9,8 +9,8 @@ fn said(text: &str) -> PromptMessage {
     PromptMessage::new(Role::User, text.to_owned())
 }
 
-fn last_word(messages: &[PromptMessage]) -> LastWord {
-    LastWord {
+fn last_word(messages: &[PromptMessage]) -> RunTail {
+    RunTail {
         messages: messages.to_vec(),
         active_model: None,
     }
@@ -63,7 +63,7 @@ fn after_the_awaited_run_nobody_has_to_be_asked() {
 #[test]
 fn a_run_that_said_nothing_settles_too() {
     let memory = waiting_for_the_first_run();
-    memory.ended(session("a"), &run("1"), &LastWord::default());
+    memory.ended(session("a"), &run("1"), &RunTail::default());
     let settled = memory.take(&session("a"), OURS);
     assert!(settled.settled(Instant::now()).is_some());
     assert_eq!(settled.count, 0);
@@ -72,7 +72,7 @@ fn a_run_that_said_nothing_settles_too() {
 #[test]
 fn the_model_that_a_run_moved_on_to_stays() {
     let memory = waiting_for_the_first_run();
-    let moved = LastWord {
+    let moved = RunTail {
         active_model: Some("spare".to_owned()),
         ..last_word(&[])
     };

@@ -107,8 +107,8 @@ impl Service {
             });
         }
         let now = self.clock.now();
-        for purse in &planned.purses {
-            let limit = purse.at(now);
+        for monthly_budget in &planned.monthly_budgets {
+            let limit = monthly_budget.at(now);
             let state = self.parts.store.purse(&limit.scope, limit.month).await?;
             let scope = match limit.scope {
                 PurseScope::Workspace(_) => "workspace",

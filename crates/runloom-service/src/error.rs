@@ -6,7 +6,7 @@ use std::time::Duration;
 use runloom_protocol::error::Issue;
 use runloom_protocol::scope::{Scope, ScopeSet};
 
-use crate::auth::Door;
+use crate::auth::EntryPoint;
 use crate::rate::RateState;
 use runloom_ports::error::{Error as PortError, summary};
 use runloom_ports::store::StoreError;
@@ -25,11 +25,11 @@ pub enum Error {
     /// The credential is unknown, expired or revoked; which one is nobody's business.
     #[error("Invalid API key or OAuth access token")]
     InvalidCredential,
-    /// The key is good, but for another door.
-    #[error("This API key is not for {}", .door.label())]
+    /// The key is good, but for another entry_point.
+    #[error("This API key is not for {}", .entry_point.label())]
     WrongKeyUsage {
         /// The one at which it was shown.
-        door: Door,
+        entry_point: EntryPoint,
     },
     /// The workspace's plan lacks the feature that the credential needs.
     #[error("The plan of this workspace has no {}", .feature.label())]
@@ -43,7 +43,7 @@ pub enum Error {
         /// The credential's own workspace.
         slug: String,
         /// Where it was shown.
-        door: Door,
+        entry_point: EntryPoint,
     },
     /// The access token lacks a scope that the route needs.
     #[error("The access token lacks a scope: {} is needed", ScopeSet::from_iter(.required.iter().copied()))]

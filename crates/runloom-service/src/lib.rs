@@ -4,31 +4,31 @@
 //! define and [`memory`] what they remember; [`auth`], [`rate`], [`tenancy`] and [`oauth`] control access; `view` shapes
 //! responses.
 
-mod admission;
-mod admit;
 mod attachments;
 pub mod auth;
+mod backlog_limit;
 mod conversations;
+mod create_run;
 pub mod declared_schemas;
 mod dry_run;
 pub mod error;
 mod feedback;
-mod fetching;
+mod fetch_limits;
 pub mod files;
-pub mod hosted;
+mod idempotency;
 pub mod listener;
 pub mod memory;
+mod metrics_page;
 pub mod oauth;
+pub mod published_agents;
 pub mod rate;
 pub mod registry;
-mod repeats;
 mod runs;
 mod sessions;
 pub mod tenancy;
 mod usage;
 pub mod vault;
 mod view;
-mod watching;
 
 use std::sync::Arc;
 
@@ -47,17 +47,17 @@ use runloom_ports::queue::{Job, Queue};
 use runloom_ports::store::{Delivery, RunNo, Store, WorkspaceNo};
 use runloom_ports::tools::ToolHost;
 
-use admission::Admission;
 use auth::Authenticator;
+use backlog_limit::BacklogLimit;
 use conversations::Conversations;
-use fetching::Fetching;
+use fetch_limits::FetchLimits;
 use memory::MemoryService;
 use oauth::OAuthService;
 use rate::RateLimiter;
 use registry::RegistryService;
 use tenancy::TenancyService;
 
-pub use admission::AdmissionLimits;
+pub use backlog_limit::BacklogLimits;
 pub use runloom_engine::hub::EventStream;
 pub use runs::EventPage;
 pub use sessions::SessionEventsRequest;
@@ -91,7 +91,7 @@ pub struct ServiceParts {
     /// Cancelled when this process stops: it takes no new runs then.
     pub stopping: CancellationToken,
     /// How many runs may wait.
-    pub admission: AdmissionLimits,
+    pub admission: BacklogLimits,
 }
 
 /// The use cases.
@@ -102,8 +102,8 @@ pub struct Service {
     tenancy: TenancyService,
     oauth: OAuthService,
     conversations: Arc<Conversations>,
-    admission: Arc<Admission>,
-    fetching: Fetching,
+    admission: Arc<BacklogLimit>,
+    fetching: FetchLimits,
     clock: Clock,
 }
 
@@ -176,7 +176,7 @@ impl Service {
         rates: RateLimiter,
         tenancy: TenancyService,
     ) -> Self {
-        let admission = Admission::new(Arc::clone(&parts.store), parts.admission);
+        let admission = BacklogLimit::new(Arc::clone(&parts.store), parts.admission);
         let store = Arc::clone(&parts.store);
         Self {
             oauth: OAuthService::new(Arc::clone(&store), &tenancy),
@@ -186,7 +186,7 @@ impl Service {
             tenancy,
             conversations: Arc::default(),
             admission: Arc::new(admission),
-            fetching: Fetching::default(),
+            fetching: FetchLimits::default(),
             clock: Clock,
         }
     }
@@ -258,16 +258,16 @@ impl Service {
 
     /// Carries `work` to its end even when the caller goes away in the middle, as the request of a client that hangs up does:
     /// what was made durable must also be acted upon.
-    async fn see_through<T: Send + 'static>(
+    async fn run_detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        self.see_through_and_on(async move { work.await.map(|done| (done, None)) })
+        self.run_detached_then(async move { work.await.map(|done| (done, None)) })
             .await
     }
 
     /// The same with something that goes on after the answer, in the same task: one less to be woken.
-    async fn see_through_and_on<T: Send + 'static>(
+    async fn run_detached_then<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<(T, Option<Driving>)>> + Send + 'static,
     ) -> Result<T> {

@@ -11,8 +11,8 @@ use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
 use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResult};
 use tracing::warn;
 
-use super::admit::{Candidate, accepted};
 use super::auth::Caller;
+use super::create_run::{AcceptedRun, accepted};
 use super::{EventStream, PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::files;
@@ -63,7 +63,7 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<RunId> {
         let CreateRun { spec, messages } = request;
-        self.admit_run(caller.workspace.no).await?;
+        self.check_backlog(caller.workspace.no).await?;
         let stored = self.resolve(caller, spec, messages, None).await?;
         let id = RunId::from_suffix(self.clock.new_id());
         let planned = self
@@ -71,7 +71,7 @@ impl Service {
             .planner
             .plan(id.clone(), stored.clone(), Conversation::default())
             .await?;
-        let run = Candidate {
+        let run = AcceptedRun {
             id,
             stored,
             planned,
@@ -205,7 +205,7 @@ impl Service {
         };
         let (workspace, now) = (caller.workspace.no, self.clock.now());
         let parts = self.parts.clone();
-        self.see_through(async move {
+        self.run_detached(async move {
             let delivered = parts
                 .store
                 .deliver_tool_result(workspace, &run, &answer, idempotency.as_ref(), now)
@@ -232,7 +232,7 @@ impl Service {
     pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
         let (parts, workspace, now) = (self.parts.clone(), caller.workspace.no, self.clock.now());
-        self.see_through(async move {
+        self.run_detached(async move {
             match parts.store.cancel_run(workspace, &run, "user", now).await? {
                 Cancelled::Accepted(delivery) => {
                     parts.notify_cancel(delivery, workspace);
@@ -247,7 +247,7 @@ impl Service {
 
     /// Refuses a run that would only make a long queue longer, which one that finds a place in this process does not, and every
     /// run while the process stops: its client is better off at another process, or at the next one, than waiting here.
-    pub(super) async fn admit_run(&self, workspace: WorkspaceNo) -> Result<()> {
+    pub(super) async fn check_backlog(&self, workspace: WorkspaceNo) -> Result<()> {
         if self.parts.stopping.is_cancelled() {
             return Err(Error::Unavailable {
                 message: "The server is stopping; try again.".to_owned(),

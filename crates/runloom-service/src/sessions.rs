@@ -11,10 +11,10 @@ use runloom_protocol::resource::{
 };
 use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
 
-use super::admit::{Candidate, accepted};
 use super::auth::Caller;
 use super::conversations::Remembered;
-use super::hosted::VIA;
+use super::create_run::{AcceptedRun, accepted};
+use super::published_agents::VIA;
 use super::runs::Staying;
 use super::{PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
@@ -154,7 +154,7 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<RunId> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
-        self.admit_run(caller.workspace.no).await?;
+        self.check_backlog(caller.workspace.no).await?;
         let place = self.place(caller);
         let found = self.find(caller, &session, place.is_some()).await?;
         let (messages, history) = (found.so_far.messages.clone(), found.so_far.count);
@@ -176,7 +176,7 @@ impl Service {
             .planner
             .plan(run_id.clone(), stored.clone(), messages)
             .await?;
-        let run = Candidate {
+        let run = AcceptedRun {
             id: run_id,
             stored,
             planned,
@@ -234,7 +234,7 @@ impl Service {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
         let (parts, workspace, now) = (self.parts.clone(), caller.workspace.no, self.clock.now());
         let conversations = Arc::clone(&self.conversations);
-        self.see_through(async move {
+        self.run_detached(async move {
             match parts.store.end_session(workspace, &session, now).await? {
                 Ended::Ended(deliveries) => {
                     // A message that comes all the same should not call a model before it is refused.
@@ -347,7 +347,7 @@ impl Service {
 /// Each side was within the limits; together they may not be.
 pub(super) fn check_merged(metadata: &Metadata) -> Result<()> {
     let given = metadata.iter().filter(|(name, _)| *name != VIA);
-    // The label of the door is this server's own: who fills the metadata of an agent does not know of it.
+    // The label of the entry_point is this server's own: who fills the metadata of an agent does not know of it.
     let given: BTreeMap<&String, &String> = given.collect();
     let bytes = serde_json::to_vec(&given).map_err(Error::internal)?.len();
     if given.len() > limits::METADATA_MAX || bytes > limits::METADATA_MAX_BYTES {

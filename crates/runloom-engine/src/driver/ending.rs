@@ -7,7 +7,7 @@ use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
 use tracing::info;
 
-use super::{Abandon, Driver, LastWord, Left};
+use super::{Abandon, Driver, Left, RunTail};
 use crate::metrics::METRICS;
 use crate::run::{self, Spent};
 use runloom_ports::clock::rfc3339;
@@ -48,7 +48,7 @@ impl Driver {
         self.journal.count_run();
         self.record(event)?;
         let (status, tokens) = (ending.status, ending.tokens);
-        let said = LastWord {
+        let said = RunTail {
             messages: ending.session_messages.clone(),
             active_model: ending.active_model.clone(),
         };

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::pace::{self, Turn};
+use super::delta_throttle::{self, Turn};
 
 use crate::hub::LiveRun;
 use crate::metrics::METRICS;
@@ -49,7 +49,7 @@ pub(crate) enum Abandon {
 }
 
 /// What a run holds while it may be one that kills its workers: others wait for it to be driven apart from this one.
-pub(crate) type Suspicion = OwnedSemaphorePermit;
+pub(crate) type CrashSuspicion = OwnedSemaphorePermit;
 
 /// The future of a batch on its way to the store.
 pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Committed, Abandon>> + Send>>;
@@ -69,7 +69,7 @@ pub(crate) struct Journal {
     /// What the run's row says, when that is known.
     pub(crate) status: Option<RunStatus>,
     /// Held for as long as the run is one that may have killed its workers: until it gets further.
-    pub(crate) suspicion: Option<Suspicion>,
+    pub(crate) suspicion: Option<CrashSuspicion>,
     /// Who is accounted for what the run uses, when it is not the model that it was created with.
     pub(crate) speaker: Option<Arc<str>>,
     /// When the last batch began, or this process took the run.
@@ -186,13 +186,13 @@ impl Journal {
         self.draft.usage.runs = 1;
     }
 
-    /// Takes money out of purses. The draft must be written before, because it may give some back.
+    /// Takes money out of monthly_budgets. The draft must be written before, because it may give some back.
     pub(crate) async fn reserve(
         &self,
-        purses: &[PurseLimit],
+        monthly_budgets: &[PurseLimit],
         ask: Ask,
     ) -> StoreResult<Reservation> {
-        self.ledger.reserve(self.lease, purses, ask).await
+        self.ledger.reserve(self.lease, monthly_budgets, ask).await
     }
 
     /// True when there is nothing to write.
@@ -220,12 +220,12 @@ impl Journal {
 
     /// Whether the draft holds nothing but deltas, and not too many.
     pub(super) fn can_wait(&self) -> bool {
-        self.draft.can_wait() && self.draft.frames.len() < pace::ENOUGH_BYTES
+        self.draft.can_wait() && self.draft.frames.len() < delta_throttle::ENOUGH_BYTES
     }
 
     /// When a draft that can wait may be written at the earliest; `None` when now.
     pub(super) fn not_before(&self) -> Option<Instant> {
-        let earliest = self.began + pace::SPACING;
+        let earliest = self.began + delta_throttle::SPACING;
         (Instant::now() < earliest).then_some(earliest)
     }
 

@@ -21,9 +21,9 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// Rung when there may be mail for a run.
 #[derive(Debug, Default)]
-pub struct Doorbell(Notify);
+pub struct MailNotifier(Notify);
 
-impl Doorbell {
+impl MailNotifier {
     /// There may be mail.
     pub fn ring(&self) {
         self.0.notify_one();
@@ -40,11 +40,11 @@ impl Doorbell {
     }
 }
 
-/// Reads a run's mail when the doorbell rings.
+/// Reads a run's mail when the notifier rings.
 pub(crate) struct Mailbox {
     log: Arc<dyn RunLog>,
     run: RunNo,
-    doorbell: Arc<Doorbell>,
+    notifier: Arc<MailNotifier>,
     read: MailNo,
     waiting: Vec<Mail>,
     rung: bool,
@@ -55,23 +55,23 @@ impl Mailbox {
     pub(crate) fn new(
         log: Arc<dyn RunLog>,
         run: RunNo,
-        doorbell: Arc<Doorbell>,
+        notifier: Arc<MailNotifier>,
         waiting: Vec<Mail>,
     ) -> Self {
         Self {
             log,
             run,
-            doorbell,
+            notifier,
             read: MailNo::default(),
             waiting,
             rung: false,
         }
     }
 
-    /// Waits for the doorbell. Cancel-safe.
+    /// Waits for the notifier. Cancel-safe.
     pub(crate) async fn rung(&mut self) {
         if !self.rung {
-            self.doorbell.0.notified().await;
+            self.notifier.0.notified().await;
             self.rung = true;
         }
     }
@@ -81,9 +81,9 @@ impl Mailbox {
         self.rung
     }
 
-    /// The doorbell, for those who wait for it without holding the mailbox.
-    pub(crate) fn doorbell(&self) -> Arc<Doorbell> {
-        Arc::clone(&self.doorbell)
+    /// The notifier, for those who wait for it without holding the mailbox.
+    pub(crate) fn notifier(&self) -> Arc<MailNotifier> {
+        Arc::clone(&self.notifier)
     }
 
     /// There is mail although nobody rang: the next [`Self::take`] reads it.
@@ -96,7 +96,7 @@ impl Mailbox {
         &mut self,
         kill: &CancellationToken,
     ) -> Result<Option<Vec<Mail>>, Abandon> {
-        if self.waiting.is_empty() && !self.rung && !self.doorbell.take_ring() {
+        if self.waiting.is_empty() && !self.rung && !self.notifier.take_ring() {
             return Ok(None);
         }
         // Nothing is given up before the read has succeeded: the caller may drop this future.

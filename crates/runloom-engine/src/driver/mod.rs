@@ -4,14 +4,14 @@
 //! outside may depend on it. A driver that cannot go on simply drops the run: the log says where it stands.
 
 mod attempt;
+mod defer;
+mod delta_throttle;
 mod ending;
 mod execute;
 mod fallback;
 mod journal;
 mod mailbox;
 mod money;
-mod pace;
-mod stall;
 mod toolset;
 mod tracing;
 mod turn;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hub::Hub;
 use crate::metrics::METRICS;
-use crate::purses::Purse;
+use crate::monthly_budgets::MonthlyBudget;
 use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
 use runloom_ports::clock::Clock;
 use runloom_ports::crash;
@@ -39,11 +39,11 @@ use runloom_ports::store::{Claim, Ledger, MicroUsd, Millis, Next, OpenCall, RunL
 use runloom_ports::tools::{ToolContext, ToolHost};
 
 pub(crate) use self::tracing::Tracing;
-pub(crate) use journal::{Abandon, Journal, Suspicion};
-pub use mailbox::Doorbell;
+pub(crate) use delta_throttle::WritePermits;
+pub(crate) use journal::{Abandon, CrashSuspicion, Journal};
+pub use mailbox::MailNotifier;
 use mailbox::Mailbox;
 pub(crate) use mailbox::fold;
-pub(crate) use pace::Turns;
 pub(crate) use toolset::meet_schemas;
 use turn::TurnEnd;
 
@@ -94,11 +94,11 @@ pub(crate) struct Driver {
     /// Why the log could not be folded.
     pub(crate) unreadable: Option<String>,
     /// What pays for the calls, besides the run's own budget.
-    pub(crate) purses: Vec<Purse>,
+    pub(crate) monthly_budgets: Vec<MonthlyBudget>,
     /// What the call under way may cost, when a limit of money applies.
     pub(crate) reserved: Option<MicroUsd>,
     /// The turns in which this worker's answers write their deltas.
-    pub(crate) turns: Turns,
+    pub(crate) turns: WritePermits,
     /// Why this process cannot plan the run, in words for its client.
     pub(crate) stalled: Option<String>,
     /// The run's trace, when it is traced.
@@ -113,7 +113,7 @@ pub enum Left {
         /// The session's next run, which wants a worker.
         next: Option<RunNo>,
         /// What the session was told.
-        said: LastWord,
+        said: RunTail,
     },
     /// It was over before.
     Over,
@@ -127,7 +127,7 @@ pub enum Left {
 
 /// What a session hears of a run at its end.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct LastWord {
+pub struct RunTail {
     /// The request and the answer; nothing unless it succeeded.
     pub messages: Vec<PromptMessage>,
     /// Catalog id of the model that the session stays on from now on, when the run fell back.
@@ -385,10 +385,10 @@ pub(crate) struct Start {
     pub(crate) files: Arc<dyn FileReader>,
     pub(crate) context: ToolContext,
     pub(crate) request: Vec<PromptMessage>,
-    pub(crate) doorbell: Arc<Doorbell>,
-    pub(crate) purses: Vec<Purse>,
-    pub(crate) suspicion: Option<Suspicion>,
-    pub(crate) turns: Turns,
+    pub(crate) notifier: Arc<MailNotifier>,
+    pub(crate) monthly_budgets: Vec<MonthlyBudget>,
+    pub(crate) suspicion: Option<CrashSuspicion>,
+    pub(crate) turns: WritePermits,
     pub(crate) stalled: Option<String>,
     pub(crate) tracing: Option<Tracing>,
 }
@@ -412,8 +412,8 @@ impl Driver {
             files,
             context,
             request,
-            doorbell,
-            purses,
+            notifier,
+            monthly_budgets,
             suspicion,
             turns,
             stalled,
@@ -453,7 +453,7 @@ impl Driver {
         Self {
             state,
             journal,
-            mailbox: Mailbox::new(log, claim.lease.run, doorbell, claim.mail),
+            mailbox: Mailbox::new(log, claim.lease.run, notifier, claim.mail),
             model,
             fallback,
             tools,
@@ -468,7 +468,7 @@ impl Driver {
             kill,
             attempts: claim.attempts,
             unreadable,
-            purses,
+            monthly_budgets,
             reserved: None,
             turns,
             stalled,

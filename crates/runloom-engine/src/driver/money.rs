@@ -1,4 +1,4 @@
-//! Paying for a model call: money is taken out of the purses before it is sent, and settled when its end is recorded.
+//! Paying for a model call: money is taken out of the monthly_budgets before it is sent, and settled when its end is recorded.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) enum Funding {
     /// Yes, with this plan.
     Paid(CallPlan),
-    /// No; this says which purse, how much, and when it refills.
+    /// No; this says which monthly_budget, how much, and when it refills.
     Short(String),
     /// Something ended the wait.
     Interrupted(TurnInterrupt),
 }
 
 impl Driver {
-    /// Takes the worst case of the call out of every purse that applies. When this returns, that is durable.
+    /// Takes the worst case of the call out of every monthly_budget that applies. When this returns, that is durable.
     pub(super) async fn fund(&mut self, plan: CallPlan) -> Result<Funding, Abandon> {
         let Some(bid) = plan.bid else {
             return Ok(Funding::Paid(plan));
@@ -38,7 +38,7 @@ impl Driver {
         self.journal.flush().await?;
         let mut output = bid.most;
         let mut amount = bid.worst(output);
-        if !self.purses.is_empty() {
+        if !self.monthly_budgets.is_empty() {
             match self.reserve(&bid).await? {
                 Ok(granted) => {
                     // A grant pays for `least` at least.
@@ -68,12 +68,19 @@ impl Driver {
         let give_up = tokio::time::Instant::now() + WAIT_FOR_OTHERS;
         loop {
             let now = self.clock.now();
-            let limits: Vec<PurseLimit> = self.purses.iter().map(|purse| purse.at(now)).collect();
+            let limits: Vec<PurseLimit> = self
+                .monthly_budgets
+                .iter()
+                .map(|monthly_budget| monthly_budget.at(now))
+                .collect();
             let pause = match self.journal.reserve(&limits, ask).await {
                 Ok(Reservation::Granted(amount)) => return Ok(Ok(amount)),
                 Ok(Reservation::Fenced) => return Err(Abandon::Fenced),
-                Ok(Reservation::Refused { purse, state }) => {
-                    let Some(limit) = limits.get(purse) else {
+                Ok(Reservation::Refused {
+                    purse: monthly_budget,
+                    state,
+                }) => {
+                    let Some(limit) = limits.get(monthly_budget) else {
                         return Err(Abandon::Fenced);
                     };
                     let lent = state.spent.plus(ask.least) <= limit.cap;
@@ -134,7 +141,7 @@ impl Driver {
     }
 }
 
-/// The error of a run whose purse is empty.
+/// The error of a run whose monthly_budget is empty.
 pub(super) fn exceeded(message: String) -> ModelError {
     ModelError::new(ErrorClass::BudgetExceeded, message)
 }

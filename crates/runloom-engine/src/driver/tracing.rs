@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::planner::Planned;
 use crate::run::Record;
-use crate::trace::{Trail, Traveller, trace_of};
+use crate::trace::{SpanBuilder, TracedRun, trace_of};
 use runloom_ports::store::Claim;
 use runloom_ports::trace::{Nanos, TraceParent, Tracer};
 
 /// A trail, and who takes it in the end. Boxed: most runs have none.
-pub(crate) struct Tracing(Box<(Trail, Arc<dyn Tracer>)>);
+pub(crate) struct Tracing(Box<(SpanBuilder, Arc<dyn Tracer>)>);
 
 impl Tracing {
     /// The trace of a claimed run; nothing when it is not among those that are traced.
@@ -21,7 +21,7 @@ impl Tracing {
         if !tracer.samples(trace, origin.trace.as_ref()) {
             return None;
         }
-        let trail = Trail::new(Traveller {
+        let trail = SpanBuilder::new(TracedRun {
             run: claim.id.clone(),
             workspace: planned.workspace.to_string(),
             parent: origin.trace,

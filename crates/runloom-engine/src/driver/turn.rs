@@ -14,9 +14,9 @@ use tracing::debug;
 use super::attempt::{
     Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill, retries_before_fallback,
 };
+use super::delta_throttle::DeltaThrottle;
 use super::journal::Writing;
 use super::money::{Funding, exceeded};
-use super::pace::Pace;
 use super::{Abandon, Driver};
 use crate::metrics::METRICS;
 use crate::run::{self, CallPlan, Note, RunState, Spent, Step};
@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// A purse cannot pay: the machine plans again, without tools and with a smaller output, unless it just has.
+    /// A monthly_budget cannot pay: the machine plans again, without tools and with a smaller output, unless it just has.
     fn run_short(&mut self, reason: String) -> TurnEnd {
         if self.state.economising.is_some() {
             return TurnEnd::Failed(exceeded(reason), Spent::default());
@@ -192,10 +192,10 @@ impl Driver {
     ) -> Result<StreamEnd, Abandon> {
         // Made once for the whole answer: each takes a lock to be registered and another to be taken back, which every delta
         // would pay.
-        let (bell, kill) = (self.mailbox.doorbell(), self.kill.clone());
+        let (bell, kill) = (self.mailbox.notifier(), self.kill.clone());
         let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
         let mut out_of_time = pin!(self.wall_clock());
-        let mut pace = Pace::new(self.turns.clone());
+        let mut throttle = DeltaThrottle::new(self.turns.clone());
         // Somebody may have rung while the call was opened.
         if self.mailbox.has_rung()
             && let Some(interrupt) = self.mail_in_turn().await?
@@ -221,32 +221,32 @@ impl Driver {
                 () = &mut out_of_time => {
                     return Ok(StreamEnd::Interrupted(TurnInterrupt::OutOfTime));
                 }
-                () = pace.due() => None,
-                item = stream.next(), if self.reads(&pace) => Some(item),
+                () = throttle.due() => None,
+                item = stream.next(), if self.reads(&throttle) => Some(item),
             };
             let mut read = item;
             // All that has come, so that it is written together.
-            while let Some(item) = read.take().or_else(|| self.at_hand(stream, &pace)) {
+            while let Some(item) = read.take().or_else(|| self.at_hand(stream, &throttle)) {
                 if let Some(end) = self.take(item, progress)? {
                     return Ok(end);
                 }
             }
             let wanted = writing.is_none() && !self.journal.is_clean();
-            if wanted && (!self.journal.can_wait() || pace.lets(self.journal.not_before())) {
-                let turn = pace.begins(self.journal.has_deltas());
+            if wanted && (!self.journal.can_wait() || throttle.lets(self.journal.not_before())) {
+                let turn = throttle.begins(self.journal.has_deltas());
                 *writing = Some(self.journal.begin(Next::Keep, turn)?);
             }
         }
     }
 
     /// Whether the provider is read now.
-    fn reads(&self, pace: &Pace) -> bool {
-        self.journal.pending_bytes() < MAX_PENDING_BYTES && !pace.rests()
+    fn reads(&self, throttle: &DeltaThrottle) -> bool {
+        self.journal.pending_bytes() < MAX_PENDING_BYTES && !throttle.rests()
     }
 
     /// What the provider has sent already.
-    fn at_hand(&self, stream: &mut ModelStream, pace: &Pace) -> Option<Option<Item>> {
-        self.reads(pace)
+    fn at_hand(&self, stream: &mut ModelStream, throttle: &DeltaThrottle) -> Option<Option<Item>> {
+        self.reads(throttle)
             .then(|| stream.next().now_or_never())
             .flatten()
     }

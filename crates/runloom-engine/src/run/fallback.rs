@@ -7,8 +7,8 @@ use runloom_protocol::outcome::{ErrorClass, Tokens};
 use runloom_protocol::spec::Enforcement;
 
 use super::plan::{Plan, Price, Speaker};
-use super::spoken::Spoken;
 use super::state::RunState;
+use super::transcript::Transcript;
 use runloom_ports::model::{CallRequest, Message, ModelError, StructuredSupport};
 
 /// The event with which the run goes on with its fallback after the turn has failed for good; `None` when it ends instead: there is
@@ -88,7 +88,7 @@ impl RunState {
     fn forget_vendor(&mut self) {
         let opening = self.plan.opening.clone();
         let since = opening.len();
-        let mut portable = Spoken::from(opening);
+        let mut portable = Transcript::from(opening);
         let mut ids = Ids::of(&self.plan);
         for message in self.messages.iter().skip(since) {
             portable.push(ids.portable(message.clone()));

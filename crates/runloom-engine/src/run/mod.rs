@@ -4,11 +4,10 @@
 //! notes) and nothing else, so any process can go on with any run. [`next`] reads the state and says what to do; the driver
 //! does it and feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
-//! Reading order: `plan`, `record`, `spoken` (the conversation), `state` (the fold), `step` (the decisions), `guard` (loops and
+//! Reading order: `plan`, `record`, `transcript` (the conversation), `state` (the fold), `step` (the decisions), `guard` (loops and
 //! budgets), `money`, `fallback` (another model), `brought` (files of tools), `retained` (results for later runs), `ending` (terminal
 //! events), `replay` (a log decided once more).
 
-mod brought;
 mod ending;
 mod fallback;
 mod guard;
@@ -17,11 +16,12 @@ mod plan;
 mod record;
 mod replay;
 mod retained;
-mod spoken;
 mod state;
 mod step;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tool_files;
+mod transcript;
 
 pub use ending::{Spent, cancelled, failed, failure, succeeded};
 pub use fallback::fall_back;
@@ -30,6 +30,6 @@ pub use money::Bid;
 pub use plan::{Plan, Price, Speaker, default_tool_budgets};
 pub use record::{Note, PlacedNote, Record};
 pub use replay::{Divergence, Replayed, recorded_plan, replay};
-pub use spoken::Spoken;
 pub use state::{Call, CallState, RunState};
 pub use step::{CallPlan, ServerCall, Step, TIMED_OUT, answer, expire, next};
+pub use transcript::Transcript;

@@ -58,7 +58,7 @@ impl Bid {
 
 const PICO_PER_MICRO: u128 = 1_000_000;
 
-/// Rounded up: a purse never pays less than what was billed.
+/// Rounded up: a monthly_budget never pays less than what was billed.
 fn micro(pico: u128) -> MicroUsd {
     MicroUsd(u64::try_from(pico.div_ceil(PICO_PER_MICRO)).unwrap_or(u64::MAX))
 }
@@ -82,7 +82,7 @@ impl RunState {
     /// The bid for the next call; `None` when no limit of money applies to it. A model without a price cannot be held to one.
     #[must_use]
     pub fn bid(&self) -> Option<Bid> {
-        let limited = self.plan.budgets.max_cost_usd.is_some() || self.plan.has_purses;
+        let limited = self.plan.budgets.max_cost_usd.is_some() || self.plan.has_monthly_budgets;
         limited.then(|| self.worst_bid())?
     }
 

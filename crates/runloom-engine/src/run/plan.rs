@@ -35,8 +35,8 @@ pub struct Plan {
     pub primary: Speaker,
     /// Who speaks when that one is out of service.
     pub fallback: Option<Speaker>,
-    /// Purses that other runs share have to pay for the calls.
-    pub has_purses: bool,
+    /// MonthlyBudgets that other runs share have to pay for the calls.
+    pub has_monthly_budgets: bool,
     /// Tool turns before the finalise turn.
     pub max_tool_turns: u32,
     /// When the model repeats itself.

@@ -54,7 +54,7 @@ pub enum Note {
     },
     /// Money runs out: from now on the run makes no calls but the last.
     Economise {
-        /// Which purse, how much, when it refills.
+        /// Which monthly_budget, how much, when it refills.
         reason: String,
     },
     /// The server-resolved tools of the run, kept so that they stay the same over restarts.

@@ -87,7 +87,7 @@ pub fn recorded_plan(
             Event::ModelFallback(other) => Some(speaker(other.model.clone(), events)),
             _ => None,
         }),
-        has_purses: false,
+        has_monthly_budgets: false,
         max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(max_tool_turns),
         loop_detection: spec.loop_detection.unwrap_or_default(),
         tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
@@ -372,7 +372,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Events that follow from a clock, a purse, somebody's wish, or from what became of the processes that had the run.
+/// Events that follow from a clock, a monthly_budget, somebody's wish, or from what became of the processes that had the run.
 fn from_outside(event: &Event, step: &Step) -> bool {
     let is_decided = matches!(step, Step::Finish(_) | Step::Over);
     match event {

@@ -8,11 +8,11 @@ use runloom_protocol::outcome::{StructuredOutput, Tokens, finish_reason};
 use runloom_protocol::spec::RetainedCall;
 use serde_json::Value;
 
-use super::brought::Brought;
 use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
 use super::record::{Note, Record};
-use super::spoken::Spoken;
+use super::tool_files::ToolFiles;
+use super::transcript::Transcript;
 use crate::toolbox::Toolbox;
 use runloom_ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
 use runloom_ports::store::MicroUsd;
@@ -23,7 +23,7 @@ pub struct RunState {
     /// What does not change.
     pub plan: Arc<Plan>,
     /// The conversation so far; legal at every model call.
-    pub messages: Spoken,
+    pub messages: Transcript,
     /// The tools, those of the server included once they are resolved.
     pub toolbox: Arc<Toolbox>,
     /// The server's tools are resolved, or there are none.
@@ -36,7 +36,7 @@ pub struct RunState {
     pub ended: bool,
     /// Model invocations that are complete.
     pub turns: u32,
-    /// Turns that called tools.
+    /// WritePermits that called tools.
     pub tool_turns: u32,
     /// Calls asked for by the model.
     pub tool_calls: u32,
@@ -72,7 +72,7 @@ pub struct RunState {
     /// Whole outputs whose `tool_result` follows.
     pub(super) outputs: HashMap<String, String>,
     /// Files that the tools brought.
-    pub(crate) brought: Brought,
+    pub(crate) brought: ToolFiles,
 }
 
 /// A turn that called no tools.
@@ -140,11 +140,11 @@ impl RunState {
             ..StructuredOutput::default()
         };
         Self {
-            messages: Spoken::from(plan.opening.clone()),
+            messages: Transcript::from(plan.opening.clone()),
             toolbox: Arc::clone(&plan.toolbox),
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),
-            brought: Brought::default(),
+            brought: ToolFiles::default(),
             plan,
             calls: Vec::new(),
             started: false,

@@ -5,14 +5,14 @@
 //! conventions for generative AI; neither prompts nor answers are in them.
 
 mod names;
-mod trail;
+mod span_builder;
 
 use runloom_protocol::id::RunId;
 use sha2::{Digest, Sha256};
 
 use runloom_ports::trace::{SpanId, TraceId};
 
-pub use trail::{Trail, Traveller};
+pub use span_builder::{SpanBuilder, TracedRun};
 
 /// The trace of a run that belongs to nobody else's: the digits of its id, so that who knows the run finds its trace.
 #[must_use]

@@ -1,12 +1,12 @@
 //! The worker: claims runs, keeps a driver for each, wakes them, and hands them over at the end.
 
-mod doorbells;
-mod endings;
-mod leaving;
-mod places;
+mod cancel_queued;
+mod crash_suspects;
+mod mail_notifiers;
 mod planning;
+mod release_on_panic;
 mod retention;
-mod suspects;
+mod run_slots;
 mod sweeper;
 
 use std::future::Future;
@@ -20,7 +20,8 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::driver::{
-    Doorbell, Driver, DriverSettings, LastWord, Left, Start, Suspicion, Turns, meet_schemas,
+    CrashSuspicion, Driver, DriverSettings, Left, MailNotifier, RunTail, Start, WritePermits,
+    meet_schemas,
 };
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
@@ -34,15 +35,15 @@ use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::ToolHost;
 use runloom_ports::trace::Tracer;
 
-use doorbells::Doorbells;
-use endings::ENDINGS;
-use leaving::LeaveOnPanic;
-use places::Places;
-use planning::PassedOn;
-use suspects::{Suspects, TRUSTED};
+use cancel_queued::ENDINGS;
+use crash_suspects::{CrashSuspects, TRUSTED};
+use mail_notifiers::MailNotifiers;
+use planning::DeferredRuns;
+use release_on_panic::ReleaseOnPanic;
+use run_slots::RunSlots;
 
 /// A run under way, from its first step to where it is left; what it told its session, when no other run waits behind it.
-pub type Driving = Pin<Box<dyn Future<Output = Option<LastWord>> + Send>>;
+pub type Driving = Pin<Box<dyn Future<Output = Option<RunTail>> + Send>>;
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -86,18 +87,18 @@ pub struct Worker {
     parts: WorkerParts,
     settings: WorkerSettings,
     clock: Clock,
-    places: Arc<Places>,
-    doorbells: Doorbells,
+    places: Arc<RunSlots>,
+    notifiers: MailNotifiers,
     /// Cancelled runs that may be ended beside those that are driven.
     endings: Arc<Semaphore>,
-    suspects: Suspects,
-    passed_on: PassedOn,
+    crash_suspects: CrashSuspects,
+    deferred_runs: DeferredRuns,
     sweep: Arc<Notify>,
     next_sweep: AtomicI64,
     /// The last sweep found more than it offered.
     more: AtomicBool,
     /// The turns in which answers write their deltas.
-    turns: Turns,
+    turns: WritePermits,
 }
 
 impl std::fmt::Debug for Worker {
@@ -110,9 +111,9 @@ impl std::fmt::Debug for Worker {
 
 /// A place for one more run.
 #[derive(Debug)]
-pub struct Place {
-    _place: places::Place,
-    /// State of the doorbells when the place was taken.
+pub struct RunSlot {
+    _place: run_slots::RunSlot,
+    /// State of the notifiers when the place was taken.
     unheard: u64,
 }
 
@@ -126,7 +127,7 @@ impl Worker {
         worker
             .parts
             .tasks
-            .spawn("tell of life", async move { living.tell_of_life().await });
+            .spawn("tell of life", async move { living.heartbeat_loop().await });
         worker
             .parts
             .tasks
@@ -145,18 +146,18 @@ impl Worker {
     fn new(parts: WorkerParts, settings: WorkerSettings) -> Self {
         Self {
             id: format!("worker_{}", Clock.new_id()),
-            places: Places::new(settings.max_concurrent),
+            places: RunSlots::new(settings.max_concurrent),
             parts,
             settings,
             clock: Clock,
-            doorbells: Doorbells::default(),
+            notifiers: MailNotifiers::default(),
             endings: Arc::new(Semaphore::new(ENDINGS)),
-            suspects: Suspects::default(),
-            passed_on: PassedOn::default(),
+            crash_suspects: CrashSuspects::default(),
+            deferred_runs: DeferredRuns::default(),
             sweep: Arc::default(),
             next_sweep: AtomicI64::new(i64::MAX),
             more: AtomicBool::new(false),
-            turns: Turns::default(),
+            turns: WritePermits::default(),
         }
     }
 
@@ -174,7 +175,7 @@ impl Worker {
     /// Runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
-        self.doorbells.len()
+        self.notifiers.len()
     }
 
     /// Whether a run of this workspace could begin now. Not while others wait: it must not overtake them.
@@ -187,13 +188,13 @@ impl Worker {
 
     /// A place for a run that is about to be created, when there is one for this workspace and the worker is not stopping.
     #[must_use]
-    pub fn reserve(&self, workspace: WorkspaceNo) -> Option<Place> {
+    pub fn reserve(&self, workspace: WorkspaceNo) -> Option<RunSlot> {
         if !self.has_room(workspace) {
             return None;
         }
-        self.places.take(Some(workspace)).map(|place| Place {
+        self.places.take(Some(workspace)).map(|place| RunSlot {
             _place: place,
-            unheard: self.doorbells.unheard(),
+            unheard: self.notifiers.unheard(),
         })
     }
 
@@ -201,19 +202,19 @@ impl Worker {
     /// `live` keeps the run in the hub until its driver has it.
     pub fn begin(
         self: &Arc<Self>,
-        place: Place,
+        place: RunSlot,
         claim: Claim,
         (planned, request): (Planned, Vec<PromptMessage>),
         live: Arc<LiveRun>,
     ) -> Driving {
         count(&claim);
         let run = claim.lease.run;
-        let doorbell = self.doorbells.install(run, place.unheard);
+        let notifier = self.notifiers.install(run, place.unheard);
         let worker = Arc::clone(self);
         Box::pin(async move {
             let span = info_span!("run", id = %claim.id);
-            let guard = LeaveOnPanic::of(&worker, &claim, &doorbell);
-            let start = worker.start_of(claim, planned, request, doorbell);
+            let guard = ReleaseOnPanic::of(&worker, &claim, &notifier);
+            let start = worker.start_of(claim, planned, request, notifier);
             let last_word = worker.drive(start, guard).instrument(span).await;
             drop((place, live));
             last_word
@@ -222,12 +223,12 @@ impl Worker {
 
     /// There may be mail for this run, if it is driven here.
     pub fn ring(&self, run: RunNo) {
-        self.doorbells.ring(run);
+        self.notifiers.ring(run);
     }
 
     /// There may be mail for every run that is driven here.
     pub fn ring_all(&self) {
-        self.doorbells.ring_all();
+        self.notifiers.ring_all();
     }
 
     /// There may be runs that want a worker.
@@ -242,7 +243,7 @@ impl Worker {
             workspace: Some(workspace),
         };
         match delivery {
-            Delivery::Owner(run) if self.doorbells.ring(run) => {}
+            Delivery::Owner(run) if self.notifiers.ring(run) => {}
             Delivery::Owner(run) => {
                 self.parts.bus.announce(Signal::Mail(run));
                 self.parts.queue.push(job(run));
@@ -259,20 +260,23 @@ impl Worker {
             let Some(Some((job, place))) = next else {
                 return;
             };
-            let Some(doorbell) = self.doorbells.try_install(job.run) else {
+            let Some(notifier) = self.notifiers.try_install(job.run) else {
                 self.parts.queue.done(job);
                 continue;
             };
             let worker = Arc::clone(&self);
             self.parts.tasks.spawn("run", async move {
-                worker.claim_and_drive(job, doorbell, (TRUSTED, None)).await;
+                worker.claim_and_drive(job, notifier, (TRUSTED, None)).await;
                 drop(place);
             });
         }
     }
 
     /// A job and a place for it. No place is held while there is no job: it would be missing to runs that are created here.
-    async fn next_job(&self, free: &mut watch::Receiver<usize>) -> Option<(Job, places::Place)> {
+    async fn next_job(
+        &self,
+        free: &mut watch::Receiver<usize>,
+    ) -> Option<(Job, run_slots::RunSlot)> {
         let admits = |workspace| self.places.admits(workspace);
         loop {
             free.wait_for(|free| *free > 0).await.ok()?;
@@ -297,8 +301,8 @@ impl Worker {
     async fn claim_and_drive(
         &self,
         job: Job,
-        doorbell: Arc<Doorbell>,
-        (most, suspicion): (u32, Option<Suspicion>),
+        notifier: Arc<MailNotifier>,
+        (most, suspicion): (u32, Option<CrashSuspicion>),
     ) {
         let run = job.run;
         let began = Instant::now();
@@ -317,12 +321,12 @@ impl Worker {
             }
             Ok(ClaimOutcome::NotNow) => {
                 METRICS.claims_in_vain.add(1);
-                return self.leave(job, &doorbell);
+                return self.leave(job, &notifier);
             }
             Err(error) => {
                 METRICS.claims_in_vain.add(1);
                 warn!(run = run.0, %error, "cannot claim a run");
-                return self.leave(job, &doorbell);
+                return self.leave(job, &notifier);
             }
         };
         let span = info_span!("run", id = %claim.id);
@@ -339,8 +343,8 @@ impl Worker {
                     "tried apart from others: it was interrupted again and again"
                 );
             }
-            let guard = LeaveOnPanic::of(self, &claim, &doorbell);
-            let mut start = self.plan(claim, doorbell).await;
+            let guard = ReleaseOnPanic::of(self, &claim, &notifier);
+            let mut start = self.plan(claim, notifier).await;
             start.suspicion = suspicion;
             self.drive(start, guard).await;
         }
@@ -348,11 +352,11 @@ impl Worker {
         .await;
     }
 
-    async fn drive(&self, start: Start, guard: LeaveOnPanic<'_>) -> Option<LastWord> {
+    async fn drive(&self, start: Start, guard: ReleaseOnPanic<'_>) -> Option<RunTail> {
         let lease = start.claim.lease;
         let workspace = Some(start.claim.workspace);
         let job = |run| Job { run, workspace };
-        let doorbell = Arc::clone(&start.doorbell);
+        let notifier = Arc::clone(&start.notifier);
         meet_schemas(&start.claim.log, &start.plan.schemas).await;
         let mut driver = Driver::new(
             start,
@@ -364,7 +368,7 @@ impl Worker {
         let left = driver.drive().await;
         drop(driver);
         guard.defuse();
-        self.leave(job(lease.run), &doorbell);
+        self.leave(job(lease.run), &notifier);
         match left {
             Ok(Left::Finished { next: None, said }) => return Some(said),
             Ok(Left::Finished {
@@ -378,7 +382,7 @@ impl Worker {
             Ok(Left::Deferred(until)) => {
                 METRICS.runs_stalled.add(1);
                 if self.parts.bus.is_shared() {
-                    self.passed_on.add(lease.run, until);
+                    self.deferred_runs.add(lease.run, until);
                 }
                 self.wake_sweeper(Some(until));
             }
@@ -391,8 +395,8 @@ impl Worker {
     }
 
     /// The run's driver is gone. When somebody asked for it meanwhile, it is offered again.
-    fn leave(&self, job: Job, doorbell: &Arc<Doorbell>) {
-        if self.doorbells.remove(job.run, doorbell) {
+    fn leave(&self, job: Job, notifier: &Arc<MailNotifier>) {
+        if self.notifiers.remove(job.run, notifier) {
             self.parts.queue.push(job);
         }
     }

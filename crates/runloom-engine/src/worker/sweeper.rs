@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::Worker;
-use super::suspects::TRUSTED;
+use super::crash_suspects::TRUSTED;
 use runloom_ports::planted::{self, Bug};
 use runloom_ports::queue::Job;
 use runloom_ports::store::{Claimable, Millis};
@@ -45,7 +45,7 @@ impl Worker {
 
     /// Says that this worker lives, in a task of its own: a slow sweep must not make it look dead. It goes on while the worker
     /// stops, for as long as runs are still held.
-    pub(super) async fn tell_of_life(self: Arc<Self>) {
+    pub(super) async fn heartbeat_loop(self: Arc<Self>) {
         let (stop, kill) = (&self.parts.tasks.stop, &self.parts.tasks.kill);
         let mut due = tokio::time::Instant::now();
         while !(kill.is_cancelled() || stop.is_cancelled() && self.busy() == 0) {
@@ -92,19 +92,19 @@ impl Worker {
         }
         let found = self.parts.store.claimable(now, TRUSTED, self.page()).await;
         match found {
-            Ok(runs) => self.offer(&self.passed_on.without(&runs, now)),
+            Ok(runs) => self.offer(&self.deferred_runs.without(&runs, now)),
             Err(error) => warn!(%error, "cannot look for runs that want a worker"),
         }
     }
 
     fn offer(self: &Arc<Self>, found: &[Claimable]) {
-        // Suspects have their own pace: a page of them alone calls for no other. Told before anything is offered, because who takes
+        // CrashSuspects have their own throttle: a page of them alone calls for no other. Told before anything is offered, because who takes
         // the last of it looks here.
         let ordinary = found.iter().any(|one| one.attempts < TRUSTED);
         let more = ordinary && found.len() >= self.page();
         self.more.store(more, Ordering::Relaxed);
         let undriven = found.iter();
-        for one in undriven.filter(|one| !self.doorbells.is_driven(one.run)) {
+        for one in undriven.filter(|one| !self.notifiers.is_driven(one.run)) {
             let job = Job {
                 run: one.run,
                 workspace: Some(one.workspace),
@@ -135,7 +135,7 @@ impl Worker {
         let latest = later(now, every);
         let timer = self.parts.store.next_timer().await.ok().flatten();
         // What is due and left to others is no reason to look again at once.
-        let timer = timer.filter(|timer| *timer > now || self.passed_on.is_empty());
+        let timer = timer.filter(|timer| *timer > now || self.deferred_runs.is_empty());
         let next = timer.map_or(latest, |timer| timer.min(latest));
         self.next_sweep.store(next.0, Ordering::SeqCst);
         // A millisecond more, so that the timer is due when the sweep looks.

@@ -40,7 +40,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
             b"0123456789abcdef0123456789abcdef",
         )),
         max_tool_turns: 32,
-        purses: Arc::default(),
+        monthly_budgets: Arc::default(),
     };
     let planner = Arc::new(planner);
     let registry = RegistryService::new(
@@ -62,7 +62,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
         ender: None,
         end_streams: CancellationToken::new(),
         stopping: CancellationToken::new(),
-        admission: runloom_service::AdmissionLimits::default(),
+        admission: runloom_service::BacklogLimits::default(),
     };
     let service = Service::new(parts, auth, RateLimiter::new(limits), tenancy);
     (service, directory)

@@ -29,7 +29,7 @@ const CREDENTIAL_MAX_CHARS: usize = 512;
 
 /// Which of the server's doors a credential is shown at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum EntryPoint {
     /// The API of runs and sessions.
     DeveloperApi,
     /// Agents over A2A.
@@ -38,7 +38,7 @@ pub enum Door {
     Mcp,
 }
 
-impl Door {
+impl EntryPoint {
     /// Its name for people.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -69,7 +69,7 @@ impl Door {
         }
     }
 
-    /// A key for the Developer API may do everything in its workspace, so it opens every door.
+    /// A key for the Developer API may do everything in its workspace, so it opens every entry_point.
     fn opens_for(self, usage: KeyUsage) -> bool {
         usage == KeyUsage::DeveloperApi || usage == self.usage()
     }
@@ -185,34 +185,38 @@ impl Authenticator {
         self
     }
 
-    /// Who holds this credential, whether it opens this door, whether the workspace in the path, if one is there, is theirs, and whether
+    /// Who holds this credential, whether it opens this entry_point, whether the workspace in the path, if one is there, is theirs, and whether
     /// they may what the route needs.
     ///
     /// # Errors
-    /// In this order: no credential; unknown, expired or revoked; for another door; the plan lacks API keys or OAuth apps; another
+    /// In this order: no credential; unknown, expired or revoked; for another entry_point; the plan lacks API keys or OAuth apps; another
     /// workspace's path; a token without the scopes.
     pub async fn authenticate(
         &self,
         credential: Option<&str>,
         slug: Option<&str>,
-        (door, needed): (Door, ScopeSet),
+        (entry_point, needed): (EntryPoint, ScopeSet),
     ) -> Result<Caller> {
-        let caller = self.holder(credential, door).await?;
+        let caller = self.holder(credential, entry_point).await?;
         if slug.is_some_and(|slug| caller.workspace.slug != slug) {
             return Err(Error::SlugMismatch {
                 slug: caller.workspace.slug.clone(),
-                door,
+                entry_point,
             });
         }
         caller.require(needed)?;
         Ok(caller)
     }
 
-    /// Who holds this credential, where no path names a workspace. A token opens every door: its scopes say what it may there.
+    /// Who holds this credential, where no path names a workspace. A token opens every entry_point: its scopes say what it may there.
     ///
     /// # Errors
     /// As [`Self::authenticate`], but for path and scopes.
-    pub async fn holder(&self, credential: Option<&str>, door: Door) -> Result<Caller> {
+    pub async fn holder(
+        &self,
+        credential: Option<&str>,
+        entry_point: EntryPoint,
+    ) -> Result<Caller> {
         let credential = credential
             .filter(|text| !text.is_empty())
             .ok_or(Error::MissingCredential)?;
@@ -220,8 +224,8 @@ impl Authenticator {
             .find(credential)
             .await?
             .ok_or(Error::InvalidCredential)?;
-        if key.usage.is_some_and(|usage| !door.opens_for(usage)) {
-            return Err(Error::WrongKeyUsage { door });
+        if key.usage.is_some_and(|usage| !entry_point.opens_for(usage)) {
+            return Err(Error::WrongKeyUsage { entry_point });
         }
         let without = &key.caller.workspace.without;
         if without.iter().any(|word| word == key.feature.as_str()) {
@@ -335,21 +339,25 @@ mod tests {
     }
 
     async fn enter(house: &House, key: Option<&str>, slug: &str) -> Result<Caller> {
-        let entry = (Door::DeveloperApi, ScopeSet::default());
+        let entry = (EntryPoint::DeveloperApi, ScopeSet::default());
         house.auth.authenticate(key, Some(slug), entry).await
     }
 
     #[tokio::test]
     async fn a_key_opens_the_door_of_its_usage_and_a_developers_key_opens_all() {
         let house = house(&[]).await;
-        let doors = [Door::DeveloperApi, Door::A2a, Door::Mcp];
+        let doors = [EntryPoint::DeveloperApi, EntryPoint::A2a, EntryPoint::Mcp];
         for usage in [KeyUsage::DeveloperApi, KeyUsage::A2a, KeyUsage::Mcp] {
             let key = key(&house, usage).await;
-            for door in doors {
-                let entry = (door, ScopeSet::default());
+            for entry_point in doors {
+                let entry = (entry_point, ScopeSet::default());
                 let entered = house.auth.authenticate(Some(&key), None, entry).await;
-                let may = usage == KeyUsage::DeveloperApi || usage == door.usage();
-                assert_eq!(entered.is_ok(), may, "{usage:?} at {door:?}: {entered:?}");
+                let may = usage == KeyUsage::DeveloperApi || usage == entry_point.usage();
+                assert_eq!(
+                    entered.is_ok(),
+                    may,
+                    "{usage:?} at {entry_point:?}: {entered:?}"
+                );
             }
         }
     }

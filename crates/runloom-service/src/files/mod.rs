@@ -2,7 +2,7 @@
 //! stays as it is.
 
 mod kind;
-mod room;
+mod read_budget;
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use runloom_ports::file::FileReader;
 use runloom_protocol::attachment::{Attachment, DOCX, FileData, is_text_type};
 use tokio::sync::Semaphore;
 
-use room::Room;
+use read_budget::ReadBudget;
 
 /// Requests whose documents are read at once, in the whole process: unpacked ones are many times as large as they came. Reading is
 /// bounded, so that whoever waits does not wait long.
@@ -36,7 +36,7 @@ pub(crate) async fn read(
         }
     }
     let read = off_the_threads(files, move |files| {
-        let mut room = Room::beside(&files, most);
+        let mut room = ReadBudget::beside(&files, most);
         let read = files.into_iter().enumerate();
         read.map(|(place, file)| read_one(&file, &mut room).map_err(|why| (place, why)))
             .collect()
@@ -62,7 +62,7 @@ pub(crate) async fn read_leniently(files: Vec<Attachment>, most: usize) -> Vec<A
     let known: Vec<Attachment> = known.collect();
     let names: Vec<Attachment> = known.iter().map(Attachment::info).collect();
     let read = off_the_threads(known, move |files| {
-        let mut room = Room::beside(&files, most);
+        let mut room = ReadBudget::beside(&files, most);
         let read = files.iter();
         read.map(|file| read_one(file, &mut room).unwrap_or_else(|why| left_out(file, &why)))
             .collect()
@@ -127,7 +127,7 @@ fn left_out(file: &Attachment, why: &str) -> Attachment {
     }
 }
 
-fn read_one(file: &Attachment, room: &mut Room) -> std::result::Result<Attachment, String> {
+fn read_one(file: &Attachment, room: &mut ReadBudget) -> std::result::Result<Attachment, String> {
     let kind = file.media_type().unwrap_or_default();
     let Some(data) = file.data.as_ref().filter(|_| is_read(&kind)) else {
         return Ok(file.clone());

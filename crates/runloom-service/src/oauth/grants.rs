@@ -4,7 +4,7 @@ use runloom_protocol::id::GrantId;
 use runloom_protocol::scope::{Scope, ScopeSet};
 
 use super::{OAuthService, has_apps};
-use crate::auth::{Authenticator, CredentialId, Door, TOKEN_PREFIX};
+use crate::auth::{Authenticator, CredentialId, EntryPoint, TOKEN_PREFIX};
 use crate::error::{Error, PlanFeature, Result};
 use crate::rate::{Bucket, RateLimiter};
 use runloom_ports::store::{GrantFilter, GrantRow, Millis, WorkspaceRow};
@@ -50,7 +50,7 @@ impl OAuthService {
                 workspace: Some(grant.workspace.no),
             }));
         }
-        let caller = auth.holder(credential, Door::DeveloperApi).await?;
+        let caller = auth.holder(credential, EntryPoint::DeveloperApi).await?;
         rates.let_in(&caller, Bucket::Reads, now).await?;
         Ok(GrantsOf(GrantFilter {
             workspace: Some(caller.workspace.no),

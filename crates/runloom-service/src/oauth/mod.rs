@@ -8,10 +8,10 @@
 mod apps;
 mod authorize;
 mod grants;
+mod login_session;
 mod password;
-mod people;
-mod seat;
 mod token;
+mod users;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use runloom_ports::store::{Millis, Store, WorkspaceRow};
 pub use apps::{CreateApp, CreatedApp, redirect_problem};
 pub use authorize::{AgentChoice, Asked, Authorization, CODE_LIVES};
 pub use grants::{GrantsOf, UserInfo};
-pub use people::{PutUser, check_email};
-pub use seat::{SEAT_LASTS, Seat};
+pub use login_session::{LOGIN_SESSION_LIFETIME, LoginSession};
 pub use token::{ACCESS_LIVES, ClientCredential, Issued, TokenFacts, TokenRequest};
+pub use users::{PutUser, check_email};
 
 /// What every client id starts with.
 pub const CLIENT_PREFIX: &str = "mantyx_oa_";

@@ -26,7 +26,7 @@ pub(super) struct Passwords {
     checking: Line,
 }
 
-/// Places, and a line of bounded length before them.
+/// RunSlots, and a line of bounded length before them.
 struct Line {
     places: Arc<Semaphore>,
     waiting: Arc<Semaphore>,

@@ -6,13 +6,13 @@
 
 mod agents;
 mod check;
+mod definition_cache;
 mod definitions;
-mod host;
-mod known;
-mod mentions;
 mod models;
+mod reference_check;
 mod rotation;
-mod seal;
+mod sealing;
+mod secret_injecting_host;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ use runloom_ports::store::{
 };
 use runloom_schema::SchemaCache;
 
-use known::Known;
+use definition_cache::DefinitionCache;
 
-pub use host::FillingHost;
-pub use mentions::{code_tools, named_secrets, named_tools};
+pub use reference_check::{code_tools, named_secrets, named_tools};
 pub use rotation::Rotation;
+pub use secret_injecting_host::SecretInjectingHost;
 
 /// Documents of one kind in one workspace.
 const DOCUMENTS_MAX: usize = 1000;
@@ -54,7 +54,7 @@ pub struct RegistryService {
     schemas: Arc<SchemaCache>,
     /// Whether code tools are taken.
     takes_code: bool,
-    known: Known,
+    known: DefinitionCache,
     clock: Clock,
 }
 
@@ -98,7 +98,7 @@ impl RegistryService {
             building: tokio::sync::Mutex::default(),
             schemas: Arc::default(),
             takes_code: true,
-            known: Known::default(),
+            known: DefinitionCache::default(),
             clock: Clock,
         }
     }
@@ -295,12 +295,12 @@ impl RegistryService {
         if kind == DocumentKind::Secret {
             return Ok(());
         }
-        let mut issues = seal::refuse_masks(definition)?;
+        let mut issues = sealing::refuse_masks(definition)?;
         let declared = check::declared(kind, definition)?;
         issues.extend(Declared::issues_off_thread(&declared, &self.schemas).await);
         issues.extend(self.missing_secrets(workspace, definition).await?);
         if !self.takes_code {
-            let unwanted = mentions::code_tools(definition).into_iter();
+            let unwanted = reference_check::code_tools(definition).into_iter();
             let message = "code tools are switched off on this server";
             issues.extend(unwanted.map(|place| check::issue(&place, message)));
         }
@@ -363,20 +363,20 @@ impl RegistryService {
         slug: &str,
         definition: Value,
     ) -> Result<Value> {
-        let place = seal::place(&workspace.slug, kind, slug);
+        let place = sealing::place(&workspace.slug, kind, slug);
         match kind {
             DocumentKind::Secret => {
                 let value = definition["value"].as_str().unwrap_or_default();
                 let sealed = self.sealer.seal(&place, value).map_err(Error::internal)?;
                 Ok(serde_json::json!({ "value": sealed }))
             }
-            _ => seal::seal(&*self.sealer, &place, definition),
+            _ => sealing::seal(&*self.sealer, &place, definition),
         }
     }
 
     /// The definition with its credentials in clear.
     fn clear(&self, workspace: &WorkspaceRow, document: &Document) -> Result<Value> {
-        let place = seal::place(&workspace.slug, document.kind, &document.slug);
+        let place = sealing::place(&workspace.slug, document.kind, &document.slug);
         let definition = parsed(document)?;
         match document.kind {
             DocumentKind::Secret => {
@@ -384,7 +384,7 @@ impl RegistryService {
                 let value = self.sealer.open(&place, sealed).map_err(Error::internal)?;
                 Ok(serde_json::json!({ "value": value }))
             }
-            _ => seal::open(&*self.sealer, &place, definition),
+            _ => sealing::open(&*self.sealer, &place, definition),
         }
     }
 
@@ -438,7 +438,7 @@ fn parsed(document: &Document) -> Result<Value> {
 fn view(document: &Document, definition: Value) -> Result<StoredDocument> {
     let definition = match document.kind {
         DocumentKind::Secret => None,
-        _ => Some(seal::mask(definition)?),
+        _ => Some(sealing::mask(definition)?),
     };
     Ok(StoredDocument {
         id: document.id.clone(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{RegistryService, seal};
+use super::{RegistryService, sealing};
 use crate::auth::KeyRing;
 use crate::error::{Error, Result};
 use runloom_engine::planner::StoredRun;
@@ -63,7 +63,7 @@ impl RegistryService {
             let again = stored.opened(&*self.sealer)?.sealed(&*self.sealer)?;
             return serde_json::to_string(&again).map_err(Error::internal);
         };
-        let place = seal::place(workspace, *kind, slug);
+        let place = sealing::place(workspace, *kind, slug);
         let mut body = serde_json::from_str(&sealed.text).map_err(Error::internal)?;
         if *kind == DocumentKind::Secret {
             let body: &mut serde_json::Value = &mut body;
@@ -77,8 +77,8 @@ impl RegistryService {
                 .map_err(Error::internal)?
                 .into();
         } else {
-            let clear = seal::open(&*self.sealer, &place, body)?;
-            body = seal::seal(&*self.sealer, &place, clear)?;
+            let clear = sealing::open(&*self.sealer, &place, body)?;
+            body = sealing::seal(&*self.sealer, &place, clear)?;
         }
         Ok(body.to_string())
     }

@@ -8,24 +8,24 @@
 )]
 
 mod attachments;
-mod cancelling;
+mod cancels;
+mod client_tools;
+mod crash_suspects;
+mod deferring;
 mod fairness;
-mod falling_back;
+mod fallback;
 mod handover;
+mod memories;
 mod money;
 mod pages;
 mod panics;
-mod remembering;
-mod retaining;
+mod retained_results;
 mod retention;
-mod retrying;
-mod running;
+mod retries;
+mod runs;
 mod scripted;
 mod server_tools;
 mod sessions;
-mod stalling;
 mod streams;
-mod suspects;
 mod tracing;
-mod waiting;
 mod world;

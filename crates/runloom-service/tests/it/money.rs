@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use runloom_engine::purses::Purses;
+use runloom_engine::monthly_budgets::MonthlyBudgets;
 use runloom_ports::model::ModelError;
 use runloom_ports::store::{Day, MicroUsd, Month, PurseScope, PurseState, RunFilter};
 use runloom_protocol::event::Event;
@@ -19,15 +19,15 @@ use serde_json::json;
 use crate::scripted::{Gate, Piece, server_error};
 use crate::world::{World, kinds, settings, soon};
 
-/// A workspace's purse.
-fn workspace(micro_usd: u64) -> Purses {
-    Purses {
+/// A workspace's monthly_budget.
+fn workspace(micro_usd: u64) -> MonthlyBudgets {
+    MonthlyBudgets {
         workspaces: HashMap::from([("acme".to_owned(), MicroUsd(micro_usd))]),
         keys: HashMap::new(),
     }
 }
 
-async fn purse(world: &World) -> PurseState {
+async fn monthly_budget(world: &World) -> PurseState {
     let scope = PurseScope::Workspace("acme".to_owned());
     let month = Month::of(world.now());
     world.store.purse(&scope, month).await.unwrap()
@@ -97,7 +97,7 @@ async fn a_hundred_runs_on_a_purse_for_ten_never_overspend_it() {
     let billed = world.model.billed_micro(1, 2);
     assert!(billed <= CAP, "{billed} of {CAP}");
     assert!((5..=11).contains(&succeeded), "{succeeded}");
-    let state = purse(&world).await;
+    let state = monthly_budget(&world).await;
     assert_eq!(state.spent, MicroUsd(billed));
     assert_eq!(state.reserved, MicroUsd(0));
     let total = account(&world, UsageGroupBy::Day).await.total;
@@ -124,17 +124,17 @@ async fn a_purse_that_is_nearly_empty_pays_for_a_last_turn_without_tools() {
 
 #[tokio::test]
 async fn the_keys_purse_holds_beside_the_workspaces() {
-    let mut purses = workspace(1_000_000);
+    let mut monthly_budgets = workspace(1_000_000);
     let key = "key_test".to_owned();
-    purses.keys.insert(key.clone(), MicroUsd(10));
-    let world = World::with_purses(settings(), purses).await;
+    monthly_budgets.keys.insert(key.clone(), MicroUsd(10));
+    let world = World::with_purses(settings(), monthly_budgets).await;
     assert_eq!(world.caller.key_id.to_string(), key);
     let run = world.run("hello").await;
     let error = error_of(&world.events(&run).await);
     assert_eq!(error.error_class, ErrorClass::BudgetExceeded);
     assert!(error.error.contains("API key key_test"), "{}", error.error);
     assert_eq!(world.model.calls(), 0);
-    assert_eq!(purse(&world).await, PurseState::default());
+    assert_eq!(monthly_budget(&world).await, PurseState::default());
     world.stop().await;
 }
 
@@ -149,11 +149,11 @@ async fn what_a_call_does_not_need_is_given_back_and_its_bound_is_sent() {
     ]);
     let run = world.run("hello").await;
     soon(world.model.called(1)).await;
-    let held = purse(&world).await;
+    let held = monthly_budget(&world).await;
     assert!(held.reserved > MicroUsd(2 * 8_192), "{held:?}");
     gate.open();
     world.events(&run).await;
-    let state = purse(&world).await;
+    let state = monthly_budget(&world).await;
     assert_eq!((state.spent, state.reserved), (MicroUsd(90), MicroUsd(0)));
     let request = world.model.requests().remove(0);
     assert_eq!(request.max_output_tokens, Some(8_192));
@@ -176,7 +176,7 @@ async fn refused_attempts_cost_nothing_and_broken_ones_their_reservation() {
         (30, 5, 1)
     );
     assert!((cost - 0.000_04).abs() < 1e-12);
-    let state = purse(&world).await;
+    let state = monthly_budget(&world).await;
     assert_eq!(state.reserved, MicroUsd(0));
     assert!(state.spent > MicroUsd(2 * 8_192 + 30), "{state:?}");
     assert!(state.spent < MicroUsd(4 * 8_192), "{state:?}");
@@ -202,7 +202,7 @@ async fn a_cancelled_call_counts_in_full_and_its_receipt_says_what_was_told() {
         (40, 3, 1)
     );
     assert!((cost - 0.000_046).abs() < 1e-12);
-    let state = purse(&world).await;
+    let state = monthly_budget(&world).await;
     assert_eq!(state.reserved, MicroUsd(0));
     assert!(state.spent > MicroUsd(2 * 8_192));
     let snapshot = world.snapshot(&run).await;
@@ -226,7 +226,7 @@ async fn a_run_that_is_handed_over_in_the_middle_of_a_call_pays_for_both() {
         .script([Piece::Text("done"), Piece::Bill(10, 10)]);
     let events = peer.events(&run).await;
     assert!(matches!(events.last(), Some(Event::Result(_))));
-    let state = purse(&peer).await;
+    let state = monthly_budget(&peer).await;
     assert_eq!(state.reserved, MicroUsd(0));
     assert!(state.spent > MicroUsd(2 * 8_192 + 30), "{state:?}");
     peer.stop().await;
@@ -256,7 +256,7 @@ async fn a_call_waits_for_money_that_others_hold_and_a_cancel_ends_the_wait() {
         let events = world.events(run).await;
         assert!(matches!(events.last(), Some(Event::Result(_))));
     }
-    assert_eq!(purse(&world).await.spent, MicroUsd(6));
+    assert_eq!(monthly_budget(&world).await.spent, MicroUsd(6));
     world.stop().await;
 }
 
@@ -374,7 +374,7 @@ async fn a_dry_run_tells_and_creates_nothing() {
     let (workspace, all) = (world.caller.workspace.no, RunFilter::default());
     let runs = world.store.count_runs(workspace, &all).await;
     assert_eq!(runs.unwrap(), 0);
-    assert_eq!(purse(&world).await, PurseState::default());
+    assert_eq!(monthly_budget(&world).await, PurseState::default());
     world.stop().await;
 }
 

@@ -10,8 +10,8 @@ use runloom_engine::catalog::{Catalog, CatalogModel, Pricing, Source};
 use runloom_engine::driver::DriverSettings;
 use runloom_engine::hub::Hub;
 use runloom_engine::live_catalog::LiveCatalog;
+use runloom_engine::monthly_budgets::MonthlyBudgets;
 use runloom_engine::planner::Planner;
-use runloom_engine::purses::Purses;
 use runloom_engine::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_fabric::EmbeddedQueue;
 use runloom_ports::bus::NoBus;
@@ -35,9 +35,7 @@ use runloom_service::rate::{RateLimiter, RateLimits};
 use runloom_service::registry::RegistryService;
 use runloom_service::tenancy::TenancyService;
 use runloom_service::vault::Vault;
-use runloom_service::{
-    AdmissionLimits, EventPage, EventStream, PageRequest, Service, ServiceParts,
-};
+use runloom_service::{BacklogLimits, EventPage, EventStream, PageRequest, Service, ServiceParts};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -71,14 +69,14 @@ pub(crate) struct World {
 /// Who pays, and how much.
 #[derive(Clone)]
 struct Money {
-    purses: Arc<Purses>,
+    monthly_budgets: Arc<MonthlyBudgets>,
     has_price: bool,
 }
 
 impl Default for Money {
     fn default() -> Self {
         Self {
-            purses: Arc::default(),
+            monthly_budgets: Arc::default(),
             has_price: true,
         }
     }
@@ -131,18 +129,21 @@ impl World {
     }
 
     /// With monthly budgets.
-    pub(crate) async fn with_purses(settings: WorkerSettings, purses: Purses) -> Self {
+    pub(crate) async fn with_purses(
+        settings: WorkerSettings,
+        monthly_budgets: MonthlyBudgets,
+    ) -> Self {
         let money = Money {
-            purses: Arc::new(purses),
+            monthly_budgets: Arc::new(monthly_budgets),
             has_price: true,
         };
         Self::with_all(settings, Arc::new(NoTools), money).await
     }
 
     /// With monthly budgets and a model that has no price.
-    pub(crate) async fn without_price(purses: Purses) -> Self {
+    pub(crate) async fn without_price(monthly_budgets: MonthlyBudgets) -> Self {
         let money = Money {
-            purses: Arc::new(purses),
+            monthly_budgets: Arc::new(monthly_budgets),
             has_price: false,
         };
         Self::with_all(settings(), Arc::new(NoTools), money).await
@@ -223,7 +224,7 @@ impl World {
                 catalog: Arc::clone(&catalog),
                 schemas: Arc::new(SchemaCache::new()),
                 max_tool_turns: 32,
-                purses: Arc::clone(&money.purses),
+                monthly_budgets: Arc::clone(&money.monthly_budgets),
                 sealer: Arc::new(Vault::new(&having.master_key)),
             }),
             tools: Arc::clone(&tools),
@@ -445,7 +446,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             end_streams: parts.tasks.stop.clone(),
             // Its own: tests give runs to a worker that stops.
             stopping: tokio_util::sync::CancellationToken::new(),
-            admission: AdmissionLimits::default(),
+            admission: BacklogLimits::default(),
         },
         Authenticator::new(tenancy.clone(), keys.clone(), cache.clone()),
         RateLimiter::new(RateLimits::default()),

@@ -7,7 +7,7 @@ mod declare;
 mod fabric;
 mod listeners;
 pub(crate) mod models;
-mod purses;
+mod monthly_budgets;
 mod tools;
 
 use std::net::SocketAddr;
@@ -29,10 +29,10 @@ use runloom_service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_service::listener::listen;
 use runloom_service::memory::MemoryService;
 use runloom_service::rate::{RateLimiter, RateLimits};
-use runloom_service::registry::{FillingHost, RegistryService};
+use runloom_service::registry::{RegistryService, SecretInjectingHost};
 use runloom_service::tenancy::TenancyService;
 use runloom_service::vault::Vault;
-use runloom_service::{AdmissionLimits, Service, ServiceParts};
+use runloom_service::{BacklogLimits, Service, ServiceParts};
 use runloom_store::OpenOptions;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -218,7 +218,7 @@ async fn wire(
     let source = Arc::downgrade(&registry);
     catalog.set_source(source);
     let memory = Arc::new(MemoryService::new(Arc::clone(&store)));
-    let tools: Arc<dyn ToolHost> = Arc::new(FillingHost::new(
+    let tools: Arc<dyn ToolHost> = Arc::new(SecretInjectingHost::new(
         tools::open(config, &registry, &memory, tasks)?,
         Arc::clone(&registry) as _,
     ));
@@ -233,7 +233,7 @@ async fn wire(
         catalog,
         schemas: Arc::new(SchemaCache::new()),
         sealer,
-        purses: Arc::new(purses::purses(config, &tenancy).await?),
+        monthly_budgets: Arc::new(monthly_budgets::monthly_budgets(config, &tenancy).await?),
         max_tool_turns: config.runs.max_tool_turns,
     });
     // Before the worker as well: runs that it takes up again meet what the configuration says now, and none is taken by a server
@@ -331,8 +331,8 @@ fn rates(config: &Config) -> RateLimiter {
     })
 }
 
-fn admission(config: &Config) -> AdmissionLimits {
-    AdmissionLimits {
+fn admission(config: &Config) -> BacklogLimits {
+    BacklogLimits {
         max_backlog: config.limits.max_backlog,
         max_backlog_per_workspace: config.limits.max_backlog_per_workspace,
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Runtime;
 
-use crate::gate::{Gate, Pace};
+use crate::gate::{DeltaThrottle, Gate};
 use crate::http::Api;
 use crate::server::{Server, Settings, runloom};
 
@@ -91,7 +91,7 @@ impl Links {
     fn heal(&self) {
         for (_, gate) in &self.0 {
             gate.open();
-            gate.pace(Pace::Free);
+            gate.pace(DeltaThrottle::Free);
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
         output: None,
         primary: speaker("bench"),
         fallback: None,
-        has_purses: false,
+        has_monthly_budgets: false,
         max_tool_turns: 32,
         loop_detection: LoopDetection::default(),
         tool_budgets: default_tool_budgets(None),

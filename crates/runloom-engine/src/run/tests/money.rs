@@ -70,18 +70,18 @@ fn any_limit_of_money_bounds_the_output() {
         }));
         bench.call_plan().max_output_tokens
     };
-    assert_eq!(bound(|plan| plan.has_purses = true), Some(8_192));
+    assert_eq!(bound(|plan| plan.has_monthly_budgets = true), Some(8_192));
     assert_eq!(
         bound(|plan| plan.budgets.max_cost_usd = Some(9.0)),
         Some(8_192)
     );
     let own = |plan: &mut Plan| {
-        plan.has_purses = true;
+        plan.has_monthly_budgets = true;
         plan.primary.max_output_tokens = Some(500);
     };
     assert_eq!(bound(own), Some(500));
     let least_of_all = |plan: &mut Plan| {
-        plan.has_purses = true;
+        plan.has_monthly_budgets = true;
         plan.primary.max_output_tokens = Some(500);
         plan.budgets.max_output_tokens = Some(77);
     };

@@ -1,4 +1,4 @@
-//! Turns that were interrupted after they had shown something.
+//! WritePermits that were interrupted after they had shown something.
 
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::ErrorClass;

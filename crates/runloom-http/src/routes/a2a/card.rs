@@ -3,11 +3,11 @@
 //! 0.3 reads `url`, `security` and schemes with a `type`; 1.0 reads `supportedInterfaces`, `securityRequirements` and schemes by field. Each
 //! passes over what belongs to the other.
 
-use runloom_service::hosted::OfferedAgent;
+use runloom_service::published_agents::PublishedAgent;
 use serde_json::{Value, json};
 
 /// The card of an agent that is reached at `url`.
-pub(super) fn card(agent: &OfferedAgent, url: &str) -> Value {
+pub(super) fn card(agent: &PublishedAgent, url: &str) -> Value {
     let answers = match &agent.output_schema {
         Some(_) => json!(["application/json", "text/plain"]),
         None => json!(["text/plain"]),
@@ -47,7 +47,7 @@ pub(super) fn card(agent: &OfferedAgent, url: &str) -> Value {
 }
 
 /// One line of the list of agents.
-pub(super) fn entry(agent: &OfferedAgent, url: &str) -> Value {
+pub(super) fn entry(agent: &PublishedAgent, url: &str) -> Value {
     json!({
         "id": agent.id,
         "slug": agent.slug,
@@ -59,12 +59,12 @@ pub(super) fn entry(agent: &OfferedAgent, url: &str) -> Value {
     })
 }
 
-fn description(agent: &OfferedAgent) -> &str {
+fn description(agent: &PublishedAgent) -> &str {
     agent.description.as_deref().unwrap_or(&agent.name)
 }
 
 /// Clients want at least one.
-fn skills(agent: &OfferedAgent) -> Vec<Value> {
+fn skills(agent: &PublishedAgent) -> Vec<Value> {
     let skill = |id: String, name: &str, description: &str| json!({"id": id, "name": name, "description": description, "tags": [agent.slug]});
     if agent.skills.is_empty() {
         return vec![skill(agent.slug.clone(), &agent.name, description(agent))];

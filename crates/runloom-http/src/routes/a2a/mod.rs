@@ -18,9 +18,9 @@ use axum::response::Response;
 use runloom_ports::store::Idempotency;
 use runloom_protocol::resource::{RunSnapshot, RunStatus};
 use runloom_protocol::scope::Scope::{A2aDiscovery, A2aInvoke, AgentsInvoke};
-use runloom_service::auth::{Caller, Door};
+use runloom_service::auth::{Caller, EntryPoint};
 use runloom_service::error::Error;
-use runloom_service::hosted::{Ask, OfferedAgent};
+use runloom_service::published_agents::{Ask, PublishedAgent};
 use runloom_service::rate::Bucket::{self, Lifecycle, Reads, RunStarts};
 use runloom_service::rate::RateState;
 use serde_json::{Map, Value, json};
@@ -42,10 +42,10 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Vec<Route> {
     let agent = |path: &str| format!("/api/a2a/{{slug}}/agents/{{id}}{path}");
-    let list_all = Hosted(Door::A2a, Reads, &[A2aDiscovery]);
+    let list_all = Hosted(EntryPoint::A2a, Reads, &[A2aDiscovery]);
     // Who may call an agent may read how.
-    let read = Either(Door::A2a, Reads, [A2aDiscovery, A2aInvoke]);
-    let post = Hosted(Door::A2a, Reads, &[A2aInvoke, AgentsInvoke]);
+    let read = Either(EntryPoint::A2a, Reads, [A2aDiscovery, A2aInvoke]);
+    let post = Hosted(EntryPoint::A2a, Reads, &[A2aInvoke, AgentsInvoke]);
     vec![
         Route::get("/api/a2a/{slug}/discovery", list_all, list),
         Route::post(agent(""), post, call),
@@ -62,7 +62,7 @@ async fn list(
 ) -> Answer<Json<Value>> {
     let base = base_url(&app, &uri, &headers);
     let agents = app.service.offered(&caller).await?;
-    let entry = |agent: &OfferedAgent| card::entry(agent, &address(&base, &caller, agent));
+    let entry = |agent: &PublishedAgent| card::entry(agent, &address(&base, &caller, agent));
     let agents: Vec<Value> = agents.iter().map(entry).collect();
     Ok(Json(json!({"agents": agents})))
 }
@@ -78,7 +78,7 @@ async fn get_card(
     Ok(Json(card::card(&agent, &address(&base, &caller, &agent))))
 }
 
-fn address(base: &str, caller: &Caller, agent: &OfferedAgent) -> String {
+fn address(base: &str, caller: &Caller, agent: &PublishedAgent) -> String {
     let workspace = &caller.workspace.slug;
     format!("{base}/api/a2a/{workspace}/agents/{}", agent.slug)
 }
@@ -190,7 +190,7 @@ impl From<Error> for Trouble {
 struct Exchange {
     app: App,
     caller: Caller,
-    agent: OfferedAgent,
+    agent: PublishedAgent,
     generation: Generation,
     id: Value,
     began: Instant,
@@ -320,7 +320,9 @@ impl Exchange {
     /// A task of this agent.
     async fn find(&self, id: &str) -> Result<RunSnapshot, Trouble> {
         let service = &self.app.service;
-        let (run, agent) = service.hosted_run(&self.caller, Door::A2a, id).await?;
+        let (run, agent) = service
+            .published_agent_run(&self.caller, EntryPoint::A2a, id)
+            .await?;
         let own = (agent.id == self.agent.id).then_some(run);
         Ok(own.ok_or(Error::NotFound { what: "run" })?)
     }

@@ -11,9 +11,9 @@ use axum::http::header::{ACCEPT, ALLOW, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_protocol::scope::Scope::McpConnect;
-use runloom_service::auth::{Caller, Door};
+use runloom_service::auth::{Caller, EntryPoint};
 use runloom_service::error::Error;
-use runloom_service::hosted::{CallNumber, OfferedAgent};
+use runloom_service::published_agents::{CallNumber, PublishedAgent};
 use runloom_service::rate::Bucket::{Lifecycle, Reads, RunStarts};
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
@@ -33,8 +33,8 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/mcp", Hosted(Door::Mcp, Reads, &[McpConnect]), post),
-        Route::get("/mcp", Hosted(Door::Mcp, Reads, &[McpConnect]), go_on),
+        Route::post("/mcp", Hosted(EntryPoint::Mcp, Reads, &[McpConnect]), post),
+        Route::get("/mcp", Hosted(EntryPoint::Mcp, Reads, &[McpConnect]), go_on),
     ]
 }
 
@@ -84,7 +84,7 @@ async fn go_on(
         Error::invalid("Last-Event-ID", message)
     })?;
     app.service
-        .hosted_run(&caller, Door::Mcp, run.as_str())
+        .published_agent_run(&caller, EntryPoint::Mcp, run.as_str())
         .await?;
     let call = Call {
         app: app.clone(),
@@ -231,7 +231,7 @@ impl Exchange {
     /// Begins the run of a call; the answer follows it.
     async fn begin(
         &self,
-        agent: &OfferedAgent,
+        agent: &PublishedAgent,
         message: &str,
         progress: Option<Value>,
     ) -> Answer<Response> {
@@ -322,7 +322,7 @@ fn server_info() -> Value {
     json!({"name": "runloom", "title": "Runloom", "version": env!("CARGO_PKG_VERSION")})
 }
 
-fn tool(agent: &OfferedAgent) -> Value {
+fn tool(agent: &PublishedAgent) -> Value {
     let mut tool = json!({
         "name": agent.slug,
         "title": agent.name,

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
 use runloom_ports::store::{PersonRow, WorkspaceRow};
 use runloom_service::error::{Error, OAuthFault};
-use runloom_service::oauth::{Asked, Authorization, SEAT_LASTS, Seat};
+use runloom_service::oauth::{Asked, Authorization, LOGIN_SESSION_LIFETIME, LoginSession};
 use url::form_urlencoded;
 
 use super::{AUTHORIZE, page};
@@ -50,7 +50,7 @@ pub(super) async fn answer(
 struct Visit {
     app: App,
     query: String,
-    seat: Option<Seat>,
+    seat: Option<LoginSession>,
 }
 
 impl From<PageError> for Refusal {
@@ -102,7 +102,7 @@ impl Visit {
             Next::Ask(asked) => asked,
             Next::Go(response) => return Ok(response),
         };
-        let own = |seat: &&Seat| {
+        let own = |seat: &&LoginSession| {
             let token = form.get("form").unwrap_or_default();
             self.oauth().is_own_form(seat, &self.query, token)
         };
@@ -148,8 +148,8 @@ impl Visit {
         }
     }
 
-    async fn person(&self) -> Result<Option<(Seat, PersonRow)>, Refusal> {
-        let Some(seat) = self.seat.clone().filter(Seat::is_taken) else {
+    async fn person(&self) -> Result<Option<(LoginSession, PersonRow)>, Refusal> {
+        let Some(seat) = self.seat.clone().filter(LoginSession::is_taken) else {
             return Ok(None);
         };
         let person = self.oauth().sitting(&seat).await.map_err(PageError)?;
@@ -162,7 +162,10 @@ impl Visit {
             return Ok(page::sign_in(&self.form(asked, seat), tried));
         }
         let now = self.app.service.clock().now();
-        let (seat, cookie) = self.oauth().new_seat(None, now).map_err(PageError)?;
+        let (seat, cookie) = self
+            .oauth()
+            .new_login_session(None, now)
+            .map_err(PageError)?;
         let page = page::sign_in(&self.form(asked, &seat), tried);
         Ok(self.with_cookie(page, &cookie))
     }
@@ -189,7 +192,10 @@ impl Visit {
     /// The same request with another seat.
     fn again(&self, person: Option<&PersonRow>) -> Shown {
         let now = self.app.service.clock().now();
-        let (_, cookie) = self.oauth().new_seat(person, now).map_err(PageError)?;
+        let (_, cookie) = self
+            .oauth()
+            .new_login_session(person, now)
+            .map_err(PageError)?;
         let back = redirect(&self.here())?;
         Ok(self.with_cookie(back, &cookie))
     }
@@ -198,7 +204,7 @@ impl Visit {
     async fn choose(
         &self,
         asked: &Authorization,
-        seat: &Seat,
+        seat: &LoginSession,
         person: &PersonRow,
         chosen: Option<&str>,
     ) -> Shown {
@@ -238,7 +244,11 @@ impl Visit {
         }
     }
 
-    fn form<'visit>(&'visit self, asked: &'visit Authorization, seat: &Seat) -> page::Ask<'visit> {
+    fn form<'visit>(
+        &'visit self,
+        asked: &'visit Authorization,
+        seat: &LoginSession,
+    ) -> page::Ask<'visit> {
         page::Ask {
             asked,
             action: self.here(),
@@ -247,7 +257,7 @@ impl Visit {
     }
 
     fn with_cookie(&self, mut response: Response, text: &str) -> Response {
-        let age = SEAT_LASTS.as_secs();
+        let age = LOGIN_SESSION_LIFETIME.as_secs();
         let name = cookie_name(&self.app);
         // A name with this prefix is one that no other host could have set.
         let path = if name.starts_with("__Host-") {

@@ -7,7 +7,7 @@
 //! as the only suspect of its process. A run that kills its workers comes to that point and is given up; a bystander can be
 //! driven there by it, and no further.
 //!
-//! Suspects never overtake this order, because an ordinary claim does not take them: the sweeper finds them, and they wait
+//! CrashSuspects never overtake this order, because an ordinary claim does not take them: the sweeper finds them, and they wait
 //! here until there is room. A claim that waits is not counted.
 
 use std::cmp::Ordering;
@@ -17,28 +17,28 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Worker, places};
-use crate::driver::{MAX_ATTEMPTS, Suspicion};
+use super::{Worker, run_slots};
+use crate::driver::{CrashSuspicion, MAX_ATTEMPTS};
 use runloom_ports::queue::Job;
 use runloom_ports::store::RunNo;
 
 /// Attempts that any run may have without being a suspect.
 pub(super) const TRUSTED: u32 = 2;
-/// The room that a worker has for suspects.
+/// The room that a worker has for crash_suspects.
 const ROOM: u32 = 16;
 /// How long one that has its room waits for a place.
 const PLACE_WAIT: Duration = Duration::from_secs(5);
-/// Suspects that wait in one process; the sweeper comes back to the others.
+/// CrashSuspects that wait in one process; the sweeper comes back to the others.
 const WAITING: usize = 256;
 
-/// The suspects of a worker.
+/// The crash_suspects of a worker.
 #[derive(Debug)]
-pub(super) struct Suspects {
+pub(super) struct CrashSuspects {
     room: Arc<Semaphore>,
     waiting: Mutex<HashSet<RunNo>>,
 }
 
-impl Default for Suspects {
+impl Default for CrashSuspects {
     fn default() -> Self {
         Self {
             room: Arc::new(Semaphore::new(ROOM as usize)),
@@ -47,7 +47,7 @@ impl Default for Suspects {
     }
 }
 
-impl Suspects {
+impl CrashSuspects {
     /// The run waits from now on. False when it does already, or too many do.
     fn enter(&self, run: RunNo) -> bool {
         let mut waiting = self.lock();
@@ -59,7 +59,7 @@ impl Suspects {
     }
 
     /// Waits for the room of a run that is about to make this attempt. Those that need much of it are not overtaken.
-    async fn room(&self, attempt: u32) -> Option<Suspicion> {
+    async fn room(&self, attempt: u32) -> Option<CrashSuspicion> {
         let room = Arc::clone(&self.room);
         room.acquire_many_owned(share(attempt)).await.ok()
     }
@@ -83,7 +83,7 @@ fn share(attempt: u32) -> u32 {
 impl Worker {
     /// Takes a suspect up as soon as there is room for one that makes this attempt.
     pub(super) fn suspect(self: &Arc<Self>, job: Job, attempt: u32) {
-        if !self.suspects.enter(job.run) {
+        if !self.crash_suspects.enter(job.run) {
             return;
         }
         let worker = Arc::clone(self);
@@ -93,24 +93,24 @@ impl Worker {
                 .run_until_cancelled(worker.apart(job, attempt))
                 .await
                 .flatten();
-            worker.suspects.leave(job.run);
+            worker.crash_suspects.leave(job.run);
             let Some((suspicion, place)) = ready else {
                 return;
             };
-            let Some(doorbell) = worker.doorbells.try_install(job.run) else {
+            let Some(notifier) = worker.notifiers.try_install(job.run) else {
                 return;
             };
             worker
-                .claim_and_drive(job, doorbell, (attempt, Some(suspicion)))
+                .claim_and_drive(job, notifier, (attempt, Some(suspicion)))
                 .await;
             drop(place);
         });
     }
 
-    /// Room among the suspects, then a place. One whose workspace has none for long gives its room to others, and the sweeper
+    /// ReadBudget among the crash_suspects, then a place. One whose workspace has none for long gives its room to others, and the sweeper
     /// comes back to it.
-    async fn apart(&self, job: Job, attempt: u32) -> Option<(Suspicion, places::Place)> {
-        let suspicion = self.suspects.room(attempt).await?;
+    async fn apart(&self, job: Job, attempt: u32) -> Option<(CrashSuspicion, run_slots::RunSlot)> {
+        let suspicion = self.crash_suspects.room(attempt).await?;
         let mut free = self.places.watch();
         let place = async {
             loop {
@@ -135,28 +135,28 @@ mod tests {
     const RUN: RunNo = RunNo(7);
 
     /// What is let in now.
-    fn now(suspects: &Suspects, attempt: u32) -> Option<Suspicion> {
-        suspects.room(attempt).now_or_never().flatten()
+    fn now(crash_suspects: &CrashSuspects, attempt: u32) -> Option<CrashSuspicion> {
+        crash_suspects.room(attempt).now_or_never().flatten()
     }
 
     #[tokio::test]
     async fn the_last_attempt_is_made_without_any_other_suspect() {
-        let suspects = Suspects::default();
-        let other = now(&suspects, TRUSTED + 1);
-        assert!(now(&suspects, MAX_ATTEMPTS).is_none());
+        let crash_suspects = CrashSuspects::default();
+        let other = now(&crash_suspects, TRUSTED + 1);
+        assert!(now(&crash_suspects, MAX_ATTEMPTS).is_none());
         drop(other);
-        let last = now(&suspects, MAX_ATTEMPTS);
+        let last = now(&crash_suspects, MAX_ATTEMPTS);
         assert!(last.is_some());
         for attempt in TRUSTED + 1..=MAX_ATTEMPTS {
-            assert!(now(&suspects, attempt).is_none(), "{attempt}");
+            assert!(now(&crash_suspects, attempt).is_none(), "{attempt}");
         }
     }
 
     #[tokio::test]
     async fn fewer_share_a_process_with_each_attempt() {
         let together = |attempt| {
-            let suspects = Suspects::default();
-            std::iter::from_fn(|| now(&suspects, attempt).map(std::mem::forget)).count()
+            let crash_suspects = CrashSuspects::default();
+            std::iter::from_fn(|| now(&crash_suspects, attempt).map(std::mem::forget)).count()
         };
         let counts: Vec<usize> = (TRUSTED + 1..=MAX_ATTEMPTS).map(together).collect();
         assert_eq!(counts, [16, 4, 1]);
@@ -164,22 +164,22 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_needs_all_the_room_is_not_overtaken() {
-        let suspects = Suspects::default();
-        let first = now(&suspects, TRUSTED + 1);
-        let mut alone = Box::pin(suspects.room(MAX_ATTEMPTS));
+        let crash_suspects = CrashSuspects::default();
+        let first = now(&crash_suspects, TRUSTED + 1);
+        let mut alone = Box::pin(crash_suspects.room(MAX_ATTEMPTS));
         assert!((&mut alone).now_or_never().is_none());
-        assert!(now(&suspects, TRUSTED + 1).is_none());
+        assert!(now(&crash_suspects, TRUSTED + 1).is_none());
         drop(first);
         assert!(alone.await.is_some());
     }
 
     #[test]
     fn a_run_waits_once_and_not_with_too_many() {
-        let suspects = Suspects::default();
-        assert!(suspects.enter(RUN) && !suspects.enter(RUN));
-        suspects.leave(RUN);
+        let crash_suspects = CrashSuspects::default();
+        assert!(crash_suspects.enter(RUN) && !crash_suspects.enter(RUN));
+        crash_suspects.leave(RUN);
         let all = i64::try_from(WAITING).unwrap();
-        assert!((0..all).all(|run| suspects.enter(RunNo(run))));
-        assert!(!suspects.enter(RunNo(all)));
+        assert!((0..all).all(|run| crash_suspects.enter(RunNo(run))));
+        assert!(!crash_suspects.enter(RunNo(all)));
     }
 }

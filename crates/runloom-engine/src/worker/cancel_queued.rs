@@ -25,7 +25,7 @@ impl Worker {
         let (false, Ok(turn)) = (self.parts.tasks.stop.is_cancelled(), turn) else {
             return self.notify(Delivery::Queue(run), workspace);
         };
-        let Some(doorbell) = self.doorbells.try_install(run) else {
+        let Some(notifier) = self.notifiers.try_install(run) else {
             return self.notify(Delivery::Owner(run), workspace);
         };
         let worker = Arc::clone(self);
@@ -36,7 +36,7 @@ impl Worker {
             };
             // Also when it is a suspect: what kills workers is what it will not do.
             worker
-                .claim_and_drive(job, doorbell, (u32::MAX, None))
+                .claim_and_drive(job, notifier, (u32::MAX, None))
                 .await;
             drop(turn);
         });

@@ -1,8 +1,8 @@
 //! Agents offered to others, over A2A and over MCP: which of them, and a message to one of them as a run.
 //!
 //! A conversation is a session and a task is a run, so that whatever holds for those holds here: they outlive connections and
-//! processes, and every process finds them. Both carry a label that says through which door they came; what came through
-//! another door, or belongs to another agent, is not there.
+//! processes, and every process finds them. Both carry a label that says through which entry_point they came; what came through
+//! another entry_point, or belongs to another agent, is not there.
 
 use runloom_protocol::definition::{AgentDefinition, Skill};
 use runloom_protocol::id::{AgentId, RunId, SessionId};
@@ -14,16 +14,16 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::Service;
-use super::auth::{Caller, Door};
+use super::auth::{Caller, EntryPoint};
 use crate::error::{Error, Result};
 use runloom_ports::store::{Document, Earlier, Idempotency};
 
-/// The label that says through which door a run or a session came.
+/// The label that says through which entry_point a run or a session came.
 pub const VIA: &str = "runloom.via";
 
 /// An agent as strangers see it: nothing of how it works.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OfferedAgent {
+pub struct PublishedAgent {
     /// What `agentId` takes.
     pub id: AgentId,
     /// Its name in URLs.
@@ -65,7 +65,7 @@ impl Service {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn offered(&self, caller: &Caller) -> Result<Vec<OfferedAgent>> {
+    pub async fn offered(&self, caller: &Caller) -> Result<Vec<PublishedAgent>> {
         let found = self.parts.registry.agents_in_full(caller).await?;
         let usable = found
             .into_iter()
@@ -80,7 +80,7 @@ impl Service {
     /// # Errors
     /// [`Error::NotFound`] when there is none with this slug for this caller; [`Error::Conflict`] when it cannot work without a client
     /// that executes its tools: better said at once than after the time of a tool call.
-    pub async fn offered_agent(&self, caller: &Caller, slug: &str) -> Result<OfferedAgent> {
+    pub async fn offered_agent(&self, caller: &Caller, slug: &str) -> Result<PublishedAgent> {
         let (agent, tools) = self.agent_and_its_clients_tools(caller, slug).await?;
         if !tools.is_empty() {
             let message = format!(
@@ -96,7 +96,7 @@ impl Service {
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none with this slug for this caller.
-    pub async fn known_agent(&self, caller: &Caller, slug: &str) -> Result<OfferedAgent> {
+    pub async fn known_agent(&self, caller: &Caller, slug: &str) -> Result<PublishedAgent> {
         let (agent, _) = self.agent_and_its_clients_tools(caller, slug).await?;
         Ok(agent)
     }
@@ -105,7 +105,7 @@ impl Service {
         &self,
         caller: &Caller,
         slug: &str,
-    ) -> Result<(OfferedAgent, Vec<String>)> {
+    ) -> Result<(PublishedAgent, Vec<String>)> {
         const NONE: Error = Error::NotFound { what: "agent" };
         let found = self.parts.registry.agent_in_full(caller, slug).await?;
         let (document, agent) = found.ok_or(NONE)?;
@@ -118,7 +118,12 @@ impl Service {
     ///
     /// # Errors
     /// When the message cannot be run, or its conversation is not one with this agent; nothing was created then.
-    pub async fn converse(&self, caller: &Caller, agent: &OfferedAgent, ask: Ask) -> Result<Begun> {
+    pub async fn converse(
+        &self,
+        caller: &Caller,
+        agent: &PublishedAgent,
+        ask: Ask,
+    ) -> Result<Begun> {
         let body = json!({"prompt": ask.text});
         let message = validate::create_message(&body).map_err(Error::Invalid)?;
         let promise = ask.idempotency.map(|promise| promise_of(caller, promise));
@@ -128,8 +133,8 @@ impl Service {
             Some(id) => self.context(caller, agent, id).await?,
             None => {
                 // Refused before a session is made for it.
-                self.admit_run(caller.workspace.no).await?;
-                let spec = spec_of(agent, Door::A2a);
+                self.check_backlog(caller.workspace.no).await?;
+                let spec = spec_of(agent, EntryPoint::A2a);
                 let promise = promise.as_ref().map(|promise| Idempotency {
                     key: format!("context:{}", promise.key),
                     ..promise.clone()
@@ -158,14 +163,14 @@ impl Service {
     pub async fn ask_once(
         &self,
         caller: &Caller,
-        agent: &OfferedAgent,
+        agent: &PublishedAgent,
         text: &str,
         number: Option<CallNumber>,
     ) -> Result<RunId> {
         let body = json!({"prompt": text});
         let message = validate::create_message(&body).map_err(Error::Invalid)?;
         let request = CreateRun {
-            spec: spec_of(agent, Door::Mcp),
+            spec: spec_of(agent, EntryPoint::Mcp),
             messages: message.messages,
         };
         let promise = number.map(|CallNumber(key)| Idempotency {
@@ -176,20 +181,20 @@ impl Service {
         Ok(accepted.map_err(|error| own_fault(agent, error))?.run_id)
     }
 
-    /// A run that came through this door, to an agent that is still there for the caller.
+    /// A run that came through this entry_point, to an agent that is still there for the caller.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
-    pub async fn hosted_run(
+    pub async fn published_agent_run(
         &self,
         caller: &Caller,
-        door: Door,
+        entry_point: EntryPoint,
         id: &str,
-    ) -> Result<(RunSnapshot, OfferedAgent)> {
+    ) -> Result<(RunSnapshot, PublishedAgent)> {
         const NONE: Error = Error::NotFound { what: "run" };
         let run = self.run(caller, id).await?;
         let agent = run.agent_id.as_ref().ok_or(NONE)?;
-        if !came_through(&run.metadata, door) {
+        if !came_through(&run.metadata, entry_point) {
             return Err(NONE);
         }
         match self.known_agent(caller, agent.as_str()).await {
@@ -215,19 +220,24 @@ impl Service {
     }
 
     /// A conversation with this agent that can go on.
-    async fn context(&self, caller: &Caller, agent: &OfferedAgent, id: &str) -> Result<SessionId> {
+    async fn context(
+        &self,
+        caller: &Caller,
+        agent: &PublishedAgent,
+        id: &str,
+    ) -> Result<SessionId> {
         const NONE: Error = Error::NotFound { what: "session" };
         let row = self.session_row(caller, id).await?;
         let spec: AgentSpec = serde_json::from_str(&row.public_spec).map_err(Error::internal)?;
         let fits = spec.agent_id.as_ref() == Some(&agent.id);
-        (fits && came_through(&row.metadata, Door::A2a))
+        (fits && came_through(&row.metadata, EntryPoint::A2a))
             .then_some(row.id)
             .ok_or(NONE)
     }
 }
 
 /// The message was found good before: what is invalid is the agent itself, and that is for those who keep it.
-fn own_fault(agent: &OfferedAgent, error: Error) -> Error {
+fn own_fault(agent: &PublishedAgent, error: Error) -> Error {
     let own = matches!(
         error,
         Error::Invalid(_) | Error::InvalidModel { .. } | Error::InvalidPlugin { .. }
@@ -287,9 +297,9 @@ fn clients_tools(agent: &AgentDefinition) -> Vec<&str> {
         .collect()
 }
 
-fn offered(document: Document, agent: AgentDefinition) -> Option<OfferedAgent> {
+fn offered(document: Document, agent: AgentDefinition) -> Option<PublishedAgent> {
     let skill = |skill: Skill| (skill.name, skill.description);
-    Some(OfferedAgent {
+    Some(PublishedAgent {
         id: AgentId::parse(&document.id)?,
         name: agent.name.unwrap_or_else(|| document.slug.clone()),
         slug: document.slug,
@@ -300,16 +310,18 @@ fn offered(document: Document, agent: AgentDefinition) -> Option<OfferedAgent> {
     })
 }
 
-fn spec_of(agent: &OfferedAgent, door: Door) -> AgentSpec {
+fn spec_of(agent: &PublishedAgent, entry_point: EntryPoint) -> AgentSpec {
     AgentSpec {
         agent_id: Some(agent.id.clone()),
-        metadata: Metadata::from([(VIA.to_owned(), door.as_str().to_owned())]),
+        metadata: Metadata::from([(VIA.to_owned(), entry_point.as_str().to_owned())]),
         ..AgentSpec::default()
     }
 }
 
-fn came_through(metadata: &Metadata, door: Door) -> bool {
-    metadata.get(VIA).is_some_and(|via| via == door.as_str())
+fn came_through(metadata: &Metadata, entry_point: EntryPoint) -> bool {
+    metadata
+        .get(VIA)
+        .is_some_and(|via| via == entry_point.as_str())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::vault::{hex, unhex};
 use runloom_ports::store::{Millis, PersonRow};
 
 /// How long somebody stays signed in.
-pub const SEAT_LASTS: Duration = Duration::from_secs(3600);
+pub const LOGIN_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Longest cookie that is looked at.
 const COOKIE_MAX_CHARS: usize = 512;
@@ -22,14 +22,14 @@ const FORM: &str = "oauth form 1";
 
 /// A browser, and who has signed in there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seat {
+pub struct LoginSession {
     nonce: String,
     /// Who, and when their password was last set: another password ends every seat.
     person: Option<(PersonId, Millis)>,
     since: Millis,
 }
 
-impl Seat {
+impl LoginSession {
     /// Whether somebody has signed in.
     #[must_use]
     pub fn is_taken(&self) -> bool {
@@ -63,8 +63,12 @@ impl OAuthService {
     ///
     /// # Errors
     /// When the operating system has no randomness.
-    pub fn new_seat(&self, person: Option<&PersonRow>, now: Millis) -> Result<(Seat, String)> {
-        let seat = Seat {
+    pub fn new_login_session(
+        &self,
+        person: Option<&PersonRow>,
+        now: Millis,
+    ) -> Result<(LoginSession, String)> {
+        let seat = LoginSession {
             nonce: random_letters(22)?,
             person: person.map(|person| (person.id.clone(), person.password_at)),
             since: now,
@@ -76,7 +80,7 @@ impl OAuthService {
 
     /// The seat of a cookie; `None` when it is not ours, or from long ago.
     #[must_use]
-    pub fn seat(&self, cookie: &str, now: Millis) -> Option<Seat> {
+    pub fn seat(&self, cookie: &str, now: Millis) -> Option<LoginSession> {
         if cookie.len() > COOKIE_MAX_CHARS {
             return None;
         }
@@ -85,15 +89,15 @@ impl OAuthService {
         if !bool::from(self.keys.sign(SIGNED, text).ct_eq(&signature)) {
             return None;
         }
-        let seat = Seat::read(text)?;
-        (seat.since <= now && now < after(seat.since, SEAT_LASTS)).then_some(seat)
+        let seat = LoginSession::read(text)?;
+        (seat.since <= now && now < after(seat.since, LOGIN_SESSION_LIFETIME)).then_some(seat)
     }
 
     /// Who has signed in there, if they still can.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn sitting(&self, seat: &Seat) -> Result<Option<PersonRow>> {
+    pub async fn sitting(&self, seat: &LoginSession) -> Result<Option<PersonRow>> {
         let Some((id, password_at)) = &seat.person else {
             return Ok(None);
         };
@@ -103,13 +107,13 @@ impl OAuthService {
 
     /// What a form that was shown at this seat for this request carries, and no form from elsewhere can.
     #[must_use]
-    pub fn form_token(&self, seat: &Seat, request: &str) -> String {
+    pub fn form_token(&self, seat: &LoginSession, request: &str) -> String {
         hex(&self.keys.sign(FORM, &format!("{}\n{request}", seat.text())))
     }
 
     /// Whether a form was shown at this seat for this request.
     #[must_use]
-    pub fn is_own_form(&self, seat: &Seat, request: &str, token: &str) -> bool {
+    pub fn is_own_form(&self, seat: &LoginSession, request: &str, token: &str) -> bool {
         let right = self.form_token(seat, request);
         right.as_bytes().ct_eq(token.as_bytes()).into()
     }

@@ -1,4 +1,4 @@
-//! A driver keeps its pace: a provider, a store and the clock of the test, which goes on whenever everybody waits.
+//! A driver keeps its throttle: a provider, a store and the clock of the test, which goes on whenever everybody waits.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -10,8 +10,8 @@ use runloom_protocol::id::RunId;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::Turns;
-use crate::driver::{Driver, DriverSettings, LastWord, Left, Start};
+use super::WritePermits;
+use crate::driver::{Driver, DriverSettings, Left, RunTail, Start};
 use crate::hub::Hub;
 use crate::run::tests::bench::plan;
 use runloom_ports::model::{
@@ -125,11 +125,11 @@ struct Penniless;
 #[async_trait]
 impl Ledger for Penniless {
     async fn reserve(&self, _: Lease, _: &[PurseLimit], _: Ask) -> StoreResult<Reservation> {
-        unreachable!("no purses")
+        unreachable!("no monthly_budgets")
     }
 
     async fn purse(&self, _: &PurseScope, _: Month) -> StoreResult<PurseState> {
-        unreachable!("no purses")
+        unreachable!("no monthly_budgets")
     }
 
     async fn usage(
@@ -182,11 +182,11 @@ struct Scene {
 
 impl Scene {
     /// Hears so many words, with a store in which a batch takes so long, taking turns with others.
-    fn new(words: u32, takes: Duration, turns: &Turns) -> Self {
+    fn new(words: u32, takes: Duration, turns: &WritePermits) -> Self {
         Self::failing(words, takes, turns, Duration::ZERO..Duration::ZERO)
     }
 
-    fn failing(words: u32, takes: Duration, turns: &Turns, fails: Range<Duration>) -> Self {
+    fn failing(words: u32, takes: Duration, turns: &WritePermits, fails: Range<Duration>) -> Self {
         let read = Arc::<Mutex<Vec<Instant>>>::default();
         let model = Dictation {
             words,
@@ -213,8 +213,8 @@ impl Scene {
             tools: Arc::new(NoTools),
             files: Arc::new(NoFiles),
             request: Vec::new(),
-            doorbell: Arc::default(),
-            purses: Vec::new(),
+            notifier: Arc::default(),
+            monthly_budgets: Vec::new(),
             suspicion: None,
             turns: turns.clone(),
             stalled: None,
@@ -238,7 +238,7 @@ impl Scene {
         let began = self.store.began;
         let over = Left::Finished {
             next: None,
-            said: LastWord::default(),
+            said: RunTail::default(),
         };
         assert_eq!(self.driver.drive().await.unwrap(), over);
         let batches = self.store.batches.lock().unwrap();
@@ -255,7 +255,7 @@ impl Scene {
     }
 }
 
-async fn drive(words: u32, takes: Duration, turns: Turns) -> Driven {
+async fn drive(words: u32, takes: Duration, turns: WritePermits) -> Driven {
     Scene::new(words, takes, &turns).play().await
 }
 
@@ -266,7 +266,7 @@ fn ms(millis: u64) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn batches_of_deltas_keep_their_distance_and_each_waits_for_the_one_before() {
     for (takes, apart) in [(ms(1), ms(10)), (ms(30), ms(30))] {
-        let batches = drive(590, takes, Turns::default()).await.batches;
+        let batches = drive(590, takes, WritePermits::default()).await.batches;
         let distances: Vec<Duration> = batches.windows(2).map(|of| of[1].0 - of[0].0).collect();
         assert!(distances.len() > 2);
         assert_eq!(distances, vec![apart; distances.len()], "{takes:?}");
@@ -275,14 +275,14 @@ async fn batches_of_deltas_keep_their_distance_and_each_waits_for_the_one_before
 
 #[tokio::test(start_paused = true)]
 async fn each_word_is_read_as_it_comes() {
-    let read = drive(100, ms(30), Turns::default()).await.read;
+    let read = drive(100, ms(30), WritePermits::default()).await.read;
     let said: Vec<Duration> = (1..=100).map(|word| WORD * word).collect();
     assert_eq!(read, said);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_turn_leaves_the_provider_alone_and_then_writes_all_that_was_said() {
-    let turns = Turns::of(1);
+    let turns = WritePermits::of(1);
     let others = turns.take_all();
     // Short of what tokio lets one task take in a row.
     let busy = ms(500);
@@ -306,7 +306,7 @@ async fn who_waits_for_a_turn_leaves_the_provider_alone_and_then_writes_all_that
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_share_one_turn_write_one_after_the_other_and_both_get_to_their_end() {
-    let (takes, turns) = (ms(30), Turns::of(1));
+    let (takes, turns) = (ms(30), WritePermits::of(1));
     let scenes = [(); 2].map(|()| Scene::new(100, takes, &turns));
     let [one, other] = scenes.map(Scene::play);
     let (one, other) = tokio::join!(one, other);
@@ -324,7 +324,7 @@ async fn answers_that_share_one_turn_write_one_after_the_other_and_both_get_to_t
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_not_kept_while_the_store_fails() {
-    let turns = Turns::of(1);
+    let turns = WritePermits::of(1);
     let scene = Scene::failing(100, ms(1), &turns, ms(100)..ms(1_000));
     let watching = async {
         sleep(ms(500)).await;
@@ -338,7 +338,7 @@ async fn a_turn_is_not_kept_while_the_store_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_turn_can_be_stopped() {
-    let turns = Turns::of(1);
+    let turns = WritePermits::of(1);
     let others = turns.take_all();
     let mut scene = Scene::new(100, ms(1), &turns);
     let kill = scene.kill.clone();

@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(5);
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// See the module.
-pub(super) struct Fetching {
+pub(super) struct FetchLimits {
     all: Arc<Semaphore>,
     workspaces: Mutex<HashMap<WorkspaceNo, Arc<Semaphore>>>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Turn {
     _all: OwnedSemaphorePermit,
 }
 
-impl Default for Fetching {
+impl Default for FetchLimits {
     fn default() -> Self {
         Self {
             all: Arc::new(Semaphore::new(ALL)),
@@ -39,7 +39,7 @@ impl Default for Fetching {
     }
 }
 
-impl Fetching {
+impl FetchLimits {
     /// Waits for a turn, first come first served.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_workspace_waits_for_itself_only_and_is_told_when_to_come_again() {
-        let fetching = Fetching::default();
+        let fetching = FetchLimits::default();
         let (one, other) = (WorkspaceNo(1), WorkspaceNo(2));
         let mut turns = Vec::new();
         for _ in 0..OF_ONE_WORKSPACE {
@@ -96,7 +96,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_together_have_a_bound_too() {
-        let fetching = Fetching::default();
+        let fetching = FetchLimits::default();
         let mut turns = Vec::new();
         for place in 0..ALL {
             let workspace = WorkspaceNo((place / OF_ONE_WORKSPACE) as i64);

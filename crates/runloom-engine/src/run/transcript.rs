@@ -6,12 +6,12 @@ use runloom_ports::model::Message;
 /// See the module. What came since is laid behind the beginning only when the model is asked, as one block: what comes between two
 /// calls stays together, and a last answer that nobody sends on costs nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Spoken {
+pub struct Transcript {
     before: Conversation,
     since: Vec<Message>,
 }
 
-impl Spoken {
+impl Transcript {
     /// A conversation that begins with these.
     #[must_use]
     pub fn from(before: Conversation) -> Self {
@@ -72,26 +72,26 @@ mod tests {
     #[test]
     fn what_comes_since_leaves_the_shared_beginning_alone() {
         let shared = Conversation::from(vec![said("1")]);
-        let mut spoken = Spoken::from(shared.clone());
-        spoken.push(said("2"));
-        spoken.push(said("3"));
+        let mut transcript = Transcript::from(shared.clone());
+        transcript.push(said("2"));
+        transcript.push(said("3"));
         let all = [said("1"), said("2"), said("3")];
-        assert!(spoken.iter().eq(&all));
-        assert_eq!((spoken.len(), spoken.is_empty()), (3, false));
-        assert_eq!(spoken.bytes(), 3);
-        assert!(spoken.whole().iter().eq(&all));
-        assert!(spoken.iter().eq(&all), "asking changes nothing");
+        assert!(transcript.iter().eq(&all));
+        assert_eq!((transcript.len(), transcript.is_empty()), (3, false));
+        assert_eq!(transcript.bytes(), 3);
+        assert!(transcript.whole().iter().eq(&all));
+        assert!(transcript.iter().eq(&all), "asking changes nothing");
         assert_eq!(shared.len(), 1);
     }
 
     #[test]
     fn what_comes_between_two_calls_is_one_block_behind_the_beginning() {
         let shared = Conversation::from(vec![said("1")]);
-        let mut spoken = Spoken::from(shared.clone());
-        assert_eq!(spoken.whole().blocks().len(), 1);
-        spoken.push(said("2"));
-        spoken.push(said("3"));
-        let sent = spoken.whole();
+        let mut transcript = Transcript::from(shared.clone());
+        assert_eq!(transcript.whole().blocks().len(), 1);
+        transcript.push(said("2"));
+        transcript.push(said("3"));
+        let sent = transcript.whole();
         assert_eq!(sent.blocks().len(), 2);
         assert!(Arc::ptr_eq(&sent.blocks()[0], &shared.blocks()[0]));
     }

@@ -1,6 +1,6 @@
 //! Tools that were read before: a run asks for each of its tools when it is accepted, when it begins and at every call.
 //!
-//! Every change that this process makes passes [`Known::forget`], and so does every announcement of another one. A change that is
+//! Every change that this process makes passes [`DefinitionCache::forget`], and so does every announcement of another one. A change that is
 //! not heard of, because another process is silent or because a client hung up in the middle of its own, is noticed after
 //! [`BELIEVED`] at the latest.
 
@@ -21,7 +21,7 @@ const LARGEST: usize = 64 * 1024;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct DefinitionCache {
     tools: Mutex<Tools>,
 }
 
@@ -34,7 +34,7 @@ struct Tools {
     generation: u64,
 }
 
-impl Known {
+impl DefinitionCache {
     /// The definition, when it is known.
     pub(super) fn get(&self, workspace: &str, name: &str) -> Option<ToolDefinition> {
         let tools = self.tools();
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_was_read_is_known_under_its_name_until_something_changes() {
-        let known = Known::default();
+        let known = DefinitionCache::default();
         known.keep(known.generation(), ("acme", "look"), &tool("look"), 10);
         assert!(known.tools().kept["acme"].contains_key("look"));
         assert_eq!(known.get("other", "look"), None);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_was_read_long_ago_is_read_again() {
-        let known = Known::default();
+        let known = DefinitionCache::default();
         known.keep(known.generation(), ("acme", "look"), &tool("look"), 10);
         let mut tools = known.tools();
         let (_, read) = tools.kept.get_mut("acme").unwrap().get_mut("look").unwrap();
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_was_read_before_a_change_is_not_kept_after_it() {
-        let known = Known::default();
+        let known = DefinitionCache::default();
         let before = known.generation();
         known.forget();
         known.keep(before, ("acme", "look"), &tool("look"), 10);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn neither_large_nor_many_definitions_fill_the_memory() {
-        let known = Known::default();
+        let known = DefinitionCache::default();
         let generation = known.generation();
         known.keep(generation, ("acme", "large"), &tool("large"), LARGEST + 1);
         assert_eq!(known.get("acme", "large"), None);

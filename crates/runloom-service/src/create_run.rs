@@ -8,20 +8,20 @@ use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::RunAccepted;
 use runloom_protocol::spec::{PromptMessage, Role};
 
-use super::admission::Admission;
 use super::auth::Caller;
+use super::backlog_limit::BacklogLimit;
 use super::{Service, ServiceParts, view};
 use crate::error::{Error, Result};
 use runloom_engine::metrics::METRICS;
 use runloom_engine::planner::{Planned, StoredRun};
-use runloom_engine::worker::{Driving, Place};
+use runloom_engine::worker::{Driving, RunSlot};
 use runloom_ports::store::{
     Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, PREVIEW_CHARS, StartNow,
     WorkspaceNo,
 };
 
 /// A run that is ready to be created.
-pub(super) struct Candidate {
+pub(super) struct AcceptedRun {
     pub(super) id: RunId,
     pub(super) stored: StoredRun,
     pub(super) planned: Planned,
@@ -29,14 +29,14 @@ pub(super) struct Candidate {
     /// Whose message it is.
     pub(super) session: Option<SessionId>,
     /// Where it will be driven: with the session's conversation so far, when it has one.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<RunSlot>,
     /// How many messages of its session the plan holds.
     pub(super) history: u64,
 }
 
 impl Service {
     /// A place for one more run in this process.
-    pub(super) fn place(&self, caller: &Caller) -> Option<Place> {
+    pub(super) fn place(&self, caller: &Caller) -> Option<RunSlot> {
         self.parts.worker.as_ref()?.reserve(caller.workspace.no)
     }
 
@@ -44,7 +44,7 @@ impl Service {
     ///
     /// # Errors
     /// When it cannot be created; nothing was then.
-    pub(super) async fn admit(&self, caller: &Caller, mut run: Candidate) -> Result<RunId> {
+    pub(super) async fn admit(&self, caller: &Caller, mut run: AcceptedRun) -> Result<RunId> {
         run.stored.session.clone_from(&run.session);
         run.planned.origin = run.stored.origin();
         let start = match (&run.place, &self.parts.worker) {
@@ -61,7 +61,7 @@ impl Service {
         let (conversations, session) = (Arc::clone(&self.conversations), run.session.clone());
         // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
         let id = self
-            .see_through_and_on(async move {
+            .run_detached_then(async move {
                 let (id, driving) = parts.create(new, run, &admission).await?;
                 let driving = match (driving, session) {
                     (Some(driving), Some(session)) => {
@@ -76,7 +76,12 @@ impl Service {
         Ok(id)
     }
 
-    fn new_run(&self, caller: &Caller, run: &Candidate, start: Option<StartNow>) -> Result<NewRun> {
+    fn new_run(
+        &self,
+        caller: &Caller,
+        run: &AcceptedRun,
+        start: Option<StartNow>,
+    ) -> Result<NewRun> {
         let (stored, spec) = (&run.stored, &run.stored.spec);
         Ok(NewRun {
             id: run.id.clone(),
@@ -103,8 +108,8 @@ impl ServiceParts {
     async fn create(
         &self,
         new: NewRun,
-        run: Candidate,
-        admission: &Admission,
+        run: AcceptedRun,
+        admission: &BacklogLimit,
     ) -> Result<(RunId, Option<Driving>)> {
         let (workspace, now) = (new.workspace, new.created_at);
         let chunk = new.start.as_ref().map(|start| start.chunk.clone());
@@ -140,7 +145,7 @@ impl ServiceParts {
     }
 
     /// Hands a run that was created with its lease to the worker.
-    fn begin(&self, claim: Claim, run: Candidate) -> Option<Driving> {
+    fn begin(&self, claim: Claim, run: AcceptedRun) -> Option<Driving> {
         // A subscriber may come before the driver's first word: it must find the run in the hub.
         let live = self.hub.open(&claim.id, claim.lease.run, claim.workspace);
         for entry in &claim.log {
@@ -177,7 +182,7 @@ fn started_chunk() -> Result<Chunk> {
 /// The claim of a run that was created with its lease: what the store would answer, without asking it.
 fn first_claim(
     workspace: WorkspaceNo,
-    run: &Candidate,
+    run: &AcceptedRun,
     lease: Lease,
     chunk: Chunk,
     now: Millis,

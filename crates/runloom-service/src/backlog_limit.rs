@@ -1,4 +1,4 @@
-//! Admission: no new runs while too many wait already. Answers to tool calls and cancels are let in always: they end what waits.
+//! BacklogLimit: no new runs while too many wait already. Answers to tool calls and cancels are let in always: they end what waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// How many runs may wait for their first worker; 0 = any number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AdmissionLimits {
+pub struct BacklogLimits {
     /// Of all workspaces together.
     pub max_backlog: u64,
     /// Of one workspace.
@@ -27,9 +27,9 @@ pub struct AdmissionLimits {
 }
 
 /// Counts what waits, now and then.
-pub(super) struct Admission {
+pub(super) struct BacklogLimit {
     store: Arc<dyn Store>,
-    limits: AdmissionLimits,
+    limits: BacklogLimits,
     backlog: Mutex<Backlog>,
     counting: tokio::sync::Mutex<()>,
 }
@@ -43,8 +43,8 @@ struct Backlog {
     by: HashMap<WorkspaceNo, u64>,
 }
 
-impl Admission {
-    pub(super) fn new(store: Arc<dyn Store>, limits: AdmissionLimits) -> Self {
+impl BacklogLimit {
+    pub(super) fn new(store: Arc<dyn Store>, limits: BacklogLimits) -> Self {
         Self {
             store,
             limits,
@@ -58,7 +58,7 @@ impl Admission {
     /// # Errors
     /// [`Error::Unavailable`] when too many wait.
     pub(super) async fn check(&self, workspace: WorkspaceNo) -> Result<()> {
-        if self.limits == AdmissionLimits::default() {
+        if self.limits == BacklogLimits::default() {
             return Ok(());
         }
         self.count(FRESH).await?;

@@ -89,7 +89,7 @@ async fn a_text_without_a_key_is_kept_once() {
     let world = world().await;
     let memory = Remember {
         key: None,
-        text: "The door code changes on Mondays".to_owned(),
+        text: "The entry_point code changes on Mondays".to_owned(),
         links: None,
     };
     let first = world.memory.remember("acme", memory.clone()).await.unwrap();

@@ -29,17 +29,17 @@ pub(super) type Turn = OwnedSemaphorePermit;
 
 /// The turns of a worker's answers, given to whoever has waited longest.
 #[derive(Debug, Clone)]
-pub(crate) struct Turns(Arc<Semaphore>);
+pub(crate) struct WritePermits(Arc<Semaphore>);
 
-impl Default for Turns {
+impl Default for WritePermits {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 }
 
 /// The clock of one answer.
-pub(super) struct Pace {
-    turns: Turns,
+pub(super) struct DeltaThrottle {
+    turns: WritePermits,
     /// That of the next batch.
     turn: Option<Turn>,
     /// Nothing was said yet: the first words need no turn.
@@ -63,9 +63,9 @@ enum Until {
     Turn,
 }
 
-impl Pace {
+impl DeltaThrottle {
     /// An answer begins.
-    pub(super) fn new(turns: Turns) -> Self {
+    pub(super) fn new(turns: WritePermits) -> Self {
         Self {
             turns,
             turn: None,
@@ -133,7 +133,7 @@ impl Pace {
 }
 
 #[cfg(test)]
-#[path = "pace_tests.rs"]
+#[path = "delta_throttle_tests.rs"]
 mod driven;
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    impl Turns {
+    impl WritePermits {
         /// So many at once.
         pub(super) fn of(at_once: usize) -> Self {
             Self(Arc::new(Semaphore::new(at_once)))
@@ -157,31 +157,34 @@ mod tests {
     }
 
     /// An answer that has shown something.
-    fn begun(turns: &Turns) -> Pace {
-        let mut pace = Pace::new(turns.clone());
-        assert!(pace.lets(None) && pace.begins(false).is_none());
-        assert!(pace.lets(None), "the first words need no turn");
-        assert!(pace.begins(true).is_none());
-        pace
+    fn begun(turns: &WritePermits) -> DeltaThrottle {
+        let mut throttle = DeltaThrottle::new(turns.clone());
+        assert!(throttle.lets(None) && throttle.begins(false).is_none());
+        assert!(throttle.lets(None), "the first words need no turn");
+        assert!(throttle.begins(true).is_none());
+        throttle
     }
 
     #[tokio::test]
     async fn what_comes_too_early_waits_for_its_time() {
-        let mut pace = begun(&Turns::default());
+        let mut throttle = begun(&WritePermits::default());
         let began = Instant::now();
         for round in 1..=3 {
             let earliest = began + SPACING * round;
-            assert!(!pace.lets(Some(earliest)));
-            assert!(!pace.lets(Some(earliest)), "asking again changes nothing");
-            assert!(!pace.rests(), "more is read until then");
-            pace.due().await;
+            assert!(!throttle.lets(Some(earliest)));
+            assert!(
+                !throttle.lets(Some(earliest)),
+                "asking again changes nothing"
+            );
+            assert!(!throttle.rests(), "more is read until then");
+            throttle.due().await;
             assert!(Instant::now() >= earliest);
         }
     }
 
     #[tokio::test]
     async fn answers_take_turns_in_the_order_in_which_they_asked() {
-        let turns = Turns::of(1);
+        let turns = WritePermits::of(1);
         let [mut first, mut second, mut third] = [(); 3].map(|()| begun(&turns));
         assert!(first.lets(None));
         let turn = first.begins(true);
@@ -203,12 +206,12 @@ mod tests {
 
     #[tokio::test]
     async fn who_writes_for_another_reason_leaves_the_queue() {
-        let turns = Turns::of(1);
+        let turns = WritePermits::of(1);
         let held = turns.take_all();
         let [mut hasty, mut patient] = [(); 2].map(|()| begun(&turns));
-        for pace in [&mut hasty, &mut patient] {
-            assert!(!pace.lets(None));
-            assert!(pace.due().now_or_never().is_none());
+        for throttle in [&mut hasty, &mut patient] {
+            assert!(!throttle.lets(None));
+            assert!(throttle.due().now_or_never().is_none());
         }
         assert!(hasty.begins(true).is_none());
         assert!(!hasty.rests());
@@ -219,24 +222,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_turn_goes_with_its_batch_or_with_an_answer_that_breaks_off() {
-        let turns = Turns::of(1);
-        let mut pace = begun(&turns);
-        assert!(pace.lets(None));
+        let turns = WritePermits::of(1);
+        let mut throttle = begun(&turns);
+        assert!(throttle.lets(None));
         assert_eq!(turns.0.available_permits(), 0);
-        drop(pace.begins(true));
+        drop(throttle.begins(true));
         assert_eq!(turns.0.available_permits(), 1);
-        assert!(pace.lets(None));
-        drop(pace);
+        assert!(throttle.lets(None));
+        drop(throttle);
         assert_eq!(turns.0.available_permits(), 1);
     }
 
     #[tokio::test]
     async fn nothing_is_due_when_nothing_waits() {
-        let mut pace = begun(&Turns::default());
-        assert!(pace.due().now_or_never().is_none());
-        assert!(!pace.lets(Some(Instant::now())));
-        assert!(pace.lets(None), "written for another reason");
-        drop(pace.begins(true));
-        assert!(pace.due().now_or_never().is_none());
+        let mut throttle = begun(&WritePermits::default());
+        assert!(throttle.due().now_or_never().is_none());
+        assert!(!throttle.lets(Some(Instant::now())));
+        assert!(throttle.lets(None), "written for another reason");
+        drop(throttle.begins(true));
+        assert!(throttle.due().now_or_never().is_none());
     }
 }

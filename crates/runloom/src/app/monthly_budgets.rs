@@ -4,7 +4,7 @@
 //! one are made here, before everything else that the configuration declares.
 
 use anyhow::{Context, Result};
-use runloom_engine::purses::Purses;
+use runloom_engine::monthly_budgets::MonthlyBudgets;
 use runloom_ports::clock::Clock;
 use runloom_ports::store::MicroUsd;
 use runloom_service::tenancy::{PutWorkspace, TenancyService};
@@ -13,9 +13,12 @@ use super::declare::create_key;
 use crate::config::Config;
 
 /// Every monthly budget.
-pub(super) async fn purses(config: &Config, tenancy: &TenancyService) -> Result<Purses> {
+pub(super) async fn monthly_budgets(
+    config: &Config,
+    tenancy: &TenancyService,
+) -> Result<MonthlyBudgets> {
     let now = Clock.now();
-    let mut purses = Purses::default();
+    let mut purses = MonthlyBudgets::default();
     for workspace in &config.workspaces {
         let slug = &workspace.slug;
         if let Some(usd) = workspace.monthly_budget_usd {

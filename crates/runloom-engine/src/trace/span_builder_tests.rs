@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::*;
 
-fn trail() -> Trail {
-    Trail::new(Traveller {
+fn trail() -> SpanBuilder {
+    SpanBuilder::new(TracedRun {
         run: RunId::from_suffix("0198c0ffee0070008000000000000001"),
         workspace: "acme".to_owned(),
         parent: None,
@@ -27,7 +27,7 @@ fn trail() -> Trail {
     })
 }
 
-fn see(trail: &mut Trail, events: impl IntoIterator<Item = (u64, Event)>) {
+fn see(trail: &mut SpanBuilder, events: impl IntoIterator<Item = (u64, Event)>) {
     for (at, event) in events {
         trail.see(&Record::Event(event), Nanos(at));
     }

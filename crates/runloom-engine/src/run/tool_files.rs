@@ -15,13 +15,13 @@ const MAX_BYTES: usize = 20 * 1024 * 1024;
 
 /// See the module.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Brought {
+pub(crate) struct ToolFiles {
     bytes: usize,
     /// Of calls whose turn is not complete.
     waiting: HashMap<String, Vec<Attachment>>,
 }
 
-impl Brought {
+impl ToolFiles {
     /// The files as they are recorded: those that are too many lose their content.
     pub(crate) fn within_bounds(&self, files: Vec<Attachment>) -> Vec<Attachment> {
         let mut bytes = self.bytes;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn past_the_bound_files_are_only_named_and_the_model_is_told() {
-        let mut brought = Brought::default();
+        let mut brought = ToolFiles::default();
         let kept = brought.within_bounds(vec![file(MAX_BYTES - 1), file(2), file(1)]);
         let have: Vec<bool> = kept.iter().map(|file| file.data.is_some()).collect();
         assert_eq!(have, [true, false, true]);

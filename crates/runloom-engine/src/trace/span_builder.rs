@@ -19,7 +19,7 @@ const ERROR_CHARS: usize = 500;
 
 /// Who is on the way: what is known of a run before its first record.
 #[derive(Debug, Clone)]
-pub struct Traveller {
+pub struct TracedRun {
     /// Which run.
     pub run: RunId,
     /// Slug of its workspace.
@@ -42,8 +42,8 @@ pub struct Traveller {
 
 /// A trace in the making.
 #[derive(Debug)]
-pub struct Trail {
-    who: Traveller,
+pub struct SpanBuilder {
+    who: TracedRun,
     trace: TraceId,
     root: SpanId,
     spans: Vec<Span>,
@@ -67,10 +67,10 @@ struct Called {
     by: &'static str,
 }
 
-impl Trail {
+impl SpanBuilder {
     /// The trail of a run whose log is still empty.
     #[must_use]
-    pub fn new(who: Traveller) -> Self {
+    pub fn new(who: TracedRun) -> Self {
         let trace = who
             .parent
             .map_or_else(|| trace_of(&who.run), |parent| parent.trace);
@@ -382,5 +382,5 @@ fn spent(tokens: &Tokens) -> [(&'static str, Attribute); 4] {
 }
 
 #[cfg(test)]
-#[path = "trail_tests.rs"]
+#[path = "span_builder_tests.rs"]
 mod tests;

@@ -17,14 +17,15 @@ use runloom_ports::tools::{
 
 /// A host whose refs have their `{{secret:NAME}}` filled in for as long as one call takes. What a peer repeats of a secret is
 /// taken out of what the model reads.
-pub struct FillingHost {
+pub struct SecretInjectingHost {
     inner: Arc<dyn ToolHost>,
     definitions: Arc<dyn ToolDefinitions>,
 }
 
-impl std::fmt::Debug for FillingHost {
+impl std::fmt::Debug for SecretInjectingHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FillingHost").finish_non_exhaustive()
+        f.debug_struct("SecretInjectingHost")
+            .finish_non_exhaustive()
     }
 }
 
@@ -34,7 +35,7 @@ struct Filled {
     secrets: Vec<Secret>,
 }
 
-impl FillingHost {
+impl SecretInjectingHost {
     /// Fills in what `definitions` knows, for `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn ToolHost>, definitions: Arc<dyn ToolDefinitions>) -> Self {
@@ -91,7 +92,7 @@ fn names_secrets(tool: &ToolRef) -> bool {
 }
 
 #[async_trait]
-impl ToolHost for FillingHost {
+impl ToolHost for SecretInjectingHost {
     async fn check(&self, workspace: &str, refs: &[ToolRef]) -> Result<()> {
         self.inner.check(workspace, refs).await
     }
@@ -229,7 +230,7 @@ mod tests {
             run: RunId::from_suffix("1"),
             refs: Arc::new(vec![serde_json::from_value(tool).unwrap()]),
         };
-        let host = FillingHost::new(Arc::new(Echo), Arc::new(One));
+        let host = SecretInjectingHost::new(Arc::new(Echo), Arc::new(One));
         let tool = host.resolve(&context, &context.refs).await.remove(0);
         assert_eq!(tool.description, "Bearer ***");
         assert_eq!(
@@ -252,7 +253,7 @@ mod tests {
             run: RunId::from_suffix("1"),
             refs: Arc::new(vec![serde_json::from_value(tool).unwrap()]),
         };
-        let host = FillingHost::new(Arc::new(Echo), Arc::new(One));
+        let host = SecretInjectingHost::new(Arc::new(Echo), Arc::new(One));
         let tool = ServerTool {
             name: "x".to_owned(),
             description: String::new(),

@@ -1,4 +1,4 @@
-//! Places for runs, shared fairly between workspaces.
+//! RunSlots for runs, shared fairly between workspaces.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use tokio::sync::watch;
 use crate::metrics::METRICS;
 use runloom_ports::store::WorkspaceNo;
 
-/// Places that a workspace may hold for each one that is free. So one workspace alone gets nearly all of a worker, several that
+/// RunSlots that a workspace may hold for each one that is free. So one workspace alone gets nearly all of a worker, several that
 /// want more than there is get equal parts of nearly all, and some places always stay free for one that has none yet:
 /// whatever the runs of the others wait for, its first run need not wait for them.
 const SHARE: usize = 7;
 
 /// The places of a worker.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct RunSlots {
     taken: Mutex<Taken>,
     free: watch::Sender<usize>,
     total: usize,
@@ -29,7 +29,7 @@ struct Taken {
     refused: bool,
 }
 
-impl Places {
+impl RunSlots {
     /// So many, all free.
     pub(super) fn new(total: usize) -> Arc<Self> {
         METRICS.places.add(signed(total));
@@ -57,7 +57,7 @@ impl Places {
     }
 
     /// A place, if the workspace may have one more.
-    pub(super) fn take(self: &Arc<Self>, workspace: Option<WorkspaceNo>) -> Option<Place> {
+    pub(super) fn take(self: &Arc<Self>, workspace: Option<WorkspaceNo>) -> Option<RunSlot> {
         let mut taken = self.lock();
         if !self.may_take(&mut taken, workspace) {
             return None;
@@ -67,7 +67,7 @@ impl Places {
         self.set_free(&taken, false);
         drop(taken);
         METRICS.places_taken.add(1);
-        Some(Place {
+        Some(RunSlot {
             places: Arc::clone(self),
             workspace,
         })
@@ -94,12 +94,12 @@ impl Places {
 
 /// A place for one run; free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct RunSlot {
+    places: Arc<RunSlots>,
     workspace: Option<WorkspaceNo>,
 }
 
-impl Drop for Place {
+impl Drop for RunSlot {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
         let awaited = std::mem::take(&mut taken.refused) || taken.all == self.places.total;
@@ -115,7 +115,7 @@ impl Drop for Place {
     }
 }
 
-impl Drop for Places {
+impl Drop for RunSlots {
     fn drop(&mut self) {
         METRICS.places.add(-signed(self.total));
     }
@@ -130,20 +130,20 @@ mod tests {
     use super::*;
 
     /// Takes as many as there are for a workspace.
-    fn fill(places: &Arc<Places>, workspace: i64) -> Vec<Place> {
+    fn fill(places: &Arc<RunSlots>, workspace: i64) -> Vec<RunSlot> {
         std::iter::from_fn(|| places.take(Some(WorkspaceNo(workspace)))).collect()
     }
 
     #[test]
     fn a_few_places_are_all_given_to_whoever_wants_them() {
         for total in 1..=7 {
-            assert_eq!(fill(&Places::new(total), 1).len(), total);
+            assert_eq!(fill(&RunSlots::new(total), 1).len(), total);
         }
     }
 
     #[test]
     fn one_workspace_gets_nearly_all_and_leaves_room_for_others() {
-        let places = Places::new(256);
+        let places = RunSlots::new(256);
         let first = fill(&places, 1);
         assert_eq!(first.len(), 224);
         let second = fill(&places, 2);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn places_that_come_free_go_to_those_with_fewer() {
-        let places = Places::new(256);
+        let places = RunSlots::new(256);
         let mut first = fill(&places, 1);
         let second = fill(&places, 2);
         first.truncate(100);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn only_who_was_refused_hears_of_a_free_place() {
-        let places = Places::new(16);
+        let places = RunSlots::new(16);
         let watch = places.watch();
         drop(places.take(None));
         assert!(!watch.has_changed().unwrap(), "nobody waits");
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_place_after_none_at_all_is_heard_of() {
-        let places = Places::new(1);
+        let places = RunSlots::new(1);
         let only = places.take(None);
         let watch = places.watch();
         drop(only);

@@ -6,40 +6,40 @@ use runloom_ports::store::{MicroUsd, Millis, Month, PurseLimit, PurseScope};
 
 /// Every monthly budget of the server.
 #[derive(Debug, Clone, Default)]
-pub struct Purses {
+pub struct MonthlyBudgets {
     /// By slug.
     pub workspaces: HashMap<String, MicroUsd>,
     /// By id of the key.
     pub keys: HashMap<String, MicroUsd>,
 }
 
-/// A purse without its month.
+/// A monthly_budget without its month.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Purse {
+pub struct MonthlyBudget {
     /// Whose.
     pub scope: PurseScope,
     /// How much in a month.
     pub cap: MicroUsd,
 }
 
-impl Purses {
-    /// The purses that pay for the runs of a key in a workspace.
+impl MonthlyBudgets {
+    /// The monthly_budgets that pay for the runs of a key in a workspace.
     #[must_use]
-    pub fn of(&self, workspace: &str, key: Option<&str>) -> Vec<Purse> {
-        let own = self.workspaces.get(workspace).map(|&cap| Purse {
+    pub fn of(&self, workspace: &str, key: Option<&str>) -> Vec<MonthlyBudget> {
+        let own = self.workspaces.get(workspace).map(|&cap| MonthlyBudget {
             scope: PurseScope::Workspace(workspace.to_owned()),
             cap,
         });
         let of_key = key.and_then(|id| {
             let cap = *self.keys.get(id)?;
             let scope = PurseScope::Key(id.to_owned());
-            Some(Purse { scope, cap })
+            Some(MonthlyBudget { scope, cap })
         });
         own.into_iter().chain(of_key).collect()
     }
 }
 
-impl Purse {
+impl MonthlyBudget {
     /// The same in the month of a moment.
     #[must_use]
     pub fn at(&self, now: Millis) -> PurseLimit {

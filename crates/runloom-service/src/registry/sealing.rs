@@ -103,7 +103,8 @@ fn visit(value: &mut Value, path: String, visitor: Visitor<'_>) -> Result<()> {
                         }
                     }
                     ("options", Value::Object(options)) => {
-                        for (name, value) in options.iter_mut().filter(|(name, _)| is_telling(name))
+                        for (name, value) in
+                            options.iter_mut().filter(|(name, _)| is_selective(name))
                         {
                             literal(value, &format!("{path}/{name}"), visitor)?;
                         }
@@ -126,7 +127,7 @@ fn literal(value: &mut Value, path: &str, visitor: Visitor<'_>) -> Result<()> {
     }
 }
 
-fn is_telling(name: &str) -> bool {
+fn is_selective(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     TELLING.iter().any(|word| name.contains(word))
 }

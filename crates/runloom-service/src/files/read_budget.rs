@@ -10,14 +10,14 @@ const MAX_XML_BYTES: usize = 32 * 1024 * 1024;
 
 /// What is left for the files of a request that are read.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ReadBudget {
     /// In bytes, for what is read out of them.
     pub(super) text: usize,
     xml: usize,
     most: usize,
 }
 
-impl Room {
+impl ReadBudget {
     /// Of so many bytes for all files, the others have theirs.
     pub(super) fn beside(files: &[Attachment], most: usize) -> Self {
         let others = files.iter().filter(|file| {

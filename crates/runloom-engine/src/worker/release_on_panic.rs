@@ -5,30 +5,30 @@ use std::sync::Arc;
 use tracing::error;
 
 use super::Worker;
-use crate::driver::Doorbell;
+use crate::driver::MailNotifier;
 use runloom_ports::queue::Job;
 use runloom_ports::store::{Batch, Chunk, Claim, Lease, MailNo, Next, WorkspaceNo};
 
 /// When a driver panics its lease is given back, so that the run goes on or, after some attempts, ends.
-pub(super) struct LeaveOnPanic<'a> {
+pub(super) struct ReleaseOnPanic<'a> {
     worker: &'a Worker,
     lease: Lease,
     workspace: WorkspaceNo,
     last_seq: u64,
-    doorbell: Arc<Doorbell>,
+    notifier: Arc<MailNotifier>,
     armed: bool,
 }
 
-impl<'a> LeaveOnPanic<'a> {
+impl<'a> ReleaseOnPanic<'a> {
     /// For a run that was just claimed.
-    pub(super) fn of(worker: &'a Worker, claim: &Claim, doorbell: &Arc<Doorbell>) -> Self {
+    pub(super) fn of(worker: &'a Worker, claim: &Claim, notifier: &Arc<MailNotifier>) -> Self {
         let last = claim.log.last();
         Self {
             worker,
             lease: claim.lease,
             workspace: claim.workspace,
             last_seq: last.map_or(0, |entry| entry.chunk.last_seq),
-            doorbell: Arc::clone(doorbell),
+            notifier: Arc::clone(notifier),
             armed: true,
         }
     }
@@ -39,7 +39,7 @@ impl<'a> LeaveOnPanic<'a> {
     }
 }
 
-impl Drop for LeaveOnPanic<'_> {
+impl Drop for ReleaseOnPanic<'_> {
     fn drop(&mut self) {
         if !self.armed {
             return;
@@ -70,7 +70,7 @@ impl Drop for LeaveOnPanic<'_> {
             run: lease.run,
             workspace: Some(self.workspace),
         };
-        self.worker.leave(job, &self.doorbell);
+        self.worker.leave(job, &self.notifier);
         self.worker
             .parts
             .tasks
