@@ -8,7 +8,8 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, StatusCode, header};
 
-use crate::lines::{LAST_CHUNKS, LineBody};
+/// How many more chunks are read after the last event.
+const LAST_CHUNKS: usize = 8;
 
 /// What a provider answered; the body is still to come.
 pub(crate) struct Answer {
@@ -30,34 +31,18 @@ impl Answer {
     }
 }
 
-impl From<http::Response<LineBody>> for Answer {
-    fn from(answer: http::Response<LineBody>) -> Self {
-        let (head, body) = answer.into_parts();
-        Self {
-            status: head.status,
-            headers: head.headers,
-            body: AnswerBody::Line(body),
-        }
-    }
-}
-
 impl From<reqwest::Response> for Answer {
     fn from(mut answer: reqwest::Response) -> Self {
         Self {
             status: answer.status(),
             headers: std::mem::take(answer.headers_mut()),
-            body: AnswerBody::Client(Box::pin(answer.bytes_stream())),
+            body: AnswerBody(Box::pin(answer.bytes_stream())),
         }
     }
 }
 
-/// The bytes of an answer.
-pub(crate) enum AnswerBody {
-    /// Over a plain connection of ours.
-    Line(LineBody),
-    /// Over TLS, HTTP/2 or a proxy.
-    Client(Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>),
-}
+/// The body of a response. Dropping it before its end closes the connection.
+pub(crate) struct AnswerBody(Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>);
 
 impl AnswerBody {
     /// The next bytes, `None` at the end, or the cause why there are no more.
@@ -65,41 +50,30 @@ impl AnswerBody {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, String>>> {
-        match self {
-            Self::Line(body) => body.poll_chunk(cx).map_err(|failure| innermost(&failure)),
-            Self::Client(body) => body
-                .as_mut()
-                .poll_next(cx)
-                .map_err(|failure| innermost_cause(&failure)),
-        }
+        self.0
+            .as_mut()
+            .poll_next(cx)
+            .map_err(|failure| innermost_cause(&failure))
     }
 
     /// Nothing more of it is wanted. When its end has arrived it is read, so that the connection can be used again.
-    pub(crate) fn release(self) {
-        match self {
-            Self::Line(body) => body.release(),
-            Self::Client(mut body) => {
-                let mut cx = Context::from_waker(Waker::noop());
-                for _ in 0..LAST_CHUNKS {
-                    if !matches!(body.as_mut().poll_next(&mut cx), Poll::Ready(Some(Ok(_)))) {
-                        break;
-                    }
-                }
+    pub(crate) fn release(mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..LAST_CHUNKS {
+            if !matches!(self.poll_chunk(&mut cx), Poll::Ready(Some(Ok(_)))) {
+                break;
             }
         }
     }
 }
 
-/// What lies innermost in a failure, or itself, as the end of a sentence. It never holds the URL.
-pub(crate) fn innermost(failure: &(dyn Error + 'static)) -> String {
-    let mut innermost = failure;
-    while let Some(cause) = innermost.source() {
-        innermost = cause;
-    }
-    format!(": {innermost}")
-}
-
-/// The same of a failure that itself may hold the URL.
+/// The innermost cause of a failure, as the end of a sentence. The outermost error is left out: it may hold the URL.
 pub(crate) fn innermost_cause(failure: &(dyn Error + 'static)) -> String {
-    failure.source().map(innermost).unwrap_or_default()
+    let mut innermost = None;
+    let mut next = failure.source();
+    while let Some(cause) = next {
+        innermost = Some(cause);
+        next = cause.source();
+    }
+    innermost.map_or_else(String::new, |cause| format!(": {cause}"))
 }

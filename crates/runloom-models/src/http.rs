@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use runloom_ports::model::{ModelError, ModelStream};
 use runloom_protocol::outcome::ErrorClass;
 use tokio::time::{Instant, timeout_at};
 
 use crate::answer::Answer;
-use crate::clients::{self, Clients};
+use crate::clients;
 use crate::deadlines::Deadlines;
 use crate::decode::{Decoding, Framing, StreamDecoder};
 use crate::error;
@@ -37,7 +38,7 @@ pub(crate) struct HttpCall {
 /// What an adapter calls its provider with.
 #[derive(Clone)]
 pub(crate) struct Http {
-    clients: Clients,
+    client: Client,
     timeouts: Timeouts,
     headers: HeaderMap,
     secrets: Vec<Secret>,
@@ -71,7 +72,7 @@ impl Http {
             secrets.push(value.rsplit(' ').next().unwrap_or(value).into());
         }
         Ok(Self {
-            clients: clients::shared(provider)?,
+            client: clients::shared(provider)?,
             timeouts: provider.timeouts,
             headers,
             secrets,
@@ -117,7 +118,7 @@ impl Http {
         if let Some(recorder) = &self.recorder {
             recorder.sent(&call.url, &headers, &call.body.to_vec(), &self.secrets);
         }
-        let sending = self.clients.post(call.url, headers, call.body);
+        let sending = clients::post(&self.client, call.url, headers, call.body);
         let answer = match timeout_at(deadlines.first_byte(), sending).await {
             Ok(answer) => answer?,
             Err(_) => return Err(deadlines.nothing_came()),

@@ -2,12 +2,13 @@
 //!
 //! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
 //!
-//! Reading order: [`settings`] (what a provider is told), `decode` (bytes → frames → events), `sse`, `scan` (the frames of which there are most), `http` (one call: its head and
-//! error bodies) with `deadlines`, `reading` (the answer as events) and `exchange` (what a person looking for a fault is shown), on `clients`: a library's, or our own
-//! plain connections (`lines`, `line`, `gather`) whose bytes come as an `answer`; `error` and `retry_after` (classification), `structured` (output schemas), `conversation`, `files`, `payload` with `list_body` and `turns` (bodies that are put together of what is remembered) and `tools`; then
-//! one folder per API, each with `request` (neutral request → vendor JSON), `stream` (vendor frames →
-//! [`runloom_ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave their folder). `probe` is
-//! the door through which fuzzing and measurements reach the pure parts.
+//! Reading order: [`settings`] (what the configuration says of a provider), `decode` (bytes → frames → events), `sse`,
+//! `http` (one call: request, status, error bodies) on `clients` (the shared HTTP clients) with `deadlines`, `answer` (a
+//! response and its body), `reading` (the body as events) and `exchange` (one call recorded for debugging); `error` and
+//! `retry_after` (error classes), `structured` (output schemas), `conversation`, `files`, `tools`, and the request body:
+//! `payload`, `list_body` and `turns`. Then one folder per API, each with `request` (neutral request → vendor JSON),
+//! `stream` (vendor frames → [`runloom_ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave
+//! their folder). `probe` gives fuzz targets and benchmarks access to the pure parts.
 //!
 //! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that ends
 //! without the vendor's final frame is an error; keys never reach messages or logs.
@@ -24,15 +25,11 @@ mod decode;
 mod error;
 mod exchange;
 mod files;
-mod gather;
 mod http;
-mod line;
-mod lines;
 mod list_body;
 mod payload;
 mod reading;
 mod retry_after;
-mod scan;
 mod sse;
 mod structured;
 mod tools;

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use runloom_ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
 use runloom_protocol::outcome::{Tokens, finish_reason};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::OWNER;
 use super::request::Expect;
-use super::wire::{Delta, Frame, StartBlock, Usage};
+use super::wire::{Delta, Frame, MessageEnd, MessageHead, StartBlock, Usage};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
-use crate::scan::Scan;
 use crate::structured::{self, TextGate};
 
 /// Decodes one call.
@@ -60,24 +61,29 @@ impl Decoder {
         }
     }
 
-    fn frame(&mut self, frame: Frame, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match frame {
-            Frame::MessageStart { message } => self.count(message.usage, out),
-            Frame::ContentBlockStart {
-                index,
-                content_block,
-            } => self.start(index, content_block, out),
-            Frame::ContentBlockDelta { index, delta } => self.delta(index, delta, out),
-            Frame::ContentBlockStop { index } => self.stop(index, out),
-            Frame::MessageDelta { delta, usage } => {
-                self.stop_reason = delta.stop_reason.or(self.stop_reason.take());
-                self.count(usage, out);
+    fn frame(&mut self, frame: &Frame<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let index = frame.index.unwrap_or(0);
+        match frame.kind.as_ref() {
+            "message_start" => {
+                let message: MessageHead = part(frame.message)?;
+                self.count(message.usage, out);
             }
-            Frame::MessageStop => return self.finish(out),
-            Frame::Error { error } => {
+            "content_block_start" => self.start(index, part(frame.content_block)?, out),
+            "content_block_delta" => self.delta(index, part(frame.delta)?, out),
+            "content_block_stop" => self.stop(index, out),
+            "message_delta" => {
+                let delta: MessageEnd = part(frame.delta)?;
+                self.stop_reason = delta.stop_reason.or(self.stop_reason.take());
+                if frame.usage.is_some() {
+                    self.count(part(frame.usage)?, out);
+                }
+            }
+            "message_stop" => return self.finish(out),
+            "error" => {
+                let error: Value = part(frame.error)?;
                 return Err(error::from_stream(ErrorBody::from_value(&error)));
             }
-            Frame::Other => {}
+            _ => {}
         }
         Ok(())
     }
@@ -327,13 +333,9 @@ impl StreamDecoder for Decoder {
         if self.finished || data.is_empty() {
             return Ok(());
         }
-        if let Some((index, text)) = scan_text(data) {
-            self.delta(index, Delta::Text { text }, out);
-            return Ok(());
-        }
         let result = serde_json::from_slice(data)
             .map_err(|failure| error::garbage(&failure))
-            .and_then(|frame| self.frame(frame, out));
+            .and_then(|frame| self.frame(&frame, out));
         if result.is_err() {
             self.text.open(out);
         }
@@ -349,29 +351,9 @@ impl StreamDecoder for Decoder {
     }
 }
 
-/// The block's index and the text, when the frame is a piece of text and nothing about it is unusual.
-fn scan_text(data: &[u8]) -> Option<(u64, String)> {
-    let (mut index, mut text, mut kinds) = (None, None, 0);
-    Scan::whole(data, |scan| {
-        scan.object(|key, scan| match key {
-            "type" => kind(scan, "content_block_delta", &mut kinds),
-            // What is there twice is not for us to judge.
-            "index" => index.replace(scan.number()?).is_none().then_some(()),
-            "delta" => scan.object(|key, scan| match key {
-                "type" => kind(scan, "text_delta", &mut kinds),
-                "text" => text.replace(scan.string()?).is_none().then_some(()),
-                _ => scan.skip(),
-            }),
-            _ => scan.skip(),
-        })
-    })?;
-    (kinds == 2).then_some((index?, text?.into_owned()))
-}
-
-/// Another kind need not be read any further.
-fn kind(scan: &mut Scan<'_>, expected: &str, seen: &mut u32) -> Option<()> {
-    *seen += 1;
-    (scan.plain_string()? == expected).then_some(())
+/// Parses a part of a frame. A part that is missing is an error like one that cannot be read.
+fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Result<T, ModelError> {
+    serde_json::from_str(raw.map_or("", RawValue::get)).map_err(|failure| error::garbage(&failure))
 }
 
 /// All input counts as input, whether it was read, written to the cache or read from it.

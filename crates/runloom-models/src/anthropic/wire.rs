@@ -1,7 +1,10 @@
 //! The Messages API as it stands on the wire: what we write, strictly; what we read, leniently.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// What stands before the messages.
 #[derive(Debug, Serialize)]
@@ -72,7 +75,7 @@ pub(crate) enum OutputFormat<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Tool<'a> {
     pub(crate) name: &'a str,
-    pub(crate) description: std::borrow::Cow<'a, str>,
+    pub(crate) description: Cow<'a, str>,
     pub(crate) input_schema: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache_control: Option<CacheControl>,
@@ -136,40 +139,33 @@ pub(crate) enum Source<'a> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct StoredBlock<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: std::borrow::Cow<'a, str>,
+    pub(crate) kind: Cow<'a, str>,
     #[serde(default, borrow)]
-    pub(crate) id: Option<std::borrow::Cow<'a, str>>,
+    pub(crate) id: Option<Cow<'a, str>>,
 }
 
-/// One event of the stream.
+/// One event of the stream. The parts stay raw until the type says what they are.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Frame {
-    MessageStart {
-        message: MessageHead,
-    },
-    ContentBlockStart {
-        index: u64,
-        content_block: StartBlock,
-    },
-    ContentBlockDelta {
-        index: u64,
-        delta: Delta,
-    },
-    ContentBlockStop {
-        index: u64,
-    },
-    MessageDelta {
-        delta: MessageEnd,
-        #[serde(default)]
-        usage: Option<Usage>,
-    },
-    MessageStop,
-    Error {
-        error: Value,
-    },
-    #[serde(other)]
-    Other,
+pub(crate) struct Frame<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Cow<'a, str>,
+    /// Of the block that the event belongs to.
+    pub(crate) index: Option<u64>,
+    /// Of `message_start`: a [`MessageHead`].
+    #[serde(borrow)]
+    pub(crate) message: Option<&'a RawValue>,
+    /// Of `content_block_start`: a [`StartBlock`].
+    #[serde(borrow)]
+    pub(crate) content_block: Option<&'a RawValue>,
+    /// Of `content_block_delta`: a [`Delta`]; of `message_delta`: a [`MessageEnd`].
+    #[serde(borrow)]
+    pub(crate) delta: Option<&'a RawValue>,
+    /// Of `message_delta`: a [`Usage`].
+    #[serde(borrow)]
+    pub(crate) usage: Option<&'a RawValue>,
+    /// Of `error`, in any shape.
+    #[serde(borrow)]
+    pub(crate) error: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,7 +1,5 @@
 //! From the vendors' chunks to events.
 
-use std::borrow::Cow;
-
 use runloom_ports::model::{Done, ModelError, ModelEvent};
 use runloom_protocol::outcome::{ErrorClass, StructuredOutput, Tokens, finish_reason};
 use serde_json::value::RawValue;
@@ -10,7 +8,6 @@ use super::calls::Calls;
 use super::wire::{Choice, Chunk, Delta, Part};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
-use crate::scan::Scan;
 
 /// Reads one answer.
 pub(crate) struct Decoder {
@@ -153,20 +150,16 @@ impl StreamDecoder for Decoder {
         if data.is_empty() {
             return Ok(());
         }
-        if let Some(text) = scan_text(data) {
-            self.began = true;
-            if !text.is_empty() {
-                out.push(ModelEvent::Text(text.into_owned()));
-            }
-            return Ok(());
-        }
         let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|bad| error::garbage(&bad))?;
         let usage = chunk.usage.or(chunk.x_groq.and_then(|groq| groq.usage));
         if let Some(usage) = usage {
             self.count(usage.tokens(), out);
         }
-        let failed = chunk.error.is_some_and(|error| error.get() != "null");
-        if failed || chunk.object.as_deref() == Some("error") {
+        let has_error = chunk.error.is_some_and(|error| error.get() != "null");
+        let is_error = chunk
+            .object
+            .is_some_and(|object| object.get() == r#""error""#);
+        if has_error || is_error {
             return Err(error::from_stream(ErrorBody::parse(data)));
         }
         for choice in chunk.choices.into_iter().flatten() {
@@ -180,41 +173,6 @@ impl StreamDecoder for Decoder {
             return self.done(out);
         }
         Err(error::cut())
-    }
-}
-
-/// The text, when the chunk is a piece of the first choice's text and nothing else.
-fn scan_text(data: &[u8]) -> Option<Cow<'_, str>> {
-    let mut text = None;
-    Scan::whole(data, |scan| {
-        scan.object(|key, scan| match key {
-            "choices" => {
-                scan.list(|scan| scan.object(|key, scan| choice_text(key, scan, &mut text)))
-            }
-            "object" => (scan.plain_string()? != "error").then_some(()),
-            "usage" | "x_groq" | "error" => scan.null().then_some(()),
-            _ => scan.skip(),
-        })
-    })?;
-    text
-}
-
-fn choice_text<'a>(key: &str, scan: &mut Scan<'a>, text: &mut Option<Cow<'a, str>>) -> Option<()> {
-    match key {
-        "index" => (scan.number()? == 0).then_some(()),
-        "finish_reason" => scan.null().then_some(()),
-        "delta" => scan.object(|key, scan| match key {
-            "content" => {
-                // Two choices with text are more than this knows of.
-                let first = text.replace(scan.string()?).is_none();
-                first.then_some(())
-            }
-            "refusal" | "reasoning" | "reasoning_content" | "tool_calls" => {
-                scan.null().then_some(())
-            }
-            _ => scan.skip(),
-        }),
-        _ => scan.skip(),
     }
 }
 

@@ -15,8 +15,9 @@ pub(super) struct Chunk<'a> {
     /// A failure inside the stream, in any shape.
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
-    /// vLLM marks a failure so.
-    pub(super) object: Option<String>,
+    /// `"error"` marks a failure in vLLM.
+    #[serde(borrow)]
+    pub(super) object: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,5 @@
 //! From the vendor's events to ours.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use runloom_ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
@@ -11,11 +10,7 @@ use super::OWNER;
 use super::wire::{Content, Event, Item, Response};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
-use crate::scan::Scan;
 use crate::tools;
-
-/// Most frames are of this kind.
-const TEXT_DELTA: &str = "response.output_text.delta";
 
 /// Reads one answer.
 pub(crate) struct Decoder {
@@ -187,17 +182,13 @@ impl StreamDecoder for Decoder {
         {
             return Ok(());
         }
-        if let Some((text, index)) = scan_text_delta(data) {
-            self.text_delta(text.into_owned(), index, out);
-            return Ok(());
-        }
         let event: Event<'_> = serde_json::from_slice(data).map_err(|bad| error::garbage(&bad))?;
         let kind = match event.kind.as_ref() {
             "" => name.unwrap_or_default(),
             kind => kind,
         };
         match kind {
-            TEXT_DELTA => {
+            "response.output_text.delta" => {
                 self.text_delta(delta(&event)?, event.output_index, out);
                 Ok(())
             }
@@ -261,28 +252,6 @@ fn is_of(data: &[u8], name: &str) -> bool {
     let rest = data.strip_prefix(br#"{"type":""#);
     let rest = rest.and_then(|rest| rest.strip_prefix(name.as_bytes()));
     rest.is_some_and(|rest| rest.starts_with(b"\""))
-}
-
-/// The text and the output index, when the frame is a piece of text and nothing about it is unusual.
-fn scan_text_delta(data: &[u8]) -> Option<(Cow<'_, str>, Option<u64>)> {
-    let (mut text, mut index, mut is_delta) = (None, None, false);
-    Scan::whole(data, |scan| {
-        scan.object(|key, scan| {
-            match key {
-                "type" => {
-                    is_delta = scan.plain_string()? == TEXT_DELTA;
-                    // Another kind need not be read any further.
-                    is_delta.then_some(())?;
-                }
-                // What is there twice is not for us to judge.
-                "delta" => text.replace(scan.string()?).is_none().then_some(())?,
-                "output_index" => index.replace(scan.number()?).is_none().then_some(())?,
-                _ => scan.skip()?,
-            }
-            Some(())
-        })
-    })?;
-    is_delta.then_some((text?, index))
 }
 
 fn delta(event: &Event<'_>) -> Result<String, ModelError> {
