@@ -1,36 +1,38 @@
-//! The HTTP clients, shared by everything in the process that connects in the same way.
+//! The HTTP clients: one per proxy and connect timeout, shared by every model of the process.
 
 use std::collections::HashMap;
+use std::error::Error as _;
+use std::io;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use reqwest::header::HeaderMap;
 use reqwest::{Client, Proxy, redirect};
 use runloom_ports::model::ModelError;
 use runloom_protocol::outcome::ErrorClass;
 use rustls::crypto::CryptoProvider;
+use tracing::debug;
 
-use crate::answer::{Answer, innermost_cause};
-use crate::payload::Payload;
+use crate::http::HttpCall;
+use crate::response::{Response, innermost_cause};
 use crate::settings::{OpenError, ProviderSettings};
 
-/// Who calls.
+/// `User-Agent` of every call.
 const USER_AGENT: &str = concat!("runloom/", env!("CARGO_PKG_VERSION"));
 
 /// Idle connections that are kept per host.
-const MAX_IDLE: usize = 64;
+const MAX_IDLE_PER_HOST: usize = 256;
 
-/// How long an idle connection is kept.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long an idle connection is kept: shorter than load balancers usually keep theirs (60 s or more), because a
+/// connection that the server closes just when a request is sent costs a retry.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Silence after which TCP asks whether the other side is still there.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+/// A request whose connection breaks this soon, without a byte of a response, was sent on a connection that the server
+/// was closing, and is sent again.
+const CLOSED_WHILE_IDLE: Duration = Duration::from_secs(5);
 
-/// How many clients are kept: one per proxy and connect timeout in use.
+/// How many clients are shared.
 const MAX_CLIENTS: usize = 64;
 
-/// Connections are shared by all models of a process that connect in the same way: opening a model is cheap, and a
-/// second run finds a warm connection.
 static CLIENTS: LazyLock<Mutex<HashMap<ClientKey, Client>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,53 +42,81 @@ struct ClientKey {
 }
 
 /// Sends a request and waits for the head of the response.
-pub(crate) async fn post(
-    client: &Client,
-    url: String,
-    headers: HeaderMap,
-    body: Payload,
-) -> Result<Answer, ModelError> {
-    let request = client.post(url).headers(headers).body(body.into_body());
-    let response = request.send().await;
-    response
-        .map(Answer::from)
-        .map_err(|failure| no_answer(&failure))
-}
-
-fn no_answer(failure: &reqwest::Error) -> ModelError {
-    if failure.is_timeout() {
-        too_late()
-    } else if failure.is_connect() {
-        unreachable(&innermost_cause(failure))
-    } else if failure.is_builder() {
-        ModelError::new(
-            ErrorClass::InvalidRequest,
-            "the provider's URL is not valid",
-        )
-    } else {
-        broken(&innermost_cause(failure))
+///
+/// A connection that the server closed while it was idle does not fail the call. Where nothing was sent yet the client
+/// takes another connection by itself; where the request was already on its way it is sent again here, once. A request
+/// that was sent twice costs tokens at worst, as every retry of the driver does.
+pub(crate) async fn post(client: &Client, call: &HttpCall) -> Result<Response, ModelError> {
+    let started = Instant::now();
+    let mut outcome = send(client, call).await;
+    if let Err(failure) = &outcome
+        && is_closed(failure)
+        && started.elapsed() < CLOSED_WHILE_IDLE
+    {
+        debug!("connection closed before a response; sending the request again");
+        outcome = send(client, call).await;
     }
+    outcome
+        .map(Response::from)
+        .map_err(|failure| model_error(&failure))
 }
 
-fn too_late() -> ModelError {
-    ModelError::new(
-        ErrorClass::Timeout,
-        "the provider could not be reached in time",
-    )
+async fn send(client: &Client, call: &HttpCall) -> reqwest::Result<reqwest::Response> {
+    client
+        .post(&call.url)
+        .headers(call.headers.clone())
+        .body(call.body.clone().into_body())
+        .send()
+        .await
+}
+
+/// Whether the connection was closed or reset before a response.
+fn is_closed(failure: &reqwest::Error) -> bool {
+    if failure.is_connect() || failure.is_timeout() {
+        return false;
+    }
+    let mut next = failure.source();
+    while let Some(cause) = next {
+        let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        let closed = matches!(
+            io,
+            Some(
+                io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::UnexpectedEof
+            )
+        );
+        let http = cause.downcast_ref::<hyper::Error>();
+        if closed || http.is_some_and(hyper::Error::is_incomplete_message) {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// The URL stays out of the message: it may carry a credential.
-fn unreachable(cause: &str) -> ModelError {
-    let message = format!("the provider cannot be reached{cause}");
-    ModelError::new(ErrorClass::Server, message)
+fn model_error(failure: &reqwest::Error) -> ModelError {
+    let cause = innermost_cause(failure);
+    if failure.is_timeout() {
+        let message = "the provider could not be reached in time";
+        ModelError::new(ErrorClass::Timeout, message)
+    } else if failure.is_connect() {
+        let message = format!("the provider cannot be reached{cause}");
+        ModelError::new(ErrorClass::Server, message)
+    } else if failure.is_builder() {
+        let message = "the provider's URL is not valid";
+        ModelError::new(ErrorClass::InvalidRequest, message)
+    } else {
+        let message = format!("the connection to the provider broke before it answered{cause}");
+        ModelError::new(ErrorClass::Server, message)
+    }
 }
 
-fn broken(cause: &str) -> ModelError {
-    let message = format!("the connection to the provider broke before it answered{cause}");
-    ModelError::new(ErrorClass::Server, message)
-}
-
-/// The clients for a provider: no redirects, no proxy but the configured one, connections kept for the next call.
+/// The client for a provider: no redirects, no proxy but the configured one, and a pool of HTTP/1.1 connections
+/// (decision 0027). TCP keepalive and `TCP_USER_TIMEOUT` are reqwest's defaults: a half-open connection is noticed
+/// within a minute.
 pub(crate) fn shared(provider: &ProviderSettings) -> Result<Client, OpenError> {
     let key = ClientKey {
         proxy: provider.proxy.clone(),
@@ -116,8 +146,8 @@ fn build_client(provider: &ProviderSettings, key: &ClientKey) -> Result<Client, 
         .no_proxy()
         .connect_timeout(Duration::from_millis(key.connect_ms))
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE)
-        .tcp_keepalive(KEEPALIVE)
+        .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
+        .http1_only()
         .user_agent(USER_AGENT);
     if let Some(proxy) = &key.proxy {
         let proxy = Proxy::all(proxy)
@@ -126,5 +156,5 @@ fn build_client(provider: &ProviderSettings, key: &ClientKey) -> Result<Client, 
     }
     builder
         .build()
-        .map_err(|failure| provider.invalid(format!("no HTTP client can be built: {failure}")))
+        .map_err(|failure| provider.invalid(format!("cannot build an HTTP client: {failure}")))
 }

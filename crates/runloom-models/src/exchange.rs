@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 use serde::Serialize;
 
 use crate::error;
+use crate::http::HttpCall;
 use crate::settings::Secret;
 
 /// How much of a body is kept, in bytes.
@@ -92,13 +93,14 @@ impl Recorder {
         })
     }
 
-    pub(crate) fn sent(&self, url: &str, headers: &HeaderMap, body: &[u8], secrets: &[Secret]) {
+    pub(crate) fn sent(&self, call: &HttpCall, secrets: &[Secret]) {
         self.change(|tape| {
             *tape = Tape {
                 sent: Sent {
                     method: "POST",
-                    url: error::without_secrets(url, secrets),
-                    headers: headers
+                    url: error::without_secrets(&call.url, secrets),
+                    headers: call
+                        .headers
                         .iter()
                         .map(|(name, value)| {
                             let value = if value.is_sensitive() || is_credential(name.as_str()) {
@@ -109,7 +111,7 @@ impl Recorder {
                             (name.as_str().to_owned(), value)
                         })
                         .collect(),
-                    body: shown(body, secrets),
+                    body: shown(&call.body.to_vec(), secrets),
                 },
                 secrets: secrets.to_vec(),
                 ..Tape::default()
@@ -170,6 +172,7 @@ fn shown(bytes: &[u8], secrets: &[Secret]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload::Payload;
 
     #[test]
     fn long_bodies_are_cut_and_credentials_hidden() {
@@ -179,8 +182,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("x-api-key", "very-secret".parse().unwrap());
         headers.insert("x-plain", "yes".parse().unwrap());
-        let body = vec![b'a'; MAX_BODY_BYTES + 10];
-        recorder.sent("http://h/?key=very-secret", &headers, &body, &secrets);
+        let call = HttpCall {
+            url: "http://h/?key=very-secret".to_owned(),
+            headers,
+            body: Payload::of(vec![vec![b'a'; MAX_BODY_BYTES + 10].into()]),
+        };
+        recorder.sent(&call, &secrets);
         let mut answer = HeaderMap::new();
         answer.insert("retry-after", "3".parse().unwrap());
         answer.insert("set-cookie", "c".parse().unwrap());

@@ -9,7 +9,6 @@ use runloom_ports::model::{ModelError, ModelStream};
 use runloom_protocol::outcome::ErrorClass;
 use tokio::time::{Instant, timeout_at};
 
-use crate::answer::Answer;
 use crate::clients;
 use crate::deadlines::Deadlines;
 use crate::decode::{Decoding, Framing, StreamDecoder};
@@ -17,6 +16,7 @@ use crate::error;
 use crate::exchange::Recorder;
 use crate::payload::Payload;
 use crate::reading::Reading;
+use crate::response::Response;
 use crate::settings::{OpenError, ProviderSettings, Secret, Timeouts};
 
 /// How much of an error's body is read, in bytes.
@@ -94,12 +94,12 @@ impl Http {
         decoder: Box<dyn StreamDecoder>,
     ) -> Result<ModelStream, ModelError> {
         let deadlines = Deadlines::start(&self.timeouts);
-        let answer = self
+        let response = self
             .accepted(call, &deadlines)
             .await
             .map_err(|failure| self.redacted(failure))?;
         Ok(Box::pin(Reading::new(
-            answer.body,
+            response.body,
             Decoding::new(framing, decoder),
             deadlines,
             self.secrets.clone(),
@@ -107,34 +107,37 @@ impl Http {
         )))
     }
 
-    async fn accepted(&self, call: HttpCall, deadlines: &Deadlines) -> Result<Answer, ModelError> {
-        let mut headers = call.headers;
-        headers
+    async fn accepted(
+        &self,
+        mut call: HttpCall,
+        deadlines: &Deadlines,
+    ) -> Result<Response, ModelError> {
+        call.headers
             .entry(CONTENT_TYPE)
             .or_insert(HeaderValue::from_static("application/json"));
         for (name, value) in &self.headers {
-            headers.insert(name, value.clone());
+            call.headers.insert(name, value.clone());
         }
         if let Some(recorder) = &self.recorder {
-            recorder.sent(&call.url, &headers, &call.body.to_vec(), &self.secrets);
+            recorder.sent(&call, &self.secrets);
         }
-        let sending = clients::post(&self.client, call.url, headers, call.body);
-        let answer = match timeout_at(deadlines.first_byte(), sending).await {
-            Ok(answer) => answer?,
+        let response = clients::post(&self.client, &call);
+        let response = match timeout_at(deadlines.first_byte(), response).await {
+            Ok(response) => response?,
             Err(_) => return Err(deadlines.nothing_came()),
         };
-        let status = answer.status;
+        let status = response.status;
         if let Some(recorder) = &self.recorder {
-            recorder.answered(status.as_u16(), &answer.headers);
+            recorder.answered(status.as_u16(), &response.headers);
         }
         if !status.is_success() {
-            let headers = answer.headers.clone();
-            let body = self.error_body(answer, deadlines).await;
+            let headers = response.headers.clone();
+            let body = self.error_body(response, deadlines).await;
             return Err(error::from_response(status.as_u16(), &headers, &body));
         }
-        if answer.is_of_type("text/html") {
+        if response.is_of_type("text/html") {
             // A portal, a login page or a gateway: whatever was asked, nobody there speaks this API.
-            let body = self.error_body(answer, deadlines).await;
+            let body = self.error_body(response, deadlines).await;
             let said = error::excerpt(&body);
             let mut failure = ModelError::new(
                 ErrorClass::Server,
@@ -145,9 +148,9 @@ impl Http {
             failure.retryable = false;
             return Err(failure);
         }
-        if answer.is_of_type("application/json") {
+        if response.is_of_type("application/json") {
             // Some servers answer 200 with an error, or ignore `stream`; neither is a stream.
-            let body = self.error_body(answer, deadlines).await;
+            let body = self.error_body(response, deadlines).await;
             let parsed = error::ErrorBody::parse(&body);
             let mut failure = error::from_stream(parsed);
             failure.message = format!(
@@ -156,11 +159,11 @@ impl Http {
             );
             return Err(failure);
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    async fn error_body(&self, answer: Answer, deadlines: &Deadlines) -> Vec<u8> {
-        let body = error_body(answer, deadlines).await;
+    async fn error_body(&self, response: Response, deadlines: &Deadlines) -> Vec<u8> {
+        let body = error_body(response, deadlines).await;
         if let Some(recorder) = &self.recorder {
             recorder.read(&body);
         }
@@ -188,11 +191,11 @@ pub(crate) fn secret_header(
 }
 
 /// The beginning of a body that is no stream; what came before a fault or a deadline counts.
-async fn error_body(mut answer: Answer, deadlines: &Deadlines) -> Vec<u8> {
+async fn error_body(mut response: Response, deadlines: &Deadlines) -> Vec<u8> {
     let until = (Instant::now() + ERROR_BODY_WAIT).min(deadlines.total);
     let mut body = Vec::new();
     loop {
-        let chunk = std::future::poll_fn(|cx| answer.body.poll_chunk(cx));
+        let chunk = std::future::poll_fn(|cx| response.body.poll_chunk(cx));
         let Ok(Some(Ok(chunk))) = timeout_at(until, chunk).await else {
             return body;
         };

@@ -3,8 +3,8 @@
 //! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
 //!
 //! Reading order: [`settings`] (what the configuration says of a provider), `decode` (bytes → frames → events), `sse`,
-//! `http` (one call: request, status, error bodies) on `clients` (the shared HTTP clients) with `deadlines`, `answer` (a
-//! response and its body), `reading` (the body as events) and `exchange` (one call recorded for debugging); `error` and
+//! `http` (one call: request, status, error bodies) on `clients` (the shared HTTP clients) with `deadlines`, `response` (its
+//! head and body), `reading` (the body as events) and `exchange` (one call recorded for debugging); `error` and
 //! `retry_after` (error classes), `structured` (output schemas), `conversation`, `files`, `tools`, and the request body:
 //! `payload`, `list_body` and `turns`. Then one folder per API, each with `request` (neutral request → vendor JSON),
 //! `stream` (vendor frames → [`runloom_ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave
@@ -17,7 +17,6 @@
 pub mod probe;
 pub mod settings;
 
-mod answer;
 mod clients;
 mod conversation;
 mod deadlines;
@@ -29,6 +28,7 @@ mod http;
 mod list_body;
 mod payload;
 mod reading;
+mod response;
 mod retry_after;
 mod sse;
 mod structured;

@@ -29,11 +29,9 @@ impl Payload {
         self.pieces.concat()
     }
 
-    /// As the HTTP client takes it. Its length is known in any case: servers that know no chunks are many.
+    /// As the HTTP client takes it, with its length: many servers do not accept chunked requests.
     pub(crate) fn into_body(mut self) -> reqwest::Body {
         match &mut self.pieces[..] {
-            // Over HTTP/2 the client itself sends it a second time when the server says that it did not look at it; of pieces it has no
-            // copy, and the driver tries again.
             [whole] => std::mem::take(whole).into(),
             pieces => reqwest::Body::wrap(Pieces {
                 left: pieces.iter().map(|piece| piece.len() as u64).sum(),

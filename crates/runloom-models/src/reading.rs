@@ -10,17 +10,17 @@ use runloom_ports::model::{ModelError, ModelEvent};
 use runloom_protocol::outcome::ErrorClass;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::answer::AnswerBody;
 use crate::deadlines::Deadlines;
 use crate::decode::Decoding;
 use crate::error;
 use crate::exchange::Recorder;
+use crate::response::ResponseBody;
 use crate::settings::Secret;
 
 /// The events of one answer. Dropping it drops the body, which closes the connection.
 pub(crate) struct Reading {
     /// `None` after the end.
-    body: Option<AnswerBody>,
+    body: Option<ResponseBody>,
     decoding: Decoding,
     queue: VecDeque<ModelEvent>,
     scratch: Vec<ModelEvent>,
@@ -38,7 +38,7 @@ pub(crate) struct Reading {
 impl Reading {
     /// Nothing was read yet.
     pub(crate) fn new(
-        body: AnswerBody,
+        body: ResponseBody,
         decoding: Decoding,
         deadlines: Deadlines,
         secrets: Vec<Secret>,
@@ -116,12 +116,12 @@ impl Reading {
         self.decoding.chunk(chunk, &mut self.scratch)
     }
 
-    /// Lets the body go. After the last event the connection can be used again; after a failure it is closed.
+    /// Gives up the body. After the last event its connection is reused; after a failure it is closed.
     fn close(&mut self) {
         if let Some(body) = self.body.take()
             && self.failure.is_none()
         {
-            body.release();
+            body.read_rest();
         }
     }
 }

@@ -10,6 +10,7 @@
 )]
 
 mod cases;
+mod connections;
 mod event_stream;
 mod faults;
 mod files;
@@ -50,7 +51,6 @@ macro_rules! conformance {
 conformance! {
     providers: {
         openai,
-        openai_over_a_proxy,
         azure_openai,
         xai,
         openai_compatible,

@@ -25,19 +25,10 @@ pub struct Row {
     pub content_type: &'static str,
     /// Makes the bytes on the wire from a fixture, which is always written as SSE.
     pub wire: fn(&[u8]) -> Vec<u8>,
-    /// The server stands between as a proxy. Plain connections are ours, all others a library's: both ways must do all this.
-    pub proxied: bool,
 }
 
 pub fn openai() -> Row {
     sse("openai", "openai_responses", "gpt-5.5", "/v1")
-}
-
-pub fn openai_over_a_proxy() -> Row {
-    Row {
-        proxied: true,
-        ..openai()
-    }
 }
 
 pub fn azure_openai() -> Row {
@@ -94,23 +85,15 @@ fn sse(
         extra: &[],
         content_type: "text/event-stream",
         wire: <[u8]>::to_vec,
-        proxied: false,
     }
 }
 
 impl Row {
     pub fn settings(&self, server: &Server) -> ProviderSettings {
         let extra = self.extra.iter();
-        let address = server.address().to_string();
-        let host = if self.proxied {
-            "provider.invalid"
-        } else {
-            &address
-        };
         ProviderSettings {
             id: "under-test".into(),
-            base_url: Some(format!("http://{host}{}", self.base_path)),
-            proxy: self.proxied.then(|| format!("http://{address}")),
+            base_url: Some(format!("http://{}{}", server.address(), self.base_path)),
             api_key: Some(API_KEY.into()),
             extra: extra
                 .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
