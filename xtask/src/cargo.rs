@@ -57,6 +57,7 @@ pub(crate) fn clippy() -> anyhow::Result<Tally> {
         "--test=cluster",
         "--test=faults",
         "--test=netns",
+        "--test=tls",
     ])?;
     Ok(tally)
 }
@@ -110,18 +111,56 @@ pub(crate) fn services() -> anyhow::Result<Tally> {
     one_target("services")
 }
 
-/// The outbound guard in network namespaces. What makes them is installed when it is missing and can be.
+/// The outbound guard in network namespaces. Programs that are missing are installed where possible.
 pub(crate) fn netns() -> anyhow::Result<Tally> {
-    let needed = [
-        ("unshare", "--version", "util-linux"),
-        ("ip", "-V", "iproute2"),
-    ];
-    for (program, asks, package) in needed {
-        if !process::works(Command::new(program).arg(asks)) {
-            debian::install(&[package])?;
+    install_missing(&[
+        Program {
+            name: "unshare",
+            version_flag: "--version",
+            package: "util-linux",
+        },
+        Program {
+            name: "ip",
+            version_flag: "-V",
+            package: "iproute2",
+        },
+    ])?;
+    one_target("netns")
+}
+
+/// The server against a provider behind nginx. Programs that are missing are installed where possible.
+pub(crate) fn tls() -> anyhow::Result<Tally> {
+    install_missing(&[
+        Program {
+            name: "nginx",
+            version_flag: "-v",
+            package: "nginx-light",
+        },
+        Program {
+            name: "openssl",
+            version_flag: "version",
+            package: "openssl",
+        },
+    ])?;
+    one_target("tls")
+}
+
+/// A program that a stage needs.
+struct Program {
+    name: &'static str,
+    /// Makes it print its version and end.
+    version_flag: &'static str,
+    /// Debian's package.
+    package: &'static str,
+}
+
+fn install_missing(programs: &[Program]) -> anyhow::Result<()> {
+    for program in programs {
+        if !process::works(Command::new(program.name).arg(program.version_flag)) {
+            debian::install(&[program.package])?;
         }
     }
-    one_target("netns")
+    Ok(())
 }
 
 /// Several processes of the server on the same services.

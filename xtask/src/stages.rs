@@ -71,6 +71,12 @@ const STAGES: &[Stage] = &[
         run: cargo::netns,
     },
     Stage {
+        name: "tls",
+        what: "the real server against a provider behind nginx with TLS: concurrent runs, cancels, reloads, dead connections",
+        suites: &[Suite::Test],
+        run: cargo::tls,
+    },
+    Stage {
         name: "services",
         what: "the queue and the bus against a RabbitMQ and a Valkey or Redis that run here",
         suites: &[Suite::Test],
