@@ -3,8 +3,8 @@
 //! [`open`] turns a URL into a store; nothing else in the tree knows which database is behind it. Not here: any decision about
 //! runs. The rules each database keeps are in `runloom_ports::store`, and `tests/it` checks them for every one.
 //!
-//! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/keeper` (durable before SQLite is), `sqlite/readers`, then one file per trait of the port;
-//! `postgres/` has the same rooms, with a pool of connections in place of the readers.
+//! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/transaction`, `sqlite/readers`, then one file per trait of
+//! the port; `postgres/` has the same structure, with a connection pool in place of the readers.
 
 mod error;
 pub mod postgres;

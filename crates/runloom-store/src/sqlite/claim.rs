@@ -9,7 +9,7 @@ use runloom_protocol::spec::PromptMessage;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{Json, Word};
-use super::desk::Tx;
+use super::transaction::Tx;
 use super::{int, mail, uint};
 
 /// True for a run behind an earlier live run of its session. `runs` is the outer table.

@@ -6,8 +6,8 @@ use runloom_ports::store::{
 use rusqlite::{OptionalExtension, params};
 
 use super::columns::Json;
-use super::desk::Tx;
 use super::leases::{Holding, Standing};
+use super::transaction::Tx;
 use super::{int, ledger, mail};
 
 /// Why a batch is not written, without the store having failed.

@@ -8,8 +8,8 @@ use runloom_protocol::resource::{RunStatus, SessionStatus};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{Json, Word};
-use super::desk::Tx;
 use super::leases::{Plain, Standing};
+use super::transaction::Tx;
 use super::{commit, filter};
 
 /// Epoch of the lease that comes with the run.

@@ -1,11 +1,9 @@
-//! SQLite's errors in the port's words.
+//! SQLite's errors as errors of the store port.
 
 use runloom_ports::store::{StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 
-use super::redo::Misfit;
-
-/// Classifies what SQLite said.
+/// Classifies an error of SQLite.
 pub(super) fn kind_of(error: &rusqlite::Error) -> StoreErrorKind {
     match error.sqlite_error_code() {
         Some(
@@ -29,7 +27,7 @@ pub(super) fn reading(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// An error that is ours, not SQLite's.
+/// An error that did not come from SQLite.
 pub(super) fn broken(message: impl Into<String>) -> StoreError {
     StoreError {
         kind: StoreErrorKind::Broken,
@@ -38,24 +36,16 @@ pub(super) fn broken(message: impl Into<String>) -> StoreError {
     }
 }
 
-/// Why a write failed, for each of those who waited for it.
+/// Why a write failed, in a form that can be sent to several callers.
 #[derive(Debug)]
-pub(super) struct Reason {
+pub(super) struct WriteError {
     pub(super) kind: StoreErrorKind,
     pub(super) text: String,
 }
 
-impl Reason {
-    /// Something that may go away.
-    pub(super) fn unavailable(text: impl Into<String>) -> Self {
-        Self {
-            kind: StoreErrorKind::Unavailable,
-            text: text.into(),
-        }
-    }
-
-    /// The same in the port's words.
-    pub(super) fn error(&self) -> StoreError {
+impl WriteError {
+    /// The port's error for one caller.
+    pub(super) fn to_store(&self) -> StoreError {
         StoreError {
             kind: self.kind,
             message: "writing to the SQLite database failed".to_owned(),
@@ -64,29 +54,11 @@ impl Reason {
     }
 }
 
-impl From<rusqlite::Error> for Reason {
+impl From<rusqlite::Error> for WriteError {
     fn from(error: rusqlite::Error) -> Self {
         Self {
             kind: kind_of(&error),
             text: error.to_string(),
-        }
-    }
-}
-
-impl From<std::io::Error> for Reason {
-    fn from(error: std::io::Error) -> Self {
-        Self::unavailable(format!("the redo file: {error}"))
-    }
-}
-
-impl From<Misfit> for Reason {
-    fn from(misfit: Misfit) -> Self {
-        match misfit {
-            Misfit::Database(error) => error.into(),
-            other => Self {
-                kind: StoreErrorKind::Broken,
-                text: other.to_string(),
-            },
         }
     }
 }

@@ -10,7 +10,7 @@ use runloom_protocol::spec::Verdict;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::Word;
-use super::desk::Tx;
+use super::transaction::Tx;
 use super::{SqliteStore, int, uint};
 
 #[async_trait]

@@ -4,8 +4,8 @@ use runloom_ports::store::{Page, RunFilter, SessionFilter, WorkspaceNo};
 use runloom_protocol::spec::Metadata;
 use rusqlite::types::Value;
 
-use super::desk::Tx;
 use super::int;
+use super::transaction::Tx;
 
 /// Whose labels.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use runloom_protocol::outcome::Tokens;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::commit::holding;
-use super::desk::Tx;
+use super::transaction::Tx;
 use super::{SqliteStore, int, uint};
 
 /// Rows of one answer at most: more keys or models than anybody reads.

@@ -6,7 +6,7 @@ use runloom_protocol::resource::RunStatus;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Json, Word};
-use super::desk::Tx;
+use super::transaction::Tx;
 
 /// What the senders of mail have to know of a run.
 pub(super) struct Addressee {

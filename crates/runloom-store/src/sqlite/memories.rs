@@ -7,7 +7,7 @@ use runloom_ports::store::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::Json;
-use super::desk::Tx;
+use super::transaction::Tx;
 use super::{SqliteStore, int, uint};
 
 #[async_trait]

@@ -1,20 +1,18 @@
-//! SQLite: one file, one process, one writer with group commit, a few readers beside it.
+//! SQLite: one file, one process, one writer with group commit and a few read-only connections.
 //!
-//! `writer` takes jobs from its `queue` to the `desk`, where they are executed in the transaction that `keeper` keeps open and `redo` makes durable; `sync` and `checkpoint` see
-//! to SQLite's log beside it, `readers` read; `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger`, `memories`, `people` and `oauth` implement one
-//! trait of the port each (`claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts); `schema` and `lock` guard the
-//! file.
+//! `writer` takes jobs from its queue, `transaction` executes them in groups, `checkpoint` copies the write-ahead log into the
+//! database file, `readers` read. `schema` migrates and `lock` keeps other processes away. `log`, `runs`, `sessions`,
+//! `retention`, `tenancy`, `registry`, `ledger`, `memories`, `people` and `oauth` implement one trait of the port each; `claim`,
+//! `commit`, `create`, `mail`, `filter` and `seals` are their larger parts.
 
 mod checkpoint;
 mod claim;
 mod columns;
 mod commit;
 mod create;
-mod desk;
 mod error;
 mod feedback;
 mod filter;
-mod keeper;
 mod leases;
 mod ledger;
 mod lock;
@@ -23,17 +21,15 @@ mod mail;
 mod memories;
 mod oauth;
 mod people;
-mod queue;
 mod readers;
-mod redo;
 mod registry;
 mod retention;
 mod runs;
 mod schema;
 mod seals;
 mod sessions;
-mod sync;
 mod tenancy;
+mod transaction;
 mod writer;
 
 use std::fs::File;
@@ -46,7 +42,6 @@ use runloom_ports::store::StoreResult;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use self::keeper::Keeper;
 use self::leases::Workers;
 use self::lock::DatabaseLock;
 use self::readers::Readers;
@@ -75,7 +70,6 @@ impl SqliteStore {
         let path = &followed(path);
         let lock = DatabaseLock::take(path)?;
         let mut connection = connect(path)?;
-        keeper::recover(&mut connection, path)?;
         match options.migrations {
             Migrations::Apply => {
                 schema::migrate(&mut connection)?;
@@ -97,9 +91,8 @@ impl SqliteStore {
         let workers = Arc::new(Workers::new(
             options.worker_silence_ms.unwrap_or(leases::SILENCE_MS),
         ));
-        let keeper = Keeper::start(connection, path)?;
         let writer =
-            Writer::start(keeper, Arc::clone(&workers)).map_err(|source| OpenError::File {
+            Writer::start(connection, Arc::clone(&workers)).map_err(|source| OpenError::File {
                 doing: "starting the writer thread for",
                 path: path.to_owned(),
                 source,
@@ -118,7 +111,6 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.writer.settled().await?;
         self.readers.read(work).await
     }
 }
@@ -128,7 +120,6 @@ pub(crate) fn migrate(path: &Path) -> Result<Migrated, OpenError> {
     let path = &followed(path);
     let _lock = DatabaseLock::take(path)?;
     let mut connection = connect(path)?;
-    keeper::recover(&mut connection, path)?;
     let from = schema::migrate(&mut connection)?;
     Ok(Migrated {
         from,
@@ -168,7 +159,6 @@ pub(crate) fn check(path: &Path) -> Result<Health, OpenError> {
 fn connect(path: &Path) -> Result<Connection, OpenError> {
     refuse_old_library()?;
     create_private(path)?;
-    sync::renew(path)?;
     let connection =
         Connection::open(path).map_err(|source| failed("opening the database", source))?;
     prepare(&connection).map_err(|source| failed("setting up the database", source))?;
@@ -212,7 +202,7 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
 #[cfg(unix)]
 fn close_to_others(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
-    for beside in ["", "-wal", "-shm", "-redo"] {
+    for beside in ["", "-wal", "-shm"] {
         let mut path = path.as_os_str().to_owned();
         path.push(beside);
         let Ok(found) = std::fs::metadata(&path) else {
@@ -241,8 +231,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::from_secs(5))?;
     steady_plans(connection)?;
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    // FULL: with NORMAL alone a commit does not survive a power cut. It is what the redo file makes durable from when `keeper` starts. No
-    // mmap: a read error would be a signal that kills the process and not an error.
+    // FULL: in WAL mode a commit with NORMAL does not survive a power cut. No mmap: a read error would kill the process with a
+    // signal instead of being returned.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = ON;

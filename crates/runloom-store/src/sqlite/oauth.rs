@@ -11,8 +11,8 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{OptionalExtension, Row, ToSql, params};
 
 use super::columns::{Json, Unknown, Word};
-use super::desk::Tx;
 use super::tenancy::workspace_row;
+use super::transaction::Tx;
 use super::{SqliteStore, int};
 
 #[async_trait]

@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::SqliteStore;
 use super::columns::Word;
-use super::desk::Tx;
 use super::tenancy::{WORKSPACE, workspace_row};
+use super::transaction::Tx;
 
 #[async_trait]
 impl People for SqliteStore {

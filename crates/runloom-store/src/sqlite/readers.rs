@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::error::{broken, reading};
 
-/// Readers see what is settled; who wants to see everything that was answered asks the writer first (`SqliteStore::read`).
+/// A pool of connections. Each read sees everything that was committed before it began.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,

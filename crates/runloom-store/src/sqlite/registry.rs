@@ -9,7 +9,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Unknown, Word};
-use super::desk::Tx;
+use super::transaction::Tx;
 use super::{SqliteStore, int, seals, uint};
 
 #[async_trait]

@@ -7,7 +7,7 @@ use runloom_protocol::spec::Metadata;
 use rusqlite::{Connection, Row, params};
 
 use super::columns::Json;
-use super::desk::Tx;
+use super::transaction::Tx;
 use super::{SqliteStore, filter, int};
 
 #[async_trait]

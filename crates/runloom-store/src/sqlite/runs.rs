@@ -11,8 +11,8 @@ use runloom_protocol::spec::{Metadata, SubmitToolResult};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{Json, Word, json, time};
-use super::desk::Tx;
 use super::filter::Conditions;
+use super::transaction::Tx;
 use super::{SqliteStore, create, mail, uint};
 
 #[async_trait]

@@ -4,7 +4,7 @@ use runloom_ports::store::{DocumentKind, Resealed, RunNo, Sealed, SealedKey, Ses
 use rusqlite::{Connection, Row, params};
 
 use super::columns::Word;
-use super::desk::Tx;
+use super::transaction::Tx;
 use super::{int, uint};
 
 /// Documents with their old versions, then sessions, then runs; each by number.

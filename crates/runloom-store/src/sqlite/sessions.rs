@@ -11,8 +11,8 @@ use runloom_protocol::spec::{Metadata, PromptMessage};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{Json, Word, time};
-use super::desk::Tx;
 use super::filter::{self, Conditions};
+use super::transaction::Tx;
 use super::{SqliteStore, create, int, mail, uint};
 
 #[async_trait]

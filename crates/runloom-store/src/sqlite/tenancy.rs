@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::SqliteStore;
 use super::columns::{Json, Unknown, Word, time};
-use super::desk::Tx;
+use super::transaction::Tx;
 
 #[async_trait]
 impl Tenancy for SqliteStore {

@@ -54,7 +54,7 @@ async fn a_database_may_be_a_link_to_a_file_elsewhere_also_before_that_is_there(
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    for name in ["real.db", "real.db-wal", "real.db-redo", "real.db.lock"] {
+    for name in ["real.db", "real.db-wal", "real.db.lock"] {
         assert!(names.iter().any(|found| found == name), "{names:?}");
     }
     fixture.reopen().await;
@@ -165,7 +165,7 @@ async fn a_new_database_and_the_files_beside_it_are_their_owners_alone() {
     let (_folder, url) = place();
     let _open = open(&url, OpenOptions::default()).await.unwrap();
     let path = url.trim_start_matches("sqlite:");
-    for beside in ["", "-wal", "-shm", "-redo"] {
+    for beside in ["", "-wal", "-shm"] {
         let kept = std::fs::metadata(format!("{path}{beside}")).unwrap();
         let mode = kept.permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "{path}{beside}: {mode:o}");
@@ -181,12 +181,8 @@ async fn a_database_that_everybody_could_read_is_closed_to_others_and_left_to_it
     let path = url.trim_start_matches("sqlite:");
     for (before, after) in [(0o644, 0o640), (0o666, 0o660), (0o600, 0o600)] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(before)).unwrap();
-        // One that a process left behind when it was killed.
-        let redo = format!("{path}-redo");
-        std::fs::write(&redo, "").unwrap();
-        std::fs::set_permissions(&redo, PermissionsExt::from_mode(before)).unwrap();
         let _open = open(&url, OpenOptions::default()).await.unwrap();
-        for beside in ["", "-wal", "-shm", "-redo"] {
+        for beside in ["", "-wal", "-shm"] {
             let kept = std::fs::metadata(format!("{path}{beside}")).unwrap();
             let mode = kept.permissions().mode() & 0o777;
             assert_eq!(mode, after, "{path}{beside}: {mode:o}");
