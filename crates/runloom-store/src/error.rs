@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::SideFile;
+
 /// Why a store does not open.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -50,6 +52,41 @@ pub enum OpenError {
     Missing {
         /// Where it should be.
         path: PathBuf,
+    },
+    /// There is no database, but side files of one.
+    #[error(
+        "the database {} is missing or empty, but {} beside it belongs to one: put the database or a backup of it there; to start with a new database, move these files away",
+        database.display(), names(side_files)
+    )]
+    Orphaned {
+        /// Where the database should be.
+        database: PathBuf,
+        /// The files beside it.
+        side_files: Vec<SideFile>,
+    },
+    /// A side file is missing or damaged, and acknowledged writes with it.
+    #[error(
+        "{} {problem}. Lost: {lost}. Put the file back or restore a backup; to go on without these writes, run `runloom migrate --accept-data-loss`",
+        file.display()
+    )]
+    DataLoss {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What is lost.
+        lost: String,
+    },
+    /// SQLite found damaged pages.
+    #[error(
+        "the database {} is damaged ({}): restore a backup, or save what is readable with `sqlite3 {} .recover`",
+        database.display(), problems.join("; "), database.display()
+    )]
+    Damaged {
+        /// The database.
+        database: PathBuf,
+        /// What SQLite complains about.
+        problems: Vec<String>,
     },
     /// The database was written by a newer program.
     #[error(
@@ -102,4 +139,13 @@ pub enum OpenError {
     /// The program is stopping.
     #[error("opening the store was interrupted")]
     Stopped(#[source] tokio::task::JoinError),
+}
+
+fn names(files: &[SideFile]) -> String {
+    let names: Vec<_> = files
+        .iter()
+        .filter_map(|file| file.path.file_name())
+        .map(|name| name.to_string_lossy())
+        .collect();
+    names.join(", ")
 }

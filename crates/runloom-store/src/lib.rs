@@ -10,6 +10,7 @@ mod error;
 pub mod postgres;
 mod sqlite;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use runloom_ports::store::Store;
@@ -49,6 +50,15 @@ pub enum Migrations {
     Refuse,
 }
 
+/// What to do when acknowledged writes are lost, because a side file of the database is missing or damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataLoss {
+    /// Refuse the database with [`OpenError::DataLoss`] and change nothing.
+    Refuse,
+    /// Go on with what is left. Damaged files are kept under another name.
+    Accept,
+}
+
 /// What [`migrate`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migrated {
@@ -56,6 +66,17 @@ pub struct Migrated {
     pub from: u32,
     /// Version now.
     pub to: u32,
+    /// Writes that are lost, one line for each cause. Empty unless [`DataLoss::Accept`] was given.
+    pub lost: Vec<String>,
+}
+
+/// A file beside a SQLite database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SideFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How long it is.
+    pub bytes: u64,
 }
 
 /// What [`check`] found.
@@ -69,8 +90,12 @@ pub struct Health {
     pub expected: u32,
     /// Names of the migrations that are missing.
     pub pending: Vec<String>,
-    /// What the database's own integrity check complains about; empty = nothing.
+    /// What is wrong with the database. Empty when it is sound.
     pub problems: Vec<String>,
+    /// What is worth knowing and is no problem.
+    pub notes: Vec<String>,
+    /// SQLite: the files beside the database.
+    pub side_files: Vec<SideFile>,
 }
 
 impl Health {
@@ -95,13 +120,13 @@ pub async fn open(url: &str, options: OpenOptions) -> Result<Arc<dyn Store>, Ope
     }
 }
 
-/// Brings the database's schema up to date, creating it when it is not there.
+/// Migrates the database to the newest schema; creates it when it is absent.
 ///
 /// # Errors
 /// See [`OpenError`].
-pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
+pub async fn migrate(url: &str, data_loss: DataLoss) -> Result<Migrated, OpenError> {
     match Backend::of(url)? {
-        Backend::Sqlite(path) => off_thread(move || sqlite::migrate(&path)).await,
+        Backend::Sqlite(path) => off_thread(move || sqlite::migrate(&path, data_loss)).await,
         Backend::Postgres => postgres::migrate(url).await,
     }
 }
@@ -130,7 +155,7 @@ pub fn check_url(url: &str) -> Result<(), OpenError> {
 
 /// The one place that maps a URL's scheme to a database.
 enum Backend {
-    Sqlite(std::path::PathBuf),
+    Sqlite(PathBuf),
     Postgres,
 }
 

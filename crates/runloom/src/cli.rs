@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{admin, chat, dev, doctor, models, run, runs, serve};
+use crate::commands::{admin, chat, dev, doctor, migrate, models, run, runs, serve};
 use crate::config::Source;
 
 /// The command that makes this program the sandbox of a code tool.
@@ -40,8 +40,8 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     /// Start a worker: it drives runs, and answers probes only (serve --role worker)
     Worker(serve::Worker),
-    /// Bring the database to this version
-    Migrate(ConfigFile),
+    /// Migrate the database to the schema of this version
+    Migrate(migrate::Migrate),
     /// Look for what could be wrong: configuration, data, disk, database, queue, bus, port, clock, server, keys
     Doctor(doctor::Doctor),
     /// Work with the configuration
@@ -122,6 +122,7 @@ mod tests {
             "serve --config runloom.toml --role all --listen 127.0.0.1:8787",
             "worker --config runloom.toml",
             "migrate",
+            "migrate --config f.toml --accept-data-loss",
             "doctor --json",
             "config check --config f.toml",
             "openapi",

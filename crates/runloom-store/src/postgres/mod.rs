@@ -96,6 +96,7 @@ pub(crate) async fn migrate(url: &str) -> Result<Migrated, OpenError> {
     Ok(Migrated {
         from,
         to: schema::newest().max(from),
+        lost: Vec::new(),
     })
 }
 
@@ -121,6 +122,8 @@ pub(crate) async fn check(url: &str) -> Result<Health, OpenError> {
         expected: schema::newest(),
         pending: schema::pending(version),
         problems: complaint.iter().map(ToString::to_string).collect(),
+        notes: Vec::new(),
+        side_files: Vec::new(),
     })
 }
 

@@ -26,6 +26,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0008_feedback",
         include_str!("migrations/0008_feedback.sql"),
     ),
+    (
+        "0009_drop_redo",
+        include_str!("migrations/0009_drop_redo.sql"),
+    ),
 ];
 
 /// The version this program reads and writes.

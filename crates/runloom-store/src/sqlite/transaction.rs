@@ -13,6 +13,7 @@ use runloom_ports::store::{StoreError, StoreErrorKind, StoreResult};
 use rusqlite::{Connection, ToSql};
 use tokio::sync::oneshot;
 
+use super::database::Database;
 use super::error::WriteError;
 use super::leases::{Held, Workers};
 
@@ -103,15 +104,15 @@ enum Failure {
 
 /// Executes groups of jobs on the connection that writes.
 pub(super) struct Transactions {
-    connection: Connection,
+    database: Database,
     workers: Arc<Workers>,
     held: Held,
 }
 
 impl Transactions {
-    pub(super) fn new(connection: Connection, workers: Arc<Workers>) -> Self {
+    pub(super) fn new(database: Database, workers: Arc<Workers>) -> Self {
         Self {
-            connection,
+            database,
             workers,
             held: Held::default(),
         }
@@ -119,7 +120,7 @@ impl Transactions {
 
     /// The connection that writes.
     pub(super) fn connection(&self) -> &Connection {
-        &self.connection
+        self.database.connection()
     }
 
     /// Commits the jobs, in one transaction if possible, and answers every caller.
@@ -170,7 +171,7 @@ impl Transactions {
 
     /// Rolls back what is open. SQLite has done so already after some errors, for example a full disk.
     fn roll_back(&self) -> Result<(), WriteError> {
-        if self.connection.is_autocommit() {
+        if self.connection().is_autocommit() {
             return Ok(());
         }
         self.statement("ROLLBACK")
@@ -179,7 +180,7 @@ impl Transactions {
     fn execute(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
         for job in jobs {
             let mut tx = Tx {
-                connection: &self.connection,
+                connection: self.database.connection(),
                 held: &mut self.held,
                 workers: &self.workers,
             };
@@ -199,7 +200,7 @@ impl Transactions {
     }
 
     fn statement(&self, sql: &str) -> Result<(), WriteError> {
-        self.connection.prepare_cached(sql)?.execute([])?;
+        self.connection().prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 }

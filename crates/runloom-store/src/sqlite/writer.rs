@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use runloom_ports::store::StoreResult;
-use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use super::checkpoint::Checkpoints;
+use super::database::Database;
 use super::error::broken;
 use super::leases::Workers;
 use super::transaction::{Job, Transactions, Tx, TypedJob};
@@ -20,7 +20,7 @@ const MAX_GROUP: usize = 1_024;
 /// Jobs that wait for the thread at most; further callers wait for room.
 const QUEUE_CAPACITY: usize = 4_096;
 
-/// The handle to the thread. Dropping it commits what waits, checkpoints the database and joins the thread.
+/// The handle to the thread. Dropping it commits the jobs that wait, closes the database and joins the thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     /// `None` only while the writer is dropped.
@@ -30,11 +30,11 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread.
-    pub(super) fn start(connection: Connection, workers: Arc<Workers>) -> std::io::Result<Self> {
+    pub(super) fn start(database: Database, workers: Arc<Workers>) -> std::io::Result<Self> {
         let (sender, jobs) = mpsc::channel(QUEUE_CAPACITY);
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || serve(connection, workers, jobs))?;
+            .spawn(move || serve(database, workers, jobs))?;
         Ok(Self {
             jobs: Some(sender),
             thread: Some(thread),
@@ -67,13 +67,9 @@ impl Drop for Writer {
     }
 }
 
-fn serve(
-    mut connection: Connection,
-    workers: Arc<Workers>,
-    mut jobs: mpsc::Receiver<Box<dyn Job>>,
-) {
-    let mut checkpoints = Checkpoints::start(&mut connection);
-    let mut transactions = Transactions::new(connection, workers);
+fn serve(mut database: Database, workers: Arc<Workers>, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
+    let mut checkpoints = Checkpoints::start(database.connection_mut());
+    let mut transactions = Transactions::new(database, workers);
     let mut group = Vec::with_capacity(MAX_GROUP);
     while jobs.blocking_recv_many(&mut group, MAX_GROUP) > 0 {
         transactions.commit(&mut group);

@@ -8,18 +8,18 @@ use rusqlite::{Connection, params};
 use tokio::task::JoinSet;
 
 use super::{Tx, Writer};
+use crate::DataLoss;
+use crate::sqlite::database::Database;
+use crate::sqlite::files::DatabaseFiles;
 use crate::sqlite::leases::Workers;
 
 fn writer(path: &Path) -> Arc<Writer> {
-    Arc::new(Writer::start(opened(path), Arc::new(Workers::new(1))).unwrap())
-}
-
-fn opened(path: &Path) -> Connection {
-    let connection = Connection::open(path).unwrap();
-    connection
-        .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER PRIMARY KEY);")
+    let (database, _) = Database::open(&DatabaseFiles::at(path), DataLoss::Refuse).unwrap();
+    database
+        .connection()
+        .execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY)")
         .unwrap();
-    connection
+    Arc::new(Writer::start(database, Arc::new(Workers::new(1))).unwrap())
 }
 
 fn insert(tx: &Tx<'_>, n: i64) -> rusqlite::Result<i64> {

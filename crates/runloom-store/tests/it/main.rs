@@ -11,6 +11,7 @@ mod contract;
 mod crash;
 mod fixture;
 mod open;
+mod side_files;
 
 /// Where the tests of crashes put their database.
 async fn ground() -> (String, tempfile::TempDir) {

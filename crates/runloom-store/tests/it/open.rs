@@ -1,7 +1,7 @@
 //! Opening, migrating and checking a SQLite file.
 
 use runloom_ports::store::{CommitError, Next};
-use runloom_store::{Migrations, OpenError, OpenOptions, check, migrate, open};
+use runloom_store::{DataLoss, Migrations, OpenError, OpenOptions, check, migrate, open};
 use tempfile::TempDir;
 
 use crate::fixture::{Fixture, batch};
@@ -75,14 +75,14 @@ async fn a_new_process_voids_the_leases_of_the_old_one_at_once() {
 #[tokio::test]
 async fn a_database_of_a_newer_version_is_refused() {
     let (_folder, url) = place();
-    migrate(&url).await.unwrap();
+    migrate(&url, DataLoss::Refuse).await.unwrap();
     set_version(&url, 4_711);
     let error = refusal(&url, OpenOptions::default()).await;
     assert!(
         matches!(error, OpenError::TooNew { found: 4_711, .. }),
         "{error}"
     );
-    assert!(migrate(&url).await.is_err());
+    assert!(migrate(&url, DataLoss::Refuse).await.is_err());
     assert!(check(&url).await.is_err());
 }
 
@@ -98,10 +98,14 @@ async fn migrations_wait_for_permission_when_asked_to() {
         matches!(error, OpenError::MigrationsPending { found: 0, .. }),
         "{error}"
     );
-    let done = migrate(&url).await.unwrap();
+    let done = migrate(&url, DataLoss::Refuse).await.unwrap();
     assert_eq!(done.from, 0);
     assert!(done.to > 0);
-    assert_eq!(migrate(&url).await.unwrap().from, done.to, "nothing to do");
+    assert_eq!(
+        migrate(&url, DataLoss::Refuse).await.unwrap().from,
+        done.to,
+        "nothing to do"
+    );
     open(&url, careful).await.unwrap();
 }
 
@@ -120,7 +124,7 @@ async fn a_check_names_pending_migrations_and_damage() {
     let (_folder, url) = place();
     let error = check(&url).await.unwrap_err();
     assert!(matches!(error, OpenError::Missing { .. }), "{error}");
-    migrate(&url).await.unwrap();
+    migrate(&url, DataLoss::Refuse).await.unwrap();
     set_version(&url, 0);
     let health = check(&url).await.unwrap();
     assert!(!health.is_good());

@@ -1,6 +1,6 @@
 //! Opening, migrating and checking a PostgreSQL database.
 
-use runloom_store::{Migrations, OpenError, OpenOptions, check, migrate, open};
+use runloom_store::{DataLoss, Migrations, OpenError, OpenOptions, check, migrate, open};
 
 use crate::database::Database;
 
@@ -45,7 +45,7 @@ async fn processes_that_start_at_once_migrate_once() {
 #[tokio::test]
 async fn a_newer_schema_is_refused_only_when_it_is_breaking() {
     let database = Database::create().await;
-    migrate(&database.url()).await.unwrap();
+    migrate(&database.url(), DataLoss::Refuse).await.unwrap();
     migrate_further(&database, false).await;
     open(&database.url(), OpenOptions::default()).await.unwrap();
     let health = check(&database.url()).await.unwrap();
@@ -77,9 +77,15 @@ async fn migrations_wait_for_permission_when_asked_to() {
     let health = check(&database.url()).await.unwrap();
     assert!(!health.is_good());
     assert_eq!(health.pending[0], "0001_init");
-    let done = migrate(&database.url()).await.unwrap();
+    let done = migrate(&database.url(), DataLoss::Refuse).await.unwrap();
     assert_eq!(done.from, 0);
-    assert_eq!(migrate(&database.url()).await.unwrap().from, done.to);
+    assert_eq!(
+        migrate(&database.url(), DataLoss::Refuse)
+            .await
+            .unwrap()
+            .from,
+        done.to
+    );
     open(&database.url(), careful).await.unwrap();
     let health = check(&database.url()).await.unwrap();
     assert!(health.is_good(), "{health:?}");

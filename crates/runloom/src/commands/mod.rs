@@ -6,7 +6,7 @@ pub(crate) mod chat;
 mod config_check;
 pub(crate) mod dev;
 pub(crate) mod doctor;
-mod migrate;
+pub(crate) mod migrate;
 pub(crate) mod models;
 mod replay;
 pub(crate) mod run;
@@ -28,7 +28,7 @@ pub(crate) async fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Dev(dev) => dev::run(dev, &environment).await,
         Command::Serve(serve) => serve::run(serve, &environment).await,
         Command::Worker(worker) => serve::run(worker.into(), &environment).await,
-        Command::Migrate(file) => migrate::run(&file, &environment).await,
+        Command::Migrate(migrate) => migrate::run(&migrate, &environment).await,
         Command::Doctor(doctor) => doctor::run(&doctor, &environment).await,
         Command::Config(ConfigCommand::Check(file)) => config_check::run(&file, &environment),
         Command::Openapi => {
