@@ -1,16 +1,14 @@
-//! `runloom doctor`: what could be wrong, looked at from outside. `services` looks at what is not in this process.
+//! `runloom doctor`: checks the configuration, the data, the services and the server. `store` checks the database and its folder,
+//! `services` what runs outside this process.
 
 mod services;
+mod store;
 
-use std::fs;
-use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use runloom_client::{Client, Options, RetryPolicy};
-use runloom_service::error::Chain;
-use runloom_store::Health;
 use runloom_tools::SandboxProgram;
 use serde::Serialize;
 
@@ -20,9 +18,6 @@ use crate::config::{Config, Environment, Problem};
 use crate::connect::dev_server;
 use crate::exit::{Exit, Failure};
 use crate::output;
-
-/// Less free space than this is a failure, and less than ten times of it a warning.
-const MIN_FREE_BYTES: u64 = 100 * 1024 * 1024;
 
 /// How long a server on this machine may take to answer.
 const SERVER_PATIENCE: Duration = Duration::from_secs(3);
@@ -105,7 +100,7 @@ async fn examine(config: &Config, environment: &Environment) -> Vec<Finding> {
         .extend(warnings.map(|warning| finding("config", Verdict::Warning, warning.to_string())));
     match &config.store.postgres {
         Some(url) => findings.push(services::check_postgres(url).await),
-        None => findings.extend(check_files(&config.store.sqlite).await),
+        None => findings.extend(store::check_sqlite(&config.store.sqlite).await),
     }
     findings.extend(services::check_fabric(config).await);
     findings.push(check_clock());
@@ -113,19 +108,6 @@ async fn examine(config: &Config, environment: &Environment) -> Vec<Finding> {
     findings.push(check_sandbox(config).await);
     findings.extend(check_secrets(config, environment));
     findings
-}
-
-/// The database that is a file, and where it lives.
-async fn check_files(database: &Path) -> [Finding; 3] {
-    let folder = database
-        .parent()
-        .filter(|path| !path.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    [
-        check_folder(folder),
-        check_space(folder),
-        check_database(database).await,
-    ]
 }
 
 /// Without it everything works but code tools.
@@ -145,140 +127,6 @@ async fn check_sandbox(config: &Config) -> Finding {
             finding("sandbox", Verdict::Warning, detail)
         }
     }
-}
-
-fn check_folder(folder: &Path) -> Finding {
-    let shown = folder.display();
-    match fs::metadata(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => finding(
-            "data",
-            Verdict::Ok,
-            format!("{shown} is not there yet; it is made at the first start"),
-        ),
-        Err(error) => finding("data", Verdict::Failure, format!("{shown}: {error}")),
-        Ok(found) if !found.is_dir() => {
-            finding("data", Verdict::Failure, format!("{shown} is not a folder"))
-        }
-        Ok(_) => {
-            let probe = folder.join(".runloom-doctor");
-            let written = fs::write(&probe, b"probe").and_then(|()| fs::remove_file(&probe));
-            match written {
-                Ok(()) => finding("data", Verdict::Ok, format!("{shown} can be written")),
-                Err(error) => finding(
-                    "data",
-                    Verdict::Failure,
-                    format!("{shown} cannot be written: {error}"),
-                ),
-            }
-        }
-    }
-}
-
-#[cfg(unix)]
-fn check_space(folder: &Path) -> Finding {
-    let existing = folder
-        .ancestors()
-        .find(|path| path.exists())
-        .unwrap_or(Path::new("."));
-    match rustix::fs::statvfs(existing) {
-        Ok(space) => {
-            let free = space.f_bavail.saturating_mul(space.f_frsize);
-            let verdict = match free {
-                free if free < MIN_FREE_BYTES => Verdict::Failure,
-                free if free < 10 * MIN_FREE_BYTES => Verdict::Warning,
-                _ => Verdict::Ok,
-            };
-            finding(
-                "disk",
-                verdict,
-                format!("{} MiB free", free / (1024 * 1024)),
-            )
-        }
-        Err(error) => finding(
-            "disk",
-            Verdict::Warning,
-            format!("free space is not known: {error}"),
-        ),
-    }
-}
-
-#[cfg(not(unix))]
-fn check_space(_folder: &Path) -> Finding {
-    finding(
-        "disk",
-        Verdict::Warning,
-        format!(
-            "free space is not known on this system; at least {MIN_FREE_BYTES} bytes are needed"
-        ),
-    )
-}
-
-async fn check_database(path: &Path) -> Finding {
-    let shown = path.display();
-    match read_header(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return finding(
-                "store",
-                Verdict::Ok,
-                format!("{shown} is not there yet; it is made at the first start"),
-            );
-        }
-        Err(error) => return finding("store", Verdict::Failure, format!("{shown}: {error}")),
-        Ok(header) if !header.starts_with(b"SQLite format 3\0") => {
-            return finding(
-                "store",
-                Verdict::Failure,
-                format!("{shown} is not an SQLite database"),
-            );
-        }
-        Ok(_) => {}
-    }
-    let url = format!("sqlite:{shown}");
-    match runloom_store::check(&url).await {
-        Err(error) => {
-            let detail = format!("{shown}: {}", Chain(&error));
-            finding("store", Verdict::Failure, detail)
-        }
-        Ok(health) => judge(&shown.to_string(), &health),
-    }
-}
-
-/// What the store says of the database at `place`.
-fn judge(place: &str, health: &Health) -> Finding {
-    let Health {
-        engine,
-        version,
-        expected,
-        problems,
-        ..
-    } = health;
-    let (verdict, detail) = if !problems.is_empty() {
-        let problems = problems.join("; ");
-        (
-            Verdict::Failure,
-            format!("{place} cannot be used as it is: {problems}"),
-        )
-    } else if health.is_good() {
-        (
-            Verdict::Ok,
-            format!("{place} is whole, version {version}, {engine}"),
-        )
-    } else if *version == 0 {
-        let detail = format!("{place} is empty; its tables are made at the first start, {engine}");
-        (Verdict::Ok, detail)
-    } else {
-        let detail = format!(
-            "{place} has version {version} and is brought to {expected} at the next start, {engine}"
-        );
-        (Verdict::Warning, detail)
-    };
-    finding("store", verdict, detail)
-}
-
-fn read_header(path: &Path) -> std::io::Result<[u8; 16]> {
-    let mut header = [0; 16];
-    fs::File::open(path)?.read_exact(&mut header)?;
-    Ok(header)
 }
 
 fn check_clock() -> Finding {
@@ -389,24 +237,6 @@ fn check_secrets(config: &Config, environment: &Environment) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::config;
-
-    #[tokio::test]
-    async fn a_file_that_is_no_database_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.db");
-        assert_eq!(check_database(&path).await.verdict, Verdict::Ok);
-        fs::write(&path, "something else entirely").unwrap();
-        assert_eq!(check_database(&path).await.verdict, Verdict::Failure);
-    }
-
-    #[test]
-    fn a_folder_that_is_a_file_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(check_folder(folder.path()).verdict, Verdict::Ok);
-        let file = folder.path().join("f");
-        fs::write(&file, "").unwrap();
-        assert_eq!(check_folder(&file).verdict, Verdict::Failure);
-    }
 
     #[tokio::test]
     async fn a_port_held_by_something_else_is_found() {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use runloom_fabric::{LookError, Seen};
 use runloom_service::error::Chain;
 
-use super::{Finding, Verdict, finding, judge};
+use super::store::judge;
+use super::{Finding, Verdict, finding};
 use crate::config::{BusConfig, Config, QueueConfig, Secret};
 
 /// How long a database may take to be reached and to answer.
