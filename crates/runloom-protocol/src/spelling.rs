@@ -12,8 +12,8 @@ pub fn edit_distance(left: &str, right: &str) -> usize {
     strsim::levenshtein(left, right)
 }
 
-/// The known word within [`MISSPELLING_MAX_EDITS`] of `word`. Case, `_` and `-` do not count, so that `max_cost_usd` is a
-/// misspelling of `maxCostUsd`.
+/// The known word within [`MISSPELLING_MAX_EDITS`] of `word`. Case, `_` and `-` do not count, so that `max_cost_usd` is
+/// a misspelling of `maxCostUsd`.
 #[must_use]
 pub fn misspelling_of<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     nearest(word, known, MISSPELLING_MAX_EDITS)

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::read::Keyword;
+
 /// A JSON object kept as the client wrote it.
 pub type Object = Map<String, Value>;
 
@@ -26,6 +28,49 @@ pub enum ToolRef {
     Mcp(McpTool),
     /// An MCP server that the client is connected to.
     McpLocal(McpLocalTool),
+}
+
+/// The kinds of [`ToolRef`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolKind {
+    /// See [`ToolRef::Mantyx`].
+    Mantyx,
+    /// See [`ToolRef::MantyxPlugin`].
+    MantyxPlugin,
+    /// See [`ToolRef::Local`].
+    Local,
+    /// See [`ToolRef::A2a`].
+    A2a,
+    /// See [`ToolRef::A2aLocal`].
+    A2aLocal,
+    /// See [`ToolRef::Mcp`].
+    Mcp,
+    /// See [`ToolRef::McpLocal`].
+    McpLocal,
+}
+
+impl Keyword for ToolKind {
+    const ALL: &'static [Self] = &[
+        Self::Mantyx,
+        Self::MantyxPlugin,
+        Self::Local,
+        Self::A2a,
+        Self::A2aLocal,
+        Self::Mcp,
+        Self::McpLocal,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Mantyx => "mantyx",
+            Self::MantyxPlugin => "mantyx_plugin",
+            Self::Local => "local",
+            Self::A2a => "a2a",
+            Self::A2aLocal => "a2a_local",
+            Self::Mcp => "mcp",
+            Self::McpLocal => "mcp_local",
+        }
+    }
 }
 
 impl ToolRef {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::read::Keyword;
 use crate::tools::Object;
 
 /// A provider and its models.
@@ -94,6 +95,14 @@ impl ProviderKind {
             Self::OpenaiCompatible => "openai-compatible",
             Self::Demo => "demo",
         }
+    }
+}
+
+impl Keyword for ProviderKind {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn word(self) -> &'static str {
+        self.as_str()
     }
 }
 

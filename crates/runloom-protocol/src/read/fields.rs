@@ -142,7 +142,8 @@ impl<'v, 'p> Fields<'v, 'p> {
             .unwrap_or_else(|| Fields::empty(self.reader, self.path.key(key)))
     }
 
-    /// The elements of an array that `read` could read; `None` when the array is absent, no array, or longer than `max_entries`.
+    /// The elements of an array that `read` could read; `None` when the array is absent, no array, or longer than
+    /// `max_entries`.
     #[must_use]
     pub fn list<T>(
         &self,

@@ -6,16 +6,17 @@
 //! # Parts
 //!
 //! - [`Reader`] collects errors and warnings; [`Reader::root`] begins, [`Reader::finish`] ends a reading.
-//! - [`Node`] is a value with its path. Its methods (`text`, `integer`, `boolean`, `keyword`, `fields`, `array`, …) return the
-//!   typed value, or record an error and return `None`.
-//! - [`Fields`] is an object. It has the same methods with a key in front (`fields.text("name", 64)`); an absent key is `None`
-//!   without an error, `null` counts as absent, and [`Fields::require`] makes absence an error. `Fields` remembers which keys
-//!   were asked for, so that [`Fields::refuse_unread`] can refuse all others.
+//! - [`Node`] is a value with its path. Its methods (`text`, `integer`, `boolean`, `keyword`, `fields`, `array`, …)
+//!   return the typed value, or record an error and return `None`.
+//! - [`Fields`] is an object. It has the same methods with a key in front (`fields.text("name", 64)`); an absent key is
+//!   `None` without an error, `null` counts as absent, and [`Fields::require`] makes absence an error. `Fields`
+//!   remembers which keys were asked for, so that [`Fields::refuse_unread`] can refuse all others.
 //! - [`Array`] is an array; [`Fields::list`] reads all elements of one with a function.
 //! - [`Keyword`] is an enum whose variants are words of the document.
 //! - [`Path`] is a place in the document, and [`Excerpt`] a foreign text short enough for a message.
 //!
-//! A read function returns something even after an error, because its value leaves the reader only when there were none:
+//! A read function returns something even after an error, because its value leaves the reader only when there were
+//! none:
 //!
 //! ```
 //! use runloom_protocol::read::{Fields, Reader, Source};
@@ -46,12 +47,12 @@
 //!
 //! # TOML
 //!
-//! A TOML document is converted to a [`serde_json::Value`] first, and the caller keeps a map from path to line. A path in the
-//! map is what [`Path`] displays, such as `workspaces[0].slug`; a missing key has no entry, so its line is that of the longest
-//! prefix which has one. What JSON cannot hold (dates, infinite floats, integers beyond 64 bits) is converted to text, which no
-//! reader of numbers accepts. [`Source::toml`] makes messages speak of tables and keys. Values that come from environment
-//! variables are inserted as strings, with their paths in [`Source::untyped`]: numbers, booleans and comma-separated lists are
-//! parsed from such strings.
+//! A TOML document is converted to a [`serde_json::Value`] first, and the caller keeps a map from path to line. A path
+//! in the map is what [`Path`] displays, such as `workspaces[0].slug`; a missing key has no entry, so its line is that
+//! of the longest prefix which has one. What JSON cannot hold (dates, infinite floats, integers beyond 64 bits) is
+//! converted to text, which no reader of numbers accepts. [`Source::toml`] makes messages speak of tables and keys.
+//! Values that come from environment variables are inserted as strings, with their paths in [`Source::untyped`]:
+//! numbers, booleans and comma-separated lists are parsed from such strings.
 
 mod fields;
 mod keyword;
@@ -71,6 +72,7 @@ use crate::limits;
 
 pub use fields::Fields;
 pub use keyword::Keyword;
+pub(crate) use node::json_bytes;
 pub use node::{Array, Node};
 pub use path::{Excerpt, Path};
 

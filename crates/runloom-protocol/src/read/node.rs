@@ -192,7 +192,6 @@ impl<'v, 'p> Node<'v, 'p> {
     }
 
     /// True when `text` has at most `max` characters; records an error otherwise.
-    #[must_use]
     pub fn has_chars_within(&self, text: &str, max: usize) -> bool {
         // A text never has more characters than bytes, so nearly every text is accepted without counting.
         let fits = text.len() <= max || text.chars().count() <= max;
@@ -240,7 +239,8 @@ impl<'v, 'p> Node<'v, 'p> {
     }
 }
 
-/// What stands where something else was expected. Only numbers and untyped texts are repeated: a string may be a secret.
+/// What stands where something else was expected. Only numbers and untyped texts are repeated: a string may be a
+/// secret.
 enum Found<'v> {
     Number(&'v Value),
     Text(&'v str),

@@ -1,74 +1,64 @@
 //! Files of a user's message.
 
-use serde_json::Value;
-
-use super::fields::{Fields, within_count};
-use super::issues::{Issues, Path, Short};
-use super::tool_result::{decoded_bytes, mime_type};
 use super::web;
-use crate::attachment::{Attachment, AttachmentKind};
+use crate::attachment::{Attachment, AttachmentKind, is_attachment_type};
 use crate::limits;
+use crate::read::{Excerpt, Fields, Keyword, Node};
 
-/// The files of a message; absent = none.
-pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<Attachment> {
-    let Some(array) = fields.array("attachments", issues) else {
-        return Vec::new();
-    };
-    let path = fields.path.key("attachments");
-    if !within_count(array.len(), limits::ATTACHMENTS_MAX, &path, issues) {
-        return Vec::new();
+impl Keyword for AttachmentKind {
+    const ALL: &'static [Self] = &[Self::InputFile, Self::InputFileUrl];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::InputFile => "input_file",
+            Self::InputFileUrl => "input_file_url",
+        }
     }
-    let read: Vec<Attachment> = array
-        .iter()
-        .enumerate()
-        .filter_map(|(index, value)| attachment(value, &path.index(index), issues))
-        .collect();
-    let total: u64 = read.iter().filter_map(|file| file.size).sum();
-    if total > limits::ATTACHMENTS_MAX_BYTES as u64 {
-        let max = limits::ATTACHMENTS_MAX_BYTES;
-        issues.add(
-            &path,
+}
+
+/// The `attachments` of a message; none when absent.
+pub(super) fn read(message: &Fields<'_, '_>) -> Vec<Attachment> {
+    let read = message.list("attachments", limits::ATTACHMENTS_MAX, attachment);
+    let files = read.unwrap_or_default();
+    let (total, max) = (total_size(&files), limits::ATTACHMENTS_MAX_BYTES);
+    if total > max as u64 {
+        message.refuse(
+            "attachments",
             format_args!(
                 "must be at most {max} bytes decoded, all together, got {total}; larger files can be given as `input_file_url`"
             ),
         );
     }
-    read
+    files
 }
 
-fn attachment(value: &Value, path: &Path<'_>, issues: &mut Issues) -> Option<Attachment> {
-    let fields = Fields::of(value, path, issues)?;
-    fields.require("type", issues)?;
-    match fields.str("type", issues)? {
-        "input_file" => {
-            let file = inline(&fields, issues)?;
+/// Decoded bytes of all files together.
+pub(super) fn total_size(files: &[Attachment]) -> u64 {
+    files.iter().filter_map(|file| file.size).sum()
+}
+
+fn attachment(node: Node<'_, '_>) -> Option<Attachment> {
+    let fields = node.fields()?;
+    match fields.require("type")?.keyword()? {
+        AttachmentKind::InputFile => {
+            let file = inline(&fields)?;
             if file.size == Some(0) {
-                fields.refuse("data", "must not be empty", issues);
+                fields.refuse("data", "must not be empty");
             }
             Some(file)
         }
-        "input_file_url" => at_address(&fields, issues),
-        other => {
-            let wanted = "expected `input_file` or `input_file_url`";
-            fields.refuse(
-                "type",
-                format_args!("{wanted}, got `{}`", Short(other)),
-                issues,
-            );
-            None
-        }
+        AttachmentKind::InputFileUrl => by_url(&fields),
     }
 }
 
 /// A file whose bytes are in the body.
-pub(super) fn inline(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Attachment> {
-    let filename = fields.required_text("filename", limits::FILE_NAME_MAX_CHARS, issues);
-    let mime_type = mime_type(fields, issues);
-    fields.require("data", issues)?;
-    let data = fields.str("data", issues)?;
+pub(super) fn inline(fields: &Fields<'_, '_>) -> Option<Attachment> {
+    let filename = fields.required_text("filename", limits::FILE_NAME_MAX_CHARS);
+    let mime_type = fields.require("mimeType").and_then(mime_type);
+    let node = fields.require("data")?;
+    let data = node.string()?;
     let Some(bytes) = decoded_bytes(data) else {
-        let message = "expected standard base64 with padding, without a `data:` prefix";
-        fields.refuse("data", message, issues);
+        node.refuse("expected standard base64 with padding, without a `data:` prefix");
         return None;
     };
     Some(Attachment {
@@ -77,17 +67,14 @@ pub(super) fn inline(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Att
     })
 }
 
-/// Where the address may lead is for the outbound guard to say, or for the provider that fetches it.
-fn at_address(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Attachment> {
-    let filename = fields.text("filename", limits::FILE_NAME_MAX_CHARS, issues);
-    let mime_type = match fields.get("mimeType") {
-        Some(_) => mime_type(fields, issues),
-        None => None,
-    };
-    fields.require("url", issues)?;
-    let url = fields.str("url", issues)?;
-    if let Err(message) = check_address(url) {
-        fields.refuse("url", message, issues);
+/// A file at a URL. Whether the server may connect to the URL is decided by the outbound guard.
+fn by_url(fields: &Fields<'_, '_>) -> Option<Attachment> {
+    let filename = fields.text("filename", limits::FILE_NAME_MAX_CHARS);
+    let mime_type = fields.get("mimeType").and_then(mime_type);
+    let node = fields.require("url")?;
+    let url = node.string()?;
+    if let Err(message) = check_url(url) {
+        node.refuse(message);
         return None;
     }
     Some(Attachment {
@@ -98,7 +85,7 @@ fn at_address(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Attachment
     })
 }
 
-fn check_address(url: &str) -> Result<(), &'static str> {
+fn check_url(url: &str) -> Result<(), &'static str> {
     let scheme = url.split_once("://").map(|(scheme, _)| scheme);
     if !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")) {
         return Err("expected an https:// URL");
@@ -108,4 +95,58 @@ fn check_address(url: &str) -> Result<(), &'static str> {
         return Err("must not contain a user name or password");
     }
     web::check_url(url)
+}
+
+/// A media type that is accepted.
+fn mime_type<'v>(node: Node<'v, '_>) -> Option<&'v str> {
+    let text = node.filled_text(limits::REFERENCE_MAX_CHARS)?;
+    if !is_attachment_type(text) {
+        let wanted = "expected audio (mp4, mpeg, wav, webm), an image (jpeg, png, webp, gif), PDF, DOCX, text/*, JSON or XML";
+        node.refuse(format_args!("{wanted}, got `{}`", Excerpt(text)));
+        return None;
+    }
+    Some(text)
+}
+
+/// The number of bytes that `text` decodes to, when it is standard base64. Nothing is decoded.
+fn decoded_bytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches('=');
+    let padding = text.len() - digits.len();
+    let alphabet = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
+    // Decoders require the unused bits of the last digit to be zero.
+    let last = digits.bytes().last();
+    let is_whole = match padding {
+        0 => true,
+        1 => last.is_some_and(|b| b"AEIMQUYcgkosw048".contains(&b)),
+        _ => last.is_some_and(|b| b"AQgw".contains(&b)),
+    };
+    (text.len().is_multiple_of(4) && padding <= 2 && is_whole && digits.bytes().all(alphabet))
+        .then(|| text.len() / 4 * 3 - padding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn computes_the_decoded_size_of_base64() {
+        let table = [
+            ("", Some(0)),
+            ("QQ==", Some(1)),
+            ("QUI=", Some(2)),
+            ("QUJD", Some(3)),
+            ("QUJDRA==", Some(4)),
+            ("QQ", None),
+            ("QR==", None),
+            ("QUJ=", None),
+            ("Q===", None),
+            ("====", None),
+            ("QU-_", None),
+            ("QU\n=", None),
+            ("data:text/plain;base64,QQ==", None),
+        ];
+        for (text, bytes) in table {
+            assert_eq!(decoded_bytes(text), bytes, "{text:?}");
+        }
+    }
 }

@@ -1,94 +1,81 @@
-//! The output schema and the metadata: small documents with a size of their own.
+//! Documents with a size limit of their own: `outputSchema`, `metadata`, and those of tools.
 
-use super::fields::{Fields, expect, json_bytes, string, within_chars, within_count};
-use super::issues::{Issues, Short};
+use serde_json::Value;
+
 use super::names;
 use crate::limits;
+use crate::read::{Excerpt, Fields, Keyword};
 use crate::spec::{Enforcement, Metadata, OutputSchema};
+use crate::tools::Object;
 
-pub(super) fn output_schema(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<OutputSchema> {
-    let value = fields.get("outputSchema")?;
-    let path = fields.path.key("outputSchema");
-    let bytes = json_bytes(value);
-    if bytes > limits::OUTPUT_SCHEMA_MAX_BYTES {
-        let max = limits::OUTPUT_SCHEMA_MAX_BYTES;
-        issues.add(
-            &path,
-            format_args!("must be at most {max} bytes of JSON, got {bytes}"),
-        );
+impl Keyword for Enforcement {
+    const ALL: &'static [Self] = &[Self::BestEffort, Self::Strict];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::BestEffort => "best_effort",
+            Self::Strict => "strict",
+        }
     }
-    let fields = Fields::of(value, &path, issues)?;
-    let name = schema_name(&fields, issues);
-    let enforcement = enforcement(&fields, issues);
-    fields.require("schema", issues)?;
-    let schema = fields.object("schema", issues)?;
+}
+
+pub(super) fn output_schema(fields: &Fields<'_, '_>) -> Option<OutputSchema> {
+    let node = fields.get("outputSchema")?;
+    node.has_bytes_within(limits::OUTPUT_SCHEMA_MAX_BYTES);
+    let fields = node.fields()?;
+    let name = schema_name(&fields);
+    let enforcement = fields.keyword("enforcement");
+    let schema = fields.require("schema")?.fields()?;
     Some(OutputSchema {
         name,
-        schema: schema.clone(),
-        enforcement,
+        schema: schema.object().clone(),
+        enforcement: enforcement.unwrap_or_default(),
     })
 }
 
-fn schema_name(fields: &Fields<'_, '_>, issues: &mut Issues) -> String {
-    let Some(name) = fields.str("name", issues) else {
+fn schema_name(fields: &Fields<'_, '_>) -> String {
+    let Some(name) = fields.string("name") else {
         return "output".to_owned();
     };
     if !names::is_schema_name(name) {
         let wanted = "expected 1 to 64 of [a-zA-Z0-9_-]";
-        fields.refuse(
-            "name",
-            format_args!("{wanted}, got `{}`", Short(name)),
-            issues,
-        );
+        fields.refuse("name", format_args!("{wanted}, got `{}`", Excerpt(name)));
     }
     name.to_owned()
 }
 
-fn enforcement(fields: &Fields<'_, '_>, issues: &mut Issues) -> Enforcement {
-    match fields.str("enforcement", issues) {
-        None | Some("best_effort") => Enforcement::BestEffort,
-        Some("strict") => Enforcement::Strict,
-        Some(other) => {
-            let wanted = "expected `best_effort` or `strict`";
-            fields.refuse(
-                "enforcement",
-                format_args!("{wanted}, got `{}`", Short(other)),
-                issues,
-            );
-            Enforcement::BestEffort
-        }
-    }
-}
-
-pub(super) fn metadata(fields: &Fields<'_, '_>, issues: &mut Issues) -> Metadata {
-    let Some(value) = fields.get("metadata") else {
-        return Metadata::new();
-    };
-    let path = fields.path.key("metadata");
-    let Some(object) = expect(value.as_object(), value, &path, "an object", issues) else {
-        return Metadata::new();
-    };
-    within_count(object.len(), limits::METADATA_MAX, &path, issues);
-    let bytes = json_bytes(value);
-    if bytes > limits::METADATA_MAX_BYTES {
-        let max = limits::METADATA_MAX_BYTES;
-        issues.add(
-            &path,
-            format_args!("must be at most {max} bytes of JSON, got {bytes}"),
-        );
-    }
+pub(super) fn metadata(fields: &Fields<'_, '_>) -> Metadata {
     let mut metadata = Metadata::new();
-    for (key, value) in object {
-        let path = path.key(key);
+    let Some(node) = fields.get("metadata") else {
+        return metadata;
+    };
+    let Some(fields) = node.fields() else {
+        return metadata;
+    };
+    node.has_entries_within(fields.object().len(), limits::METADATA_MAX);
+    node.has_bytes_within(limits::METADATA_MAX_BYTES);
+    for (key, value) in fields.entries() {
         if !names::is_metadata_key(key) {
-            issues.add(&path, "the key must be 1 to 64 of [A-Za-z0-9._-]");
+            value.refuse("the key must be 1 to 64 of [A-Za-z0-9._-]");
         }
-        let Some(text) = string(value, &path, issues) else {
-            continue;
-        };
-        if within_chars(text, limits::METADATA_VALUE_MAX_CHARS, &path, issues) {
-            metadata.insert(key.clone(), text.to_owned());
+        if let Some(text) = value.text(limits::METADATA_VALUE_MAX_CHARS) {
+            metadata.insert(key.to_owned(), text.to_owned());
         }
     }
     metadata
+}
+
+/// A document of a tool, kept as it is.
+pub(super) fn of_tool(fields: &Fields<'_, '_>, key: &'static str) -> Option<Value> {
+    let node = fields.get(key)?;
+    node.has_bytes_within(limits::TOOL_DOCUMENT_MAX_BYTES)
+        .then(|| node.value().clone())
+}
+
+/// As [`of_tool`], for documents that must be objects.
+pub(super) fn object_of_tool(fields: &Fields<'_, '_>, key: &'static str) -> Option<Object> {
+    let node = fields.get(key)?;
+    let object = node.fields()?.object();
+    node.has_bytes_within(limits::TOOL_DOCUMENT_MAX_BYTES)
+        .then(|| object.clone())
 }

@@ -1,37 +1,23 @@
-//! What somebody thinks of a run's answer.
+//! Feedback on a run.
 
-use super::fields::Fields;
-use super::issues::{Issues, Short};
 use crate::limits;
+use crate::read::{Fields, Keyword};
 use crate::spec::{SubmitFeedback, Verdict};
 
-pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> SubmitFeedback {
-    let text = |key, max, issues: &mut Issues| fields.text(key, max, issues).map(str::to_owned);
-    SubmitFeedback {
-        verdict: verdict(fields, issues).unwrap_or(Verdict::Up),
-        explanation: text(
-            "explanation",
-            limits::FEEDBACK_EXPLANATION_MAX_CHARS,
-            issues,
-        ),
-        content_snapshot: text(
-            "contentSnapshot",
-            limits::FEEDBACK_SNAPSHOT_MAX_CHARS,
-            issues,
-        ),
+impl Keyword for Verdict {
+    const ALL: &'static [Self] = &[Self::Up, Self::Down];
+
+    fn word(self) -> &'static str {
+        self.as_str()
     }
 }
 
-fn verdict(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Verdict> {
-    let word = fields.required_text("verdict", limits::REFERENCE_MAX_CHARS, issues)?;
-    let verdict = Verdict::parse(word);
-    if verdict.is_none() {
-        let got = Short(word);
-        fields.refuse(
-            "verdict",
-            format_args!("expected `UP` or `DOWN`, got `{got}`"),
-            issues,
-        );
+pub(super) fn read(fields: &Fields<'_, '_>) -> SubmitFeedback {
+    let text = |key, max| fields.text(key, max).map(str::to_owned);
+    let verdict = fields.require("verdict").and_then(|node| node.keyword());
+    SubmitFeedback {
+        verdict: verdict.unwrap_or(Verdict::Up),
+        explanation: text("explanation", limits::FEEDBACK_EXPLANATION_MAX_CHARS),
+        content_snapshot: text("contentSnapshot", limits::FEEDBACK_SNAPSHOT_MAX_CHARS),
     }
-    verdict
 }

@@ -3,89 +3,88 @@
 use serde_json::Value;
 
 use super::attachments;
-use super::fields::{Fields, string, within_chars, within_count};
-use super::issues::{Issues, Path, Short};
 use crate::limits;
+use crate::read::{Array, Excerpt, Fields, Keyword, Node};
 use crate::spec::{PromptMessage, Role};
 
-/// Where files go, for whoever put them elsewhere.
 const WHERE_FILES_GO: &str = "files go into `attachments` of the last user message in `messages`";
 
-pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<PromptMessage> {
-    // An answer that never saw the file would be worse than none.
-    let attached = fields.get("attachments").and_then(Value::as_array);
-    if attached.is_some_and(|files| !files.is_empty()) {
-        fields.refuse("attachments", WHERE_FILES_GO, issues);
-    }
-    match (fields.get("prompt"), fields.get("messages")) {
-        (None, None) => {
-            let message = "is required: give either `prompt` or `messages`";
-            fields.refuse("prompt", message, issues);
-            Vec::new()
-        }
-        (Some(_), None) => prompt(fields, issues),
-        (None, Some(_)) => list(fields, issues),
-        (Some(_), Some(_)) => {
-            fields.refuse(
-                "prompt",
-                "give either `prompt` or `messages`, not both",
-                issues,
-            );
-            prompt(fields, issues);
-            list(fields, issues)
+impl Keyword for Role {
+    const ALL: &'static [Self] = &[Self::System, Self::User, Self::Assistant];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
         }
     }
 }
 
-fn prompt(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<PromptMessage> {
-    let Some(text) = fields.text("prompt", limits::MESSAGE_MAX_CHARS, issues) else {
+pub(super) fn read(fields: &Fields<'_, '_>) -> Vec<PromptMessage> {
+    refuse_files_of_the_body(fields);
+    match (fields.get("prompt"), fields.get("messages")) {
+        (None, None) => {
+            let message = "is required: give either `prompt` or `messages`";
+            fields.refuse("prompt", message);
+            Vec::new()
+        }
+        (Some(text), None) => prompt(text),
+        (None, Some(messages)) => list(messages),
+        (Some(text), Some(messages)) => {
+            text.refuse("give either `prompt` or `messages`, not both");
+            prompt(text);
+            list(messages)
+        }
+    }
+}
+
+/// Ignoring files beside the prompt would make the model answer without having seen them.
+fn refuse_files_of_the_body(fields: &Fields<'_, '_>) {
+    let files = fields.object().get("attachments").and_then(Value::as_array);
+    if files.is_some_and(|files| !files.is_empty()) {
+        fields.refuse("attachments", WHERE_FILES_GO);
+    }
+}
+
+fn prompt(node: Node<'_, '_>) -> Vec<PromptMessage> {
+    let Some(text) = node.text(limits::MESSAGE_MAX_CHARS) else {
         return Vec::new();
     };
     if text.trim().is_empty() {
-        fields.refuse("prompt", "must not be empty", issues);
+        node.refuse("must not be empty");
     }
     vec![PromptMessage::new(Role::User, text)]
 }
 
-fn list(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<PromptMessage> {
-    let Some(array) = fields.array("messages", issues) else {
+fn list(node: Node<'_, '_>) -> Vec<PromptMessage> {
+    let Some(array) = node.array(limits::MESSAGES_MAX) else {
         return Vec::new();
     };
-    let path = fields.path.key("messages");
-    if !within_count(array.len(), limits::MESSAGES_MAX, &path, issues) {
-        return Vec::new();
-    }
     if array.is_empty() {
-        issues.add(&path, "must have at least one message");
+        array.refuse("must have at least one message");
         return Vec::new();
     }
-    let read: Vec<_> = array
-        .iter()
-        .enumerate()
-        .map(|(index, value)| message(value, &path.index(index), issues))
-        .collect();
-    check_last(&read, &path, issues);
+    let read: Vec<_> = array.iter().map(message).collect();
+    check_last(&read, &array);
     read.into_iter().flatten().collect()
 }
 
-/// The model answers the last message that is not an instruction, so a user must have said it. A message that could
-/// not be read has its own issue and is not judged here.
-fn check_last(read: &[Option<PromptMessage>], path: &Path<'_>, issues: &mut Issues) {
+/// The model answers the last message that is not an instruction, so it must be the user's. A message that could not be
+/// read has its own error and is not checked here.
+fn check_last(read: &[Option<PromptMessage>], array: &Array<'_, '_>) {
     let is_system = |m: &Option<PromptMessage>| m.as_ref().is_some_and(|m| m.role == Role::System);
     let last = read.iter().enumerate().rfind(|(_, m)| !is_system(m));
     match last {
-        None => issues.add(path, "must have a message with the role `user`"),
-        Some((index, Some(message))) if message.role != Role::User => issues.add(
-            &path.index(index).key("role"),
-            "the last message that is not `system` must be `user`",
-        ),
+        None => array.refuse("must have a message with the role `user`"),
+        Some((index, Some(message))) if message.role != Role::User => {
+            let message = "the last message that is not `system` must be `user`";
+            array.refuse_key(index, "role", message);
+        }
         Some((index, Some(message)))
             if message.content.trim().is_empty() && message.attachments.is_empty() =>
         {
-            issues.add(
-                &path.index(index).key("content"),
-                "the last user message must not be empty",
-            );
+            array.refuse_key(index, "content", "the last user message must not be empty");
         }
         Some(_) => {}
     }
@@ -94,16 +93,16 @@ fn check_last(read: &[Option<PromptMessage>], path: &Path<'_>, issues: &mut Issu
         let attached = message.as_ref().map_or(&[][..], |m| &m.attachments);
         if !attached.is_empty() && Some(index) != last {
             let message = "only the last user message can have attachments";
-            issues.add(&path.index(index).key("attachments"), message);
+            array.refuse_key(index, "attachments", message);
         }
     }
 }
 
-fn message(value: &Value, path: &Path<'_>, issues: &mut Issues) -> Option<PromptMessage> {
-    let fields = Fields::of(value, path, issues)?;
-    let role = role(&fields, issues);
-    let content = content(&fields, issues);
-    let attachments = attachments::read(&fields, issues);
+fn message(node: Node<'_, '_>) -> Option<PromptMessage> {
+    let fields = node.fields()?;
+    let role = fields.require("role").and_then(|node| node.keyword());
+    let content = fields.require("content").and_then(content);
+    let attachments = attachments::read(&fields);
     Some(PromptMessage {
         role: role?,
         content: content?,
@@ -112,67 +111,35 @@ fn message(value: &Value, path: &Path<'_>, issues: &mut Issues) -> Option<Prompt
     })
 }
 
-fn role(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Role> {
-    fields.require("role", issues)?;
-    match fields.str("role", issues)? {
-        "system" => Some(Role::System),
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        other => {
-            let wanted = "expected `system`, `user` or `assistant`";
-            fields.refuse(
-                "role",
-                format_args!("{wanted}, got `{}`", Short(other)),
-                issues,
-            );
-            None
-        }
-    }
-}
-
-fn content(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<String> {
-    let value = fields.require("content", issues)?;
-    let path = fields.path.key("content");
-    let text = match value {
-        Value::Array(parts) => join_parts(parts, &path, issues)?,
-        _ => string(value, &path, issues)?.to_owned(),
+fn content(node: Node<'_, '_>) -> Option<String> {
+    let text = if node.value().is_array() {
+        join_parts(node)?
+    } else {
+        node.string()?.to_owned()
     };
-    within_chars(&text, limits::MESSAGE_MAX_CHARS, &path, issues).then_some(text)
+    node.has_chars_within(&text, limits::MESSAGE_MAX_CHARS)
+        .then_some(text)
 }
 
-/// Text parts, one per line. A part that is not text is refused: dropping a file in silence would make the model
-/// answer a question that was not asked.
-fn join_parts(parts: &[Value], path: &Path<'_>, issues: &mut Issues) -> Option<String> {
-    if !within_count(parts.len(), limits::MESSAGE_PARTS_MAX, path, issues) {
-        return None;
-    }
-    let mut texts = Vec::with_capacity(parts.len());
-    for (index, value) in parts.iter().enumerate() {
-        texts.push(part(value, &path.index(index), issues));
-    }
+/// Text parts, one per line. Other parts are refused: ignoring a file would make the model answer another question.
+fn join_parts(node: Node<'_, '_>) -> Option<String> {
+    let parts = node.array(limits::MESSAGE_PARTS_MAX)?;
+    let texts: Vec<Option<&str>> = parts.iter().map(part).collect();
     let texts: Option<Vec<&str>> = texts.into_iter().collect();
     Some(texts?.join("\n"))
 }
 
-fn part<'v>(value: &'v Value, path: &Path<'_>, issues: &mut Issues) -> Option<&'v str> {
-    let Some(object) = value.as_object() else {
-        issues.add(path, "expected a part like {\"type\":\"text\",\"text\":…}");
+fn part<'v>(node: Node<'v, '_>) -> Option<&'v str> {
+    if !node.value().is_object() {
+        node.refuse("expected a part like {\"type\":\"text\",\"text\":…}");
         return None;
-    };
-    let fields = Fields::new(object, path);
-    fields.require("type", issues)?;
-    match fields.str("type", issues)? {
-        "text" | "input_text" => {
-            let text = fields.require("text", issues)?;
-            string(text, &path.key("text"), issues)
-        }
+    }
+    let fields = node.fields()?;
+    match fields.require("type")?.string()? {
+        "text" | "input_text" => fields.require("text")?.string(),
         other => {
-            let message = WHERE_FILES_GO;
-            fields.refuse(
-                "type",
-                format_args!("{message}, got `{}`", Short(other)),
-                issues,
-            );
+            let message = format_args!("{WHERE_FILES_GO}, got `{}`", Excerpt(other));
+            fields.refuse("type", message);
             None
         }
     }

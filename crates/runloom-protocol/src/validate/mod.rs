@@ -12,48 +12,58 @@ mod definitions;
 mod depth;
 mod documents;
 mod feedback;
-mod fields;
 mod guards;
-mod issues;
 mod messages;
 mod names;
 mod spec;
-mod spelling;
+mod templates;
 mod tool_result;
 mod tools;
+mod unknown;
 mod web;
 
 use serde_json::Value;
 
 use crate::error::Issue;
+use crate::read::{Fields, Reader, Source};
 use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitFeedback, SubmitToolResult};
 pub use definitions::{
     PluginSource, agent_definition, external_agent, plugin_manifest, provider_definition,
     secret_value, tool_definition,
 };
 pub use depth::fits_in_depth;
-use fields::Fields;
-use issues::{Issues, Path};
 
 pub use crate::attachment::is_attachment_type;
 pub use web::is_servers_header;
+
+use unknown::{UnknownFields, WARNINGS_MAX};
 
 /// Checks the body of `POST /agent-runs`.
 ///
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn create_run(body: &Value) -> Result<CreateRun, Vec<Issue>> {
-    checked(body, |fields, issues| {
-        let messages = messages::read(fields, issues);
-        let spec = spec::read(fields, spec::system_message(fields), issues);
-        CreateRun { spec, messages }
-    })
+    checked(body, read_run)
 }
 
-/// What nobody reads of a body of `POST /agent-runs`: probably slips, or fields of another version.
+/// Warnings about fields of a body of `POST /agent-runs` that this server does not read: misspellings, or fields of
+/// another version.
 #[must_use]
 pub fn unread_of_run(body: &Value) -> Vec<String> {
-    spelling::remarks(body)
+    let reader = Reader::new(Source::json());
+    read_run(&reader.root(body).fields_or_empty());
+    let warnings = reader.into_findings().warnings.into_iter();
+    warnings
+        .map(|warning| warning.message)
+        .take(WARNINGS_MAX)
+        .collect()
+}
+
+fn read_run(fields: &Fields<'_, '_>) -> CreateRun {
+    let messages = messages::read(fields);
+    let spec = spec::read(fields, spec::system_message(fields));
+    UnknownFields::Ignored.check(fields);
+    CreateRun { spec, messages }
 }
 
 /// Checks the body of `POST /agent-sessions`. A session starts without a prompt: `prompt` and `messages` are ignored
@@ -62,8 +72,8 @@ pub fn unread_of_run(body: &Value) -> Vec<String> {
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn create_session(body: &Value) -> Result<CreateSession, Vec<Issue>> {
-    checked(body, |fields, issues| CreateSession {
-        spec: spec::read(fields, spec::SystemMessage::Absent, issues),
+    checked(body, |fields| CreateSession {
+        spec: spec::read(fields, spec::SystemMessage::Absent),
     })
 }
 
@@ -72,17 +82,17 @@ pub fn create_session(body: &Value) -> Result<CreateSession, Vec<Issue>> {
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn create_message(body: &Value) -> Result<CreateMessage, Vec<Issue>> {
-    checked(body, |fields, issues| {
-        spec::refuse_plan_only(fields, issues);
+    checked(body, |fields| {
+        spec::refuse_plan_only(fields);
         CreateMessage {
-            messages: messages::read(fields, issues),
-            tools: tools::read(fields, issues),
-            reasoning_level: spec::reasoning_level(fields, issues),
-            output_schema: documents::output_schema(fields, issues),
-            loop_detection: guards::loop_detection(fields, issues),
-            tool_budgets: guards::tool_budgets(fields, issues),
-            budgets: guards::budgets(fields, issues),
-            metadata: documents::metadata(fields, issues),
+            messages: messages::read(fields),
+            tools: tools::read(fields),
+            reasoning_level: spec::reasoning_level(fields),
+            output_schema: documents::output_schema(fields),
+            loop_detection: guards::loop_detection(fields, UnknownFields::Ignored),
+            tool_budgets: guards::tool_budgets(fields, UnknownFields::Ignored),
+            budgets: guards::budgets(fields, UnknownFields::Ignored),
+            metadata: documents::metadata(fields),
         }
     })
 }
@@ -103,18 +113,35 @@ pub fn feedback(body: &Value) -> Result<SubmitFeedback, Vec<Issue>> {
     checked(body, feedback::read)
 }
 
-/// Reads the body with `read`, which returns something even when it found violations: the value only leaves this
-/// function when there are none.
-fn checked<T>(
-    body: &Value,
-    read: impl FnOnce(&Fields<'_, '_>, &mut Issues) -> T,
-) -> Result<T, Vec<Issue>> {
-    let mut issues = Issues::default();
-    match Fields::of(body, &Path::ROOT, &mut issues) {
-        Some(fields) => {
-            let value = read(&fields, &mut issues);
-            issues.finish(value)
-        }
-        None => Err(issues.finish(()).err().unwrap_or_default()),
+/// Reads a body. `read` returns a value even after an error; the value leaves this function only when there were none.
+fn checked<T>(body: &Value, read: impl FnOnce(&Fields<'_, '_>) -> T) -> Result<T, Vec<Issue>> {
+    let reader = Reader::new(Source::json());
+    let value = reader.root(body).fields().map(|fields| read(&fields));
+    // Without an object there is an error, so `None` never becomes a value.
+    reader.finish(value)?.ok_or_else(Vec::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn warns_of_unread_fields_in_bounded_number() {
+        let body = json!({
+            "prompt": "x", "metdata": {}, "supervisor": true, "budgets": {"maxSteps": 3}, "loopDetection": false,
+        });
+        assert_eq!(
+            unread_of_run(&body),
+            [
+                "`budgets.maxSteps` is not read by this server",
+                "`metdata` is not read by this server; did you mean `metadata`?",
+                "`supervisor` is not read by this server",
+            ]
+        );
+        let many: serde_json::Map<_, _> =
+            (0..100).map(|n| (format!("field {n}"), json!(1))).collect();
+        assert_eq!(unread_of_run(&Value::Object(many)).len(), WARNINGS_MAX);
     }
 }

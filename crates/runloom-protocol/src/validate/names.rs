@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::issues::{Issues, Path};
 use crate::limits;
+use crate::read::Node;
 
 fn made_of(text: &str, max: usize, allowed: impl Fn(u8) -> bool) -> bool {
     !text.is_empty() && text.len() <= max && text.bytes().all(allowed)
@@ -30,51 +30,44 @@ pub(super) fn is_metadata_key(text: &str) -> bool {
     })
 }
 
-/// `web_search` or `@plugin/tool`. Whether it is installed is for the workspace to say, so the alphabet is generous.
+/// `web_search` or `@plugin/tool`. The alphabet is generous: only the workspace knows which plugins are installed.
 pub(super) fn is_plugin_name(text: &str) -> bool {
     made_of(text, limits::REFERENCE_MAX_CHARS, |b| {
         b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'@' | b'/')
     })
 }
 
-/// What a name has to be unique among.
+/// A set of names within which each must be unique.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Realm {
-    /// What the model calls.
+pub(super) enum Namespace {
+    /// Names of tools that the model calls.
     ModelFacing,
     /// Prefixes that `mcp` refs put before their tools' names.
     McpPrefix,
-    /// Rows of the workspace, each of which has one name.
+    /// Ids of workspace tools.
     WorkspaceTool,
 }
 
-/// The names that were seen, and where first.
+/// The names seen so far, each with the path of its first use.
 #[derive(Default)]
 pub(super) struct Names<'v> {
-    seen: HashMap<(Realm, &'v str), String>,
+    seen: HashMap<(Namespace, &'v str), String>,
 }
 
 impl<'v> Names<'v> {
-    /// Notes the name at `path`, or adds an issue when it was there before.
-    pub(super) fn claim(
-        &mut self,
-        realm: Realm,
-        name: &'v str,
-        path: &Path<'_>,
-        issues: &mut Issues,
-    ) {
-        if let Some(first) = self.seen.get(&(realm, name)) {
-            let what = match realm {
-                Realm::ModelFacing => "tool name",
-                Realm::McpPrefix => "`mcp` server name",
-                Realm::WorkspaceTool => "workspace tool",
+    /// Records the name that stands at `node`, or an error when it is already used.
+    pub(super) fn claim(&mut self, namespace: Namespace, name: &'v str, node: &Node<'_, '_>) {
+        if let Some(first) = self.seen.get(&(namespace, name)) {
+            let what = match namespace {
+                Namespace::ModelFacing => "tool name",
+                Namespace::McpPrefix => "`mcp` server name",
+                Namespace::WorkspaceTool => "workspace tool",
             };
-            issues.add(
-                path,
-                format_args!("duplicate {what} `{name}`: already used by {first}"),
-            );
+            node.refuse(format_args!(
+                "duplicate {what} `{name}`: already used by {first}"
+            ));
         } else {
-            self.seen.insert((realm, name), path.to_string());
+            self.seen.insert((namespace, name), node.path().to_string());
         }
     }
 }

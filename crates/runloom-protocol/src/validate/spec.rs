@@ -2,30 +2,15 @@
 
 use serde_json::Value;
 
-use super::fields::{Fields, integer};
-use super::issues::{Issues, Short};
+use super::unknown::UnknownFields;
 use super::{documents, guards, tools};
 use crate::id::AgentId;
 use crate::limits;
+use crate::read::{Excerpt, Fields};
 use crate::spec::AgentSpec;
 
-/// Every field of a run's body.
-pub(super) const FIELDS_OF_RUNS: [&str; 14] = [
-    "name",
-    "agentId",
-    "systemPrompt",
-    "prompt",
-    "messages",
-    "modelId",
-    "fallbackModelId",
-    "reasoningLevel",
-    "tools",
-    "budgets",
-    "outputSchema",
-    "loopDetection",
-    "toolBudgets",
-    "metadata",
-];
+/// Requests come from SDKs of any version.
+const UNKNOWN: UnknownFields = UnknownFields::Ignored;
 
 /// Whether `messages` carries the instructions that `systemPrompt` would.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,15 +19,15 @@ pub(super) enum SystemMessage {
     Absent,
 }
 
-/// Looks for a system message that says something. The raw body is asked rather than the messages that were read: a
-/// list with another mistake in it must not be blamed for a missing prompt as well.
+/// Looks for a system message that is not empty. It looks at the raw body, so that a list with another mistake does not
+/// also yield the error of a missing prompt.
 pub(super) fn system_message(fields: &Fields<'_, '_>) -> SystemMessage {
-    let messages = fields.get("messages").and_then(Value::as_array);
+    let messages = fields.object().get("messages").and_then(Value::as_array);
     let instructs = |message: &Value| {
         message["role"] == "system"
             && match &message["content"] {
-                Value::Array(parts) => parts.iter().any(|part| says_something(&part["text"])),
-                content => says_something(content),
+                Value::Array(parts) => parts.iter().any(|part| has_text(&part["text"])),
+                content => has_text(content),
             }
     };
     if messages.is_some_and(|messages| messages.iter().any(instructs)) {
@@ -52,101 +37,100 @@ pub(super) fn system_message(fields: &Fields<'_, '_>) -> SystemMessage {
     }
 }
 
-fn says_something(value: &Value) -> bool {
+fn has_text(value: &Value) -> bool {
     value.as_str().is_some_and(|text| !text.trim().is_empty())
 }
 
-/// Who asks for a plan alone does not want anything done. Other fields that this server does not know yet take nothing away when they are
-/// ignored; this one would.
-pub(super) fn refuse_plan_only(fields: &Fields<'_, '_>, issues: &mut Issues) {
-    let plan = fields.get("plan");
+/// Ignoring `planOnly` would execute what the client only wants planned, so it is refused unlike other unknown fields.
+pub(super) fn refuse_plan_only(fields: &Fields<'_, '_>) {
+    let plan = fields.object().get("plan");
     if plan.is_some_and(|plan| plan["planOnly"] == true) {
-        let message = "this server makes no plans yet, and would carry out what is asked instead; leave `planOnly` out if it should";
-        fields.refuse("plan", message, issues);
+        let message = "this server cannot plan without executing; leave `planOnly` out to execute the request";
+        fields.refuse("plan", message);
     }
 }
 
-pub(super) fn read(
-    fields: &Fields<'_, '_>,
-    system: SystemMessage,
-    issues: &mut Issues,
-) -> AgentSpec {
-    refuse_plan_only(fields, issues);
-    let agent_id = agent_id(fields, issues);
-    let needs_prompt = fields.get("agentId").is_none() && system == SystemMessage::Absent;
+pub(super) fn read(fields: &Fields<'_, '_>, system: SystemMessage) -> AgentSpec {
+    refuse_plan_only(fields);
+    let agent_id = agent_id(fields);
+    let prompt = if fields.has("agentId") || system == SystemMessage::Present {
+        Prompt::Optional
+    } else {
+        Prompt::Required
+    };
     AgentSpec {
         name: fields
-            .text("name", limits::LABEL_MAX_CHARS, issues)
+            .text("name", limits::LABEL_MAX_CHARS)
             .map(str::to_owned),
         agent_id,
         agent_version: None,
-        system_prompt: system_prompt(fields, needs_prompt, issues),
-        model_id: model_id(fields, "modelId", issues),
-        fallback_model_id: model_id(fields, "fallbackModelId", issues),
+        system_prompt: system_prompt(fields, prompt),
+        model_id: model_id(fields, "modelId"),
+        fallback_model_id: model_id(fields, "fallbackModelId"),
         active_model_id: None,
-        reasoning_level: reasoning_level(fields, issues),
-        tools: tools::read(fields, issues).unwrap_or_default(),
-        budgets: guards::budgets(fields, issues),
-        output_schema: documents::output_schema(fields, issues),
-        loop_detection: guards::loop_detection(fields, issues),
-        tool_budgets: guards::tool_budgets(fields, issues),
-        metadata: documents::metadata(fields, issues),
+        reasoning_level: reasoning_level(fields),
+        tools: tools::read(fields).unwrap_or_default(),
+        budgets: guards::budgets(fields, UNKNOWN),
+        output_schema: documents::output_schema(fields),
+        loop_detection: guards::loop_detection(fields, UNKNOWN),
+        tool_budgets: guards::tool_budgets(fields, UNKNOWN),
+        metadata: documents::metadata(fields),
     }
 }
 
-fn model_id(fields: &Fields<'_, '_>, key: &str, issues: &mut Issues) -> Option<String> {
+fn model_id(fields: &Fields<'_, '_>, key: &'static str) -> Option<String> {
     fields
-        .text(key, limits::REFERENCE_MAX_CHARS, issues)
+        .text(key, limits::REFERENCE_MAX_CHARS)
         .filter(|id| !id.is_empty())
         .map(str::to_owned)
 }
 
-fn agent_id(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<AgentId> {
-    let text = fields.str("agentId", issues)?;
+fn agent_id(fields: &Fields<'_, '_>) -> Option<AgentId> {
+    let node = fields.get("agentId")?;
+    let text = node.string()?;
     let id = AgentId::parse(text);
     if id.is_none() {
         let wanted = "expected `agent_` and 1 to 64 of [A-Za-z0-9_-]";
-        fields.refuse(
-            "agentId",
-            format_args!("{wanted}, got `{}`", Short(text)),
-            issues,
-        );
+        node.refuse(format_args!("{wanted}, got `{}`", Excerpt(text)));
     }
     id
 }
 
-fn system_prompt(fields: &Fields<'_, '_>, needed: bool, issues: &mut Issues) -> Option<String> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Prompt {
+    Required,
+    Optional,
+}
+
+fn system_prompt(fields: &Fields<'_, '_>, need: Prompt) -> Option<String> {
     let prompt = match fields.get("systemPrompt") {
-        Some(_) => fields.text("systemPrompt", limits::MESSAGE_MAX_CHARS, issues)?,
+        Some(node) => node.text(limits::MESSAGE_MAX_CHARS)?,
         None => "",
     };
-    // A blank prompt is no prompt: providers refuse it, and an agent's own must not be shadowed by it.
+    // A blank prompt counts as absent: providers refuse it, and it must not shadow the prompt of a persisted agent.
     let prompt = Some(prompt).filter(|text| !text.trim().is_empty());
-    if prompt.is_none() && needed {
+    if prompt.is_none() && need == Prompt::Required {
         let message = "is required unless `agentId` or a non-empty system message is given";
-        fields.refuse("systemPrompt", message, issues);
+        fields.refuse("systemPrompt", message);
     }
     prompt.map(str::to_owned)
 }
 
-/// `off`, `low`, `medium`, `high` are anchors on the scale of 0–100.
-pub(super) fn reasoning_level(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<u8> {
-    let value = fields.get("reasoningLevel")?;
-    let path = fields.path.key("reasoningLevel");
-    if let Some(word) = value.as_str() {
-        let level = match word {
-            "off" => Some(0),
-            "low" => Some(30),
-            "medium" => Some(50),
-            "high" => Some(80),
-            _ => None,
-        };
-        if level.is_none() {
+/// `off`, `low`, `medium` and `high` are anchors on the scale of 0–100.
+pub(super) fn reasoning_level(fields: &Fields<'_, '_>) -> Option<u8> {
+    let node = fields.get("reasoningLevel")?;
+    let Some(word) = node.value().as_str() else {
+        return node.integer(0..=limits::REASONING_LEVEL_MAX);
+    };
+    match word {
+        "off" => Some(0),
+        "low" => Some(30),
+        "medium" => Some(50),
+        "high" => Some(80),
+        _ => {
             let wanted = "expected `off`, `low`, `medium`, `high` or an integer from 0 to 100";
-            issues.add(&path, format_args!("{wanted}, got `{}`", Short(word)));
+            node.refuse(format_args!("{wanted}, got `{}`", Excerpt(word)));
+            None
         }
-        return level;
     }
-    let range = 0..=u64::from(limits::REASONING_LEVEL_MAX);
-    integer(value, range, &path, issues).and_then(|level| u8::try_from(level).ok())
 }

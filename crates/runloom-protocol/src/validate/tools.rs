@@ -1,105 +1,71 @@
 //! Tool refs, kind by kind.
 
-use serde_json::Value;
-
-use super::fields::{Fields, string, within_chars, within_count};
-use super::issues::{Issues, Path, Short};
-use super::names::{self, Names, Realm};
+use super::documents::{object_of_tool, of_tool};
+use super::names::{self, Names, Namespace};
 use super::web;
 use crate::limits;
+use crate::read::{Excerpt, Fields, Node, json_bytes};
 use crate::tools::{
-    A2aLocalTool, A2aTool, LocalTool, McpLocalTool, McpTool, McpToolEntry, PluginToolRef, ToolRef,
-    WorkspaceToolRef,
+    A2aLocalTool, A2aTool, LocalTool, McpLocalTool, McpTool, McpToolEntry, Object, PluginToolRef,
+    ToolKind, ToolRef, WorkspaceToolRef,
 };
 
-const KINDS: &str =
-    "expected `mantyx`, `mantyx_plugin`, `local`, `a2a`, `a2a_local`, `mcp` or `mcp_local`";
-
 /// The tools in the client's order; `None` when the field is absent.
-pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Vec<ToolRef>> {
-    let array = fields.array("tools", issues)?;
-    let path = fields.path.key("tools");
-    if !within_count(array.len(), limits::TOOLS_MAX, &path, issues) {
-        return None;
-    }
+pub(super) fn read(fields: &Fields<'_, '_>) -> Option<Vec<ToolRef>> {
     let mut names = Names::default();
-    let mut tools = Vec::with_capacity(array.len());
-    for (index, value) in array.iter().enumerate() {
-        tools.extend(tool(value, &path.index(index), &mut names, issues));
-    }
-    Some(tools)
+    fields.list("tools", limits::TOOLS_MAX, |node| tool(node, &mut names))
 }
 
-fn tool<'v>(
-    value: &'v Value,
-    path: &Path<'_>,
-    names: &mut Names<'v>,
-    issues: &mut Issues,
-) -> Option<ToolRef> {
-    let fields = Fields::of(value, path, issues)?;
-    fields.require("kind", issues)?;
-    match fields.str("kind", issues)? {
-        "mantyx" => workspace(&fields, names, issues).map(ToolRef::Mantyx),
-        "mantyx_plugin" => plugin(&fields, names, issues).map(ToolRef::MantyxPlugin),
-        "local" => local(&fields, names, issues).map(ToolRef::Local),
-        "a2a" => a2a(&fields, names, issues).map(ToolRef::A2a),
-        "a2a_local" => a2a_local(&fields, names, issues).map(ToolRef::A2aLocal),
-        "mcp" => mcp(&fields, names, issues).map(ToolRef::Mcp),
-        "mcp_local" => mcp_local(&fields, names, issues).map(ToolRef::McpLocal),
-        other => {
-            let path = path.key("kind");
-            issues.add(&path, format_args!("{KINDS}, got `{}`", Short(other)));
-            None
-        }
+fn tool<'v>(node: Node<'v, '_>, names: &mut Names<'v>) -> Option<ToolRef> {
+    let fields = node.fields()?;
+    match fields.require("kind")?.keyword()? {
+        ToolKind::Mantyx => workspace(&fields, names).map(ToolRef::Mantyx),
+        ToolKind::MantyxPlugin => plugin(&fields, names).map(ToolRef::MantyxPlugin),
+        ToolKind::Local => local(&fields, names).map(ToolRef::Local),
+        ToolKind::A2a => a2a(&fields, names).map(ToolRef::A2a),
+        ToolKind::A2aLocal => a2a_local(&fields, names).map(ToolRef::A2aLocal),
+        ToolKind::Mcp => mcp(&fields, names).map(ToolRef::Mcp),
+        ToolKind::McpLocal => mcp_local(&fields, names).map(ToolRef::McpLocal),
     }
 }
 
-fn workspace<'v>(
-    fields: &Fields<'v, '_>,
-    names: &mut Names<'v>,
-    issues: &mut Issues,
-) -> Option<WorkspaceToolRef> {
-    let id = fields.required_text("id", limits::REFERENCE_MAX_CHARS, issues)?;
-    names.claim(Realm::WorkspaceTool, id, &fields.path.key("id"), issues);
+fn workspace<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<WorkspaceToolRef> {
+    let node = fields.require("id")?;
+    let id = node.filled_text(limits::REFERENCE_MAX_CHARS)?;
+    names.claim(Namespace::WorkspaceTool, id, &node);
     Some(WorkspaceToolRef { id: id.to_owned() })
 }
 
-fn plugin<'v>(
-    fields: &Fields<'v, '_>,
-    names: &mut Names<'v>,
-    issues: &mut Issues,
-) -> Option<PluginToolRef> {
-    fields.require("name", issues)?;
-    let name = fields.str("name", issues)?;
-    if !names::is_plugin_name(name) {
-        let wanted = "expected a name like `web_search` or `@plugin/tool`";
-        fields.refuse(
-            "name",
-            format_args!("{wanted}, got `{}`", Short(name)),
-            issues,
-        );
-        return None;
-    }
-    names.claim(Realm::ModelFacing, name, &fields.path.key("name"), issues);
+fn plugin<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<PluginToolRef> {
+    let node = fields.require("name")?;
+    let name = plugin_name(&node)?;
+    names.claim(Namespace::ModelFacing, name, &node);
     Some(PluginToolRef {
         name: name.to_owned(),
     })
 }
 
-fn local<'v>(
-    fields: &Fields<'v, '_>,
-    names: &mut Names<'v>,
-    issues: &mut Issues,
-) -> Option<LocalTool> {
-    let name = claimed_name(fields, Realm::ModelFacing, names, issues);
+/// The name of a plugin's tool.
+pub(super) fn plugin_name<'v>(node: &Node<'v, '_>) -> Option<&'v str> {
+    let name = node.string()?;
+    if !names::is_plugin_name(name) {
+        let wanted = "expected a name like `web_search` or `@plugin/tool`";
+        node.refuse(format_args!("{wanted}, got `{}`", Excerpt(name)));
+        return None;
+    }
+    Some(name)
+}
+
+fn local<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<LocalTool> {
+    let name = claimed_name(fields, Namespace::ModelFacing, names);
     let tool = LocalTool {
         name: String::new(),
-        description: description(fields, issues),
-        parameters: fields.document("parameters", issues),
-        output_schema: fields.document("outputSchema", issues),
-        long_running: fields.flag("longRunning", issues),
-        read_only: fields.flag("readOnly", issues),
-        retain: fields.flag("retain", issues),
+        description: description(fields),
+        parameters: of_tool(fields, "parameters"),
+        output_schema: of_tool(fields, "outputSchema"),
+        long_running: fields.flag("longRunning"),
+        read_only: fields.flag("readOnly"),
+        retain: fields.flag("retain"),
     };
     Some(LocalTool {
         name: name?,
@@ -107,12 +73,12 @@ fn local<'v>(
     })
 }
 
-fn a2a<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>, issues: &mut Issues) -> Option<A2aTool> {
-    let name = claimed_name(fields, Realm::ModelFacing, names, issues);
-    let agent_card_url = web::url(fields, "agentCardUrl", issues);
-    let headers = web::headers(fields, issues);
-    let context_id = fields.text("contextId", limits::CONTEXT_ID_MAX_CHARS, issues);
-    let description = description(fields, issues);
+fn a2a<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<A2aTool> {
+    let name = claimed_name(fields, Namespace::ModelFacing, names);
+    let agent_card_url = web::required_url(fields, "agentCardUrl");
+    let headers = web::headers(fields);
+    let context_id = fields.text("contextId", limits::CONTEXT_ID_MAX_CHARS);
+    let description = description(fields);
     Some(A2aTool {
         name: name?,
         agent_card_url: agent_card_url?,
@@ -122,15 +88,11 @@ fn a2a<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>, issues: &mut Issues) 
     })
 }
 
-fn a2a_local<'v>(
-    fields: &Fields<'v, '_>,
-    names: &mut Names<'v>,
-    issues: &mut Issues,
-) -> Option<A2aLocalTool> {
-    let name = claimed_name(fields, Realm::ModelFacing, names, issues);
-    let description = description(fields, issues);
-    fields.require("agentCard", issues)?;
-    let agent_card = fields.object_document("agentCard", issues);
+fn a2a_local<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<A2aLocalTool> {
+    let name = claimed_name(fields, Namespace::ModelFacing, names);
+    let description = description(fields);
+    let _ = fields.require("agentCard")?;
+    let agent_card = object_of_tool(fields, "agentCard");
     Some(A2aLocalTool {
         name: name?,
         agent_card: agent_card?,
@@ -138,11 +100,13 @@ fn a2a_local<'v>(
     })
 }
 
-fn mcp<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>, issues: &mut Issues) -> Option<McpTool> {
-    let name = claimed_name(fields, Realm::McpPrefix, names, issues);
-    let url = web::url(fields, "url", issues);
-    let headers = web::headers(fields, issues);
-    let tool_filter = tool_filter(fields, issues);
+fn mcp<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<McpTool> {
+    let name = claimed_name(fields, Namespace::McpPrefix, names);
+    let url = web::required_url(fields, "url");
+    let headers = web::headers(fields);
+    // Names as the MCP server knows them, so of any alphabet.
+    let (max, max_chars) = (limits::TOOL_FILTER_MAX, limits::REFERENCE_MAX_CHARS);
+    let tool_filter = fields.strings("toolFilter", max, max_chars);
     Some(McpTool {
         name: name?,
         url: url?,
@@ -151,45 +115,18 @@ fn mcp<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>, issues: &mut Issues) 
     })
 }
 
-/// Names as the MCP server knows them, so of any alphabet.
-fn tool_filter(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Vec<String>> {
-    let array = fields.array("toolFilter", issues)?;
-    let path = fields.path.key("toolFilter");
-    within_count(array.len(), limits::TOOL_FILTER_MAX, &path, issues);
-    let mut filter = Vec::with_capacity(array.len());
-    for (index, value) in array.iter().enumerate() {
-        let path = path.index(index);
-        let Some(name) = string(value, &path, issues) else {
-            continue;
-        };
-        if within_chars(name, limits::REFERENCE_MAX_CHARS, &path, issues) {
-            filter.push(name.to_owned());
-        }
-    }
-    Some(filter)
-}
-
-fn mcp_local<'v>(
-    fields: &Fields<'v, '_>,
-    names: &mut Names<'v>,
-    issues: &mut Issues,
-) -> Option<McpLocalTool> {
+fn mcp_local<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<McpLocalTool> {
     // The server's label is not shown to the model, so two servers may share one.
-    let name = tool_name(fields, issues);
-    let server_info = fields.object_document("serverInfo", issues);
-    fields.require("tools", issues)?;
-    let array = fields.array("tools", issues)?;
-    let path = fields.path.key("tools");
+    let name = fields.require("name").and_then(|node| tool_name(&node));
+    let server_info = object_of_tool(fields, "serverInfo");
+    let array = fields
+        .require("tools")?
+        .array(limits::MCP_LOCAL_TOOLS_MAX)?;
     if array.is_empty() {
-        issues.add(&path, "must have at least one tool");
+        array.refuse("must have at least one tool");
     }
-    if !within_count(array.len(), limits::MCP_LOCAL_TOOLS_MAX, &path, issues) {
-        return None;
-    }
-    let mut tools = Vec::with_capacity(array.len());
-    for (index, value) in array.iter().enumerate() {
-        tools.extend(mcp_entry(value, &path.index(index), names, issues));
-    }
+    let tools = array.iter().filter_map(|node| mcp_entry(node, names));
+    let tools = tools.collect();
     Some(McpLocalTool {
         name: name?.to_owned(),
         server_info,
@@ -197,53 +134,51 @@ fn mcp_local<'v>(
     })
 }
 
-fn mcp_entry<'v>(
-    value: &'v Value,
-    path: &Path<'_>,
-    names: &mut Names<'v>,
-    issues: &mut Issues,
-) -> Option<McpToolEntry> {
-    const KNOWN: [&str; 5] = [
-        "name",
-        "description",
-        "inputSchema",
-        "outputSchema",
-        "annotations",
-    ];
-    let fields = Fields::of(value, path, issues)?;
-    let name = claimed_name(&fields, Realm::ModelFacing, names, issues);
-    let description = description(&fields, issues);
-    let input_schema = fields.document("inputSchema", issues);
-    let output_schema = fields.document("outputSchema", issues);
-    let annotations = fields.document("annotations", issues);
-    let rest = fields.rest(&KNOWN, issues);
+fn mcp_entry<'v>(node: Node<'v, '_>, names: &mut Names<'v>) -> Option<McpToolEntry> {
+    let fields = node.fields()?;
+    let name = claimed_name(&fields, Namespace::ModelFacing, names);
+    let description = description(&fields);
+    let input_schema = of_tool(&fields, "inputSchema");
+    let output_schema = of_tool(&fields, "outputSchema");
+    let annotations = of_tool(&fields, "annotations");
     Some(McpToolEntry {
         name: name?,
         description,
         input_schema,
         output_schema,
         annotations,
-        rest,
+        rest: unread_fields(&fields, &node),
     })
 }
 
-fn description(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<String> {
+/// Every other field as the client wrote it, under the same size limit as one document.
+fn unread_fields(fields: &Fields<'_, '_>, node: &Node<'_, '_>) -> Object {
+    let unread = fields.unread();
+    let rest: Object = unread
+        .map(|(key, value)| (key.to_owned(), value.clone()))
+        .collect();
+    let (bytes, max) = (json_bytes(&rest), limits::TOOL_DOCUMENT_MAX_BYTES);
+    if bytes > max {
+        node.refuse(format_args!(
+            "the other fields must be at most {max} bytes of JSON, got {bytes}"
+        ));
+    }
+    rest
+}
+
+fn description(fields: &Fields<'_, '_>) -> Option<String> {
     fields
-        .text("description", limits::DESCRIPTION_MAX_CHARS, issues)
+        .text("description", limits::DESCRIPTION_MAX_CHARS)
         .filter(|text| !text.is_empty())
         .map(str::to_owned)
 }
 
-fn tool_name<'v>(fields: &Fields<'v, '_>, issues: &mut Issues) -> Option<&'v str> {
-    fields.require("name", issues)?;
-    let name = fields.str("name", issues)?;
+/// A name that the model can call.
+pub(super) fn tool_name<'v>(node: &Node<'v, '_>) -> Option<&'v str> {
+    let name = node.string()?;
     if !names::is_tool_name(name) {
         let wanted = "expected 1 to 64 of [a-zA-Z0-9_]";
-        fields.refuse(
-            "name",
-            format_args!("{wanted}, got `{}`", Short(name)),
-            issues,
-        );
+        node.refuse(format_args!("{wanted}, got `{}`", Excerpt(name)));
         return None;
     }
     Some(name)
@@ -251,11 +186,11 @@ fn tool_name<'v>(fields: &Fields<'v, '_>, issues: &mut Issues) -> Option<&'v str
 
 fn claimed_name<'v>(
     fields: &Fields<'v, '_>,
-    realm: Realm,
+    namespace: Namespace,
     names: &mut Names<'v>,
-    issues: &mut Issues,
 ) -> Option<String> {
-    let name = tool_name(fields, issues)?;
-    names.claim(realm, name, &fields.path.key("name"), issues);
+    let node = fields.require("name")?;
+    let name = tool_name(&node)?;
+    names.claim(namespace, name, &node);
     Some(name.to_owned())
 }

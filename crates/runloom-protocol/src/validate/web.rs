@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{Fields, string, within_count};
-use super::issues::Issues;
+use super::templates;
 use crate::limits;
+use crate::read::{Fields, Node};
 
 /// Headers that belong to the connection.
 const SERVERS: [&str; 12] = [
@@ -22,14 +22,18 @@ const SERVERS: [&str; 12] = [
     "upgrade",
 ];
 
-/// A required `http` or `https` URL with a host. Where it may lead is for the outbound guard to say.
-pub(super) fn url(fields: &Fields<'_, '_>, key: &str, issues: &mut Issues) -> Option<String> {
-    fields.require(key, issues)?;
-    let text = fields.str(key, issues)?;
+/// A required `http` or `https` URL.
+pub(super) fn required_url(fields: &Fields<'_, '_>, key: &'static str) -> Option<String> {
+    url(&fields.require(key)?)
+}
+
+/// An `http` or `https` URL with a host. Whether the server may connect to it is decided by the outbound guard.
+pub(super) fn url(node: &Node<'_, '_>) -> Option<String> {
+    let text = node.string()?;
     match check_url(text) {
         Ok(()) => Some(text.to_owned()),
         Err(message) => {
-            fields.refuse(key, message, issues);
+            node.refuse(message);
             None
         }
     }
@@ -84,57 +88,67 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A flat map of headers; absent = none. Values never appear in a message: they are secrets.
-pub(super) fn headers(fields: &Fields<'_, '_>, issues: &mut Issues) -> BTreeMap<String, String> {
+/// The `headers` of a ref; none when absent.
+pub(super) fn headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
+    checked_headers(fields, |_, _| {})
+}
+
+/// The `headers` of a definition. Headers that every run would be refused for are refused when the definition is
+/// written.
+pub(super) fn definition_headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
+    checked_headers(fields, refuse_servers_header)
+}
+
+/// The `headers` of a definition whose values are templates.
+pub(super) fn template_headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
+    checked_headers(fields, |name, node| {
+        refuse_servers_header(name, node);
+        templates::check(node);
+    })
+}
+
+/// A flat map of headers, each with a further check. Values never appear in a message: they are secrets.
+fn checked_headers(
+    fields: &Fields<'_, '_>,
+    check: impl Fn(&str, &Node<'_, '_>),
+) -> BTreeMap<String, String> {
     let mut headers = BTreeMap::new();
-    let Some(object) = fields.object("headers", issues) else {
+    let Some(node) = fields.get("headers") else {
         return headers;
     };
-    let path = fields.path.key("headers");
-    within_count(object.len(), limits::HEADERS_MAX, &path, issues);
-    for (name, value) in object {
-        let path = path.key(name);
+    let Some(fields) = node.fields() else {
+        return headers;
+    };
+    node.has_entries_within(fields.object().len(), limits::HEADERS_MAX);
+    for (name, node) in fields.entries() {
         if !is_header_name(name) {
-            issues.add(
-                &path,
-                "not a header name: expected 1 to 256 of letters, digits and !#$%&'*+-.^_`|~",
-            );
+            let wanted = "expected 1 to 256 of letters, digits and !#$%&'*+-.^_`|~";
+            node.refuse(format_args!("not a header name: {wanted}"));
         }
-        let Some(value) = string(value, &path, issues) else {
+        let Some(value) = node.string() else {
             continue;
         };
-        if value.len() > limits::HEADER_VALUE_MAX_BYTES {
-            let (max, got) = (limits::HEADER_VALUE_MAX_BYTES, value.len());
-            issues.add(
-                &path,
-                format_args!("must be at most {max} bytes, got {got}"),
-            );
+        let (max, got) = (limits::HEADER_VALUE_MAX_BYTES, value.len());
+        if got > max {
+            node.refuse(format_args!("must be at most {max} bytes, got {got}"));
         } else if !value.bytes().all(is_header_byte) {
-            issues.add(&path, "a header value must be printable ASCII in one line");
+            node.refuse("a header value must be printable ASCII in one line");
         } else {
-            headers.insert(name.clone(), value.to_owned());
+            check(name, &node);
+            headers.insert(name.to_owned(), value.to_owned());
         }
     }
     headers
 }
 
-/// [`headers`] of a workspace's own definition, which is refused when it is written for what every run would be refused for.
-pub(super) fn own_headers(
-    fields: &Fields<'_, '_>,
-    issues: &mut Issues,
-) -> BTreeMap<String, String> {
-    let headers = headers(fields, issues);
-    for name in headers.keys().filter(|name| is_servers_header(name)) {
-        let path = fields.path.key("headers");
-        issues.add(
-            &path.key(name),
-            "this header is set by the server and cannot be given",
-        );
+fn refuse_servers_header(name: &str, node: &Node<'_, '_>) {
+    if is_servers_header(name) {
+        node.refuse("this header is set by the server and cannot be given");
     }
-    headers
 }
 
-/// Whether a header belongs to the connection, not to a tool: with it a request could be smuggled past the outbound guard.
+/// Whether a header belongs to the connection, not to a tool: a tool that set it could smuggle a request past the
+/// outbound guard.
 #[must_use]
 pub fn is_servers_header(name: &str) -> bool {
     SERVERS.iter().any(|ours| ours.eq_ignore_ascii_case(name))

@@ -40,11 +40,11 @@ fn an_agents_slips_are_all_named() {
     assert_eq!(
         paths(agent_definition(&body)),
         [
-            "sytemPrompt",
             "systemPrompt",
             "skills[0].text",
             "reasoningLevel",
-            "tools[0].kind"
+            "tools[0].kind",
+            "sytemPrompt"
         ]
     );
 }
@@ -97,14 +97,14 @@ fn a_tools_slips_are_all_named() {
     assert_eq!(
         paths(tool_definition(&body, "x")),
         [
-            "colour",
             "url",
             "headers.A",
             "body.a[0]",
             "response.pointer",
             "response.template",
             "parameters",
-            "timeoutMs"
+            "timeoutMs",
+            "colour"
         ]
     );
     let code = json!({"type": "code", "memoryMb": 100_000, "secrets": ["a b"]});
@@ -159,8 +159,8 @@ fn a_provider_names_its_kind_and_models() {
         [
             "kind",
             "models[1].id",
-            "models[2].pricing.output",
-            "models[2].pricing.input"
+            "models[2].pricing.input",
+            "models[2].pricing.output"
         ]
     );
 }

@@ -40,7 +40,7 @@ fn every_slip_of_a_manifest_is_named() {
         ),
         (
             json!({"tools": [tool], "colour": 1, "version": 2}),
-            vec!["colour", "version"],
+            vec!["version", "colour"],
         ),
         (
             json!({"tools": [1, {"name": "a"}]}),

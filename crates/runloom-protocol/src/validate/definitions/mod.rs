@@ -1,22 +1,23 @@
-//! What a workspace keeps: agents, tools, plugins, external agents, providers, secrets.
+//! Definitions that a workspace keeps: agents, tools, plugins, external agents, providers, secrets.
 //!
-//! Unlike a run's spec, which comes from SDKs of any age, a definition is written by hand: an unknown field is a slip, and an
-//! issue. `snake_case` names are taken for their `camelCase` ones, because the configuration file writes them so.
+//! A run's spec comes from SDKs of any version, but a definition is written by hand, so an unknown field is an error.
+//! Fields may be written in `snake_case`, as the configuration file does, or in `camelCase`.
 
 mod agent;
-mod names;
+mod camel_case;
+mod http_tool;
 mod plugin;
 mod provider;
 mod tool;
 
 use serde_json::Value;
 
+use self::camel_case::Alias;
 pub use self::plugin::PluginSource;
-use super::checked;
-use super::fields::json_bytes;
 use crate::definition::{AgentDefinition, PluginManifest, ProviderDefinition, ToolDefinition};
 use crate::error::Issue;
 use crate::limits;
+use crate::read::{Fields, Node, Reader, Source};
 
 type Checked<T> = Result<T, Vec<Issue>>;
 
@@ -25,14 +26,8 @@ type Checked<T> = Result<T, Vec<Issue>>;
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn agent_definition(body: &Value) -> Checked<AgentDefinition> {
-    let aliases = [
-        ("prompt", "systemPrompt"),
-        ("model", "modelId"),
-        ("fallbackModel", "fallbackModelId"),
-    ];
-    let body = &names::normal(body, &aliases);
-    within_size(body)?;
-    checked(body, agent::read)
+    let body = camel_case::normalize(body, &agent::ALIASES);
+    checked(&body, |fields| Some(agent::read(fields)))
 }
 
 /// Checks a workspace tool. Its model-facing name is the slug's unless it has one.
@@ -40,32 +35,25 @@ pub fn agent_definition(body: &Value) -> Checked<AgentDefinition> {
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn tool_definition(body: &Value, slug: &str) -> Checked<ToolDefinition> {
-    let body = &names::normal(body, &tool::ALIASES);
-    within_size(body)?;
-    checked(body, |fields, issues| tool::read(fields, slug, issues)).and_then(whole)
+    let body = camel_case::normalize(body, &tool::ALIASES);
+    checked(&body, |fields| tool::of_workspace(fields, slug))
 }
 
-/// Checks a plugin's manifest. Its name is the slug's with an `@`; code tools may name a `file` of `files`, whose text becomes their
-/// source.
+/// Checks a plugin's manifest. Its name is the slug's with an `@`. Code tools may name a `file` of `files`; the file's
+/// text becomes their source.
 ///
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn plugin_manifest(body: &Value, slug: &str, source: PluginSource) -> Checked<PluginManifest> {
-    let mut body = names::normal(body, &[]);
-    within_size(&body)?;
-    let mut issues = plugin::inline_files(&mut body);
-    let read = checked(&body, |fields, issues| {
-        plugin::manifest(fields, slug, source, issues)
-    });
-    match read {
-        Ok(manifest) if issues.is_empty() => Ok(manifest),
-        Ok(_) => Err(issues),
-        Err(more) => {
-            issues.extend(more);
-            issues.truncate(limits::ISSUES_MAX);
-            Err(issues)
-        }
+    let body = camel_case::normalize(body, &[]);
+    let reader = Reader::new(Source::json());
+    if !has_allowed_size(&reader.root(&body)) {
+        return reader.finish(None).and_then(complete);
     }
+    let body = plugin::inline_files(body, &reader);
+    let fields = reader.root(&body).fields();
+    let manifest = fields.map(|fields| plugin::manifest(&fields, slug, source));
+    reader.finish(manifest).and_then(complete)
 }
 
 /// Checks a named A2A peer; it becomes a tool whose action is the peer.
@@ -73,12 +61,12 @@ pub fn plugin_manifest(body: &Value, slug: &str, source: PluginSource) -> Checke
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn external_agent(body: &Value, slug: &str) -> Checked<ToolDefinition> {
-    let body = &names::normal(
-        body,
-        &[("url", "agentCardUrl"), ("cardUrl", "agentCardUrl")],
-    );
-    within_size(body)?;
-    checked(body, |fields, issues| tool::external(fields, slug, issues)).and_then(whole)
+    let aliases = ["url", "cardUrl"].map(|from| Alias {
+        from,
+        to: "agentCardUrl",
+    });
+    let body = camel_case::normalize(body, &aliases);
+    checked(&body, |fields| tool::external_agent(fields, slug))
 }
 
 /// Checks a provider.
@@ -86,50 +74,52 @@ pub fn external_agent(body: &Value, slug: &str) -> Checked<ToolDefinition> {
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn provider_definition(body: &Value) -> Checked<ProviderDefinition> {
-    let body = &names::normal(body, &[]);
-    within_size(body)?;
-    checked(body, provider::read).and_then(whole)
+    let body = camel_case::normalize(body, &[]);
+    checked(&body, provider::read)
 }
 
-/// Checks `{"value": …}` and gives the value. No message repeats it.
+/// Checks `{"value": …}` and returns the value. No message repeats it.
 ///
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn secret_value(body: &Value) -> Checked<String> {
-    checked(body, |fields, issues| {
-        fields.only(&["slug", "name", "value"], issues);
-        let value = fields
-            .require("value", issues)
-            .and_then(|_| fields.str("value", issues));
-        let value = value.unwrap_or_default();
-        if value.is_empty() && fields.get("value").is_some() {
-            fields.refuse("value", "must not be empty", issues);
+    super::checked(body, |fields| {
+        fields.accept(&["slug", "name"]);
+        let node = fields.require("value");
+        let value = node.and_then(|node| node.string()).unwrap_or_default();
+        let max = limits::SECRET_VALUE_MAX_BYTES;
+        if value.is_empty() && fields.has("value") {
+            fields.refuse("value", "must not be empty");
         }
-        if value.len() > limits::SECRET_VALUE_MAX_BYTES {
-            let max = limits::SECRET_VALUE_MAX_BYTES;
-            fields.refuse("value", format_args!("must be at most {max} bytes"), issues);
+        if value.len() > max {
+            fields.refuse("value", format_args!("must be at most {max} bytes"));
         }
+        fields.refuse_unread();
         value.to_owned()
     })
 }
 
-/// Something that could not be read at all has left its issue: `None` never comes here without one.
-fn whole<T>(read: Option<T>) -> Checked<T> {
+/// Reads a definition of bounded size; `read` returns `None` only after an error.
+fn checked<T>(body: &Value, read: impl FnOnce(&Fields<'_, '_>) -> Option<T>) -> Checked<T> {
+    let reader = Reader::new(Source::json());
+    let root = reader.root(body);
+    let read = has_allowed_size(&root)
+        .then(|| root.fields())
+        .flatten()
+        .and_then(|fields| read(&fields));
+    reader.finish(read).and_then(complete)
+}
+
+fn has_allowed_size(root: &Node<'_, '_>) -> bool {
+    root.has_bytes_within(limits::DEFINITION_MAX_BYTES)
+}
+
+/// The definition, which is there when no error was found.
+fn complete<T>(read: Option<T>) -> Checked<T> {
     read.ok_or_else(|| {
         vec![Issue {
             path: String::new(),
             message: "is incomplete".to_owned(),
         }]
     })
-}
-
-fn within_size(body: &Value) -> Checked<()> {
-    let (bytes, max) = (json_bytes(body), limits::DEFINITION_MAX_BYTES);
-    if bytes <= max {
-        return Ok(());
-    }
-    Err(vec![Issue {
-        path: String::new(),
-        message: format!("must be at most {max} bytes of JSON, got {bytes}"),
-    }])
 }

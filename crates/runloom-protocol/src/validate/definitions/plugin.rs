@@ -4,97 +4,93 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use super::super::fields::{Fields, string, within_count};
-use super::super::issues::{Issues, Path, Short};
 use super::super::names::is_tool_name;
 use super::super::web;
 use super::tool;
-use crate::definition::{
-    McpEndpoint, PluginManifest, PluginServer, ProcessSpec, ToolDefinition, template,
-};
-use crate::error::Issue;
+use crate::definition::{McpEndpoint, PluginManifest, PluginServer, ProcessSpec, template};
 use crate::limits;
+use crate::read::{Excerpt, Fields, Node, Path, Reader};
 
-/// Who says that a plugin is installed.
+/// Who installs a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PluginSource {
-    /// The operator's configuration, which may name processes to be started.
+    /// The operator's configuration, which may name processes to start.
     Operator,
-    /// Whoever may administer a workspace.
+    /// An administrator of a workspace.
     Administrator,
 }
 
-/// Replaces `file` of code tools by the file's text as `source`, and takes `files` away.
-pub(super) fn inline_files(body: &mut Value) -> Vec<Issue> {
-    let mut issues = Issues::default();
-    let root = Path::ROOT;
+/// The body without `files`, and with the file's text as `source` in place of `file` in code tools.
+pub(super) fn inline_files(mut body: Value, reader: &Reader) -> Value {
     let files = body
         .as_object_mut()
         .and_then(|object| object.remove("files"));
-    let files = read_files(files.as_ref(), &root.key("files"), &mut issues);
+    let holder = Value::Object(
+        files
+            .map(|files| ("files".to_owned(), files))
+            .into_iter()
+            .collect(),
+    );
+    let fields = reader.root(&holder).fields_or_empty();
+    let files = read_files(&fields);
     let mut used = BTreeSet::new();
     let tools = body.get_mut("tools").and_then(Value::as_array_mut);
-    let at = root.key("tools");
     for (index, tool) in tools.into_iter().flatten().enumerate() {
-        let Some(object) = tool
-            .as_object_mut()
-            .filter(|object| object.contains_key("file"))
-        else {
+        let Some(object) = tool.as_object_mut() else {
             continue;
         };
-        let path = at.index(index);
-        let file = object.remove("file").unwrap_or_default();
-        let Some(name) = string(&file, &path.key("file"), &mut issues) else {
+        let Some(file) = object.remove("file") else {
+            continue;
+        };
+        let tools = Path::ROOT.key("tools");
+        let tool = tools.index(index);
+        let path = tool.key("file");
+        let Some(name) = file.as_str() else {
+            reader.refuse(path, "expected a string, the name of a file in `files`");
             continue;
         };
         if object.contains_key("source") || object.contains_key("code") {
-            issues.add(&path.key("file"), "a tool has either `file` or `source`");
+            reader.refuse(path, "a tool has either `file` or `source`");
         }
-        match files.get(name) {
+        let source = match files.get(name) {
             Some(text) => {
                 used.insert(name.to_owned());
-                object.insert("source".to_owned(), (*text).into());
+                *text
             }
             None => {
-                let message = format_args!("there is no file `{}` in `files`", Short(name));
-                issues.add(&path.key("file"), message);
-                // Its absence was said here; the reader of the tool must not say it again.
-                object.insert("source".to_owned(), "missing".into());
+                let name = Excerpt(name);
+                reader.refuse(path, format_args!("there is no file `{name}` in `files`"));
+                // The error above suffices; the reader of the tool must not add that `source` is missing.
+                "missing"
             }
-        }
+        };
+        object.insert("source".to_owned(), source.into());
     }
     for name in files.keys().filter(|name| !used.contains(**name)) {
-        issues.add(&root.key("files").key(name), "no tool has this `file`");
+        reader.refuse(Path::ROOT.key("files").key(name), "no tool has this `file`");
     }
-    issues.finish(()).err().unwrap_or_default()
+    body
 }
 
-fn read_files<'v>(
-    files: Option<&'v Value>,
-    path: &Path<'_>,
-    issues: &mut Issues,
-) -> BTreeMap<&'v str, &'v str> {
+/// `files`: texts by their path inside the plugin.
+fn read_files<'v>(fields: &Fields<'v, '_>) -> BTreeMap<&'v str, &'v str> {
     let mut found = BTreeMap::new();
-    let Some(files) = files.filter(|files| !files.is_null()) else {
+    let Some(node) = fields.get("files") else {
         return found;
     };
-    let Some(object) = files.as_object() else {
-        issues.add(path, "expected an object from file names to texts");
+    let wanted = "an object from file names to texts";
+    let Some(object) = node.expect(wanted, node.value().as_object()) else {
         return found;
     };
-    if !within_count(object.len(), limits::PLUGIN_FILES_MAX, path, issues) {
+    if !node.has_entries_within(object.len(), limits::PLUGIN_FILES_MAX) {
         return found;
     }
-    for (name, text) in object {
-        let path = path.key(name);
+    for (name, node) in node.fields_or_empty().entries() {
         if !is_relative(name) {
-            issues.add(
-                &path,
-                "expected a path inside the plugin, like `lib/tool.js`",
-            );
+            node.refuse("expected a path inside the plugin, like `lib/tool.js`");
         }
-        if let Some(text) = string(text, &path, issues) {
-            found.insert(name.as_str(), text);
+        if let Some(text) = node.string() {
+            found.insert(name, text);
         }
     }
     found
@@ -111,37 +107,40 @@ pub(super) fn manifest(
     fields: &Fields<'_, '_>,
     slug: &str,
     source: PluginSource,
-    issues: &mut Issues,
 ) -> PluginManifest {
-    let known = [
-        "slug",
-        "name",
-        "version",
-        "description",
-        "global",
-        "tools",
-        "servers",
-    ];
-    fields.only(&known, issues);
-    let name = format!("@{slug}");
+    let plugin = Plugin {
+        name: format!("@{slug}"),
+        source,
+    };
+    let name = &plugin.name;
     if fields
-        .str("name", issues)
+        .string("name")
         .is_some_and(|given| given != name && given != slug)
     {
         let message = format_args!("must be `{name}`, the slug with an `@`");
-        fields.refuse("name", message, issues);
+        fields.refuse("name", message);
     }
-    let version = fields.text("version", limits::LABEL_MAX_CHARS, issues);
-    let description = fields.text("description", limits::DESCRIPTION_MAX_CHARS, issues);
-    let global = fields.flag("global", issues);
-    let mut seen = HashSet::new();
-    let tools = tools(fields, &mut seen, issues);
-    let servers = servers(fields, (&name, source), &mut seen, issues);
-    if fields.get("tools").is_none() && fields.get("servers").is_none() {
-        fields.refuse("tools", "is required, unless there are `servers`", issues);
+    let version = fields.text("version", limits::LABEL_MAX_CHARS);
+    let description = fields.text("description", limits::DESCRIPTION_MAX_CHARS);
+    let global = fields.flag("global");
+    let mut names = HashSet::new();
+    let tools = entries(fields, "tools", limits::PLUGIN_TOOLS_MAX, |fields| {
+        let tool = tool::of_plugin(fields)?;
+        claim(&tool.name, fields, &mut names);
+        Some(tool)
+    });
+    let servers = entries(fields, "servers", limits::PLUGIN_SERVERS_MAX, |fields| {
+        let server = plugin.server(fields)?;
+        claim(&server.name, fields, &mut names);
+        Some(server)
+    });
+    if !fields.has("tools") && !fields.has("servers") {
+        fields.refuse("tools", "is required, unless there are `servers`");
     }
+    fields.accept(&["slug"]);
+    fields.refuse_unread();
     PluginManifest {
-        name,
+        name: plugin.name,
         version: version.map(str::to_owned),
         description: description.map(str::to_owned),
         global,
@@ -150,162 +149,104 @@ pub(super) fn manifest(
     }
 }
 
-/// The entries of a list; an empty list is a slip.
-fn entries<'v>(fields: &Fields<'v, '_>, key: &str, max: usize, issues: &mut Issues) -> &'v [Value] {
-    let Some(array) = fields.array(key, issues) else {
-        return &[];
+/// The objects of a list; an empty list is a mistake.
+fn entries<T>(
+    fields: &Fields<'_, '_>,
+    key: &'static str,
+    max: usize,
+    mut read: impl FnMut(&Fields<'_, '_>) -> Option<T>,
+) -> Vec<T> {
+    let Some(array) = fields.get(key).and_then(|node| node.array(max)) else {
+        return Vec::new();
     };
-    let path = fields.path.key(key);
     if array.is_empty() {
-        issues.add(&path, "must have at least one entry");
+        array.refuse("must have at least one entry");
     }
-    if within_count(array.len(), max, &path, issues) {
-        array
-    } else {
-        &[]
+    let nodes = array.iter();
+    nodes.filter_map(|node| read(&node.fields()?)).collect()
+}
+
+fn claim(name: &str, fields: &Fields<'_, '_>, names: &mut HashSet<String>) {
+    if !names.insert(name.to_owned()) {
+        fields.refuse("name", format_args!("`{}` is used twice", Excerpt(name)));
     }
 }
 
-fn claim(name: &str, fields: &Fields<'_, '_>, seen: &mut HashSet<String>, issues: &mut Issues) {
-    if !seen.insert(name.to_owned()) {
-        fields.refuse(
-            "name",
-            format_args!("`{}` is used twice", Short(name)),
-            issues,
-        );
-    }
-}
-
-fn tools(
-    fields: &Fields<'_, '_>,
-    seen: &mut HashSet<String>,
-    issues: &mut Issues,
-) -> Vec<ToolDefinition> {
-    let mut tools = Vec::new();
-    let path = fields.path.key("tools");
-    let entries = entries(fields, "tools", limits::PLUGIN_TOOLS_MAX, issues);
-    for (index, value) in entries.iter().enumerate() {
-        let path = path.index(index);
-        let Some(fields) = Fields::of(value, &path, issues) else {
-            continue;
-        };
-        if let Some(tool) = tool::one(&fields, None, issues) {
-            claim(&tool.name, &fields, seen, issues);
-            tools.push(tool);
-        }
-    }
-    tools
-}
-
-fn servers(
-    fields: &Fields<'_, '_>,
-    (plugin, source): (&str, PluginSource),
-    seen: &mut HashSet<String>,
-    issues: &mut Issues,
-) -> Vec<PluginServer> {
-    let mut servers = Vec::new();
-    let path = fields.path.key("servers");
-    let entries = entries(fields, "servers", limits::PLUGIN_SERVERS_MAX, issues);
-    for (index, value) in entries.iter().enumerate() {
-        let path = path.index(index);
-        let Some(fields) = Fields::of(value, &path, issues) else {
-            continue;
-        };
-        if let Some(server) = server(&fields, plugin, source, issues) {
-            claim(&server.name, &fields, seen, issues);
-            servers.push(server);
-        }
-    }
-    servers
-}
-
-fn server(
-    fields: &Fields<'_, '_>,
-    plugin: &str,
+/// The plugin that a server belongs to.
+struct Plugin {
+    /// With its `@`.
+    name: String,
     source: PluginSource,
-    issues: &mut Issues,
-) -> Option<PluginServer> {
-    let known = [
-        "name",
-        "tools",
-        "timeoutMs",
-        "url",
-        "headers",
-        "command",
-        "args",
-        "env",
-    ];
-    fields.only(&known, issues);
-    fields.require("name", issues);
-    let name = fields.str("name", issues);
-    if let Some(name) = name.filter(|name| !is_tool_name(name)) {
-        let message = format_args!("expected 1 to 64 of [a-zA-Z0-9_], got `{}`", Short(name));
-        fields.refuse("name", message, issues);
-    }
-    let tools = names(fields, "tools", limits::TOOL_FILTER_MAX, issues);
-    let timeout_ms = fields.integer("timeoutMs", 1..=limits::TOOL_TIMEOUT_MS_MAX, issues);
-    let mut endpoint = endpoint(fields, source, issues);
-    if let (Some(McpEndpoint::Process(process)), Some(name)) = (&mut endpoint, name) {
-        process.label = format!("{plugin}/{name}");
-    }
-    Some(PluginServer {
-        name: name?.to_owned(),
-        tools,
-        timeout_ms: timeout_ms.unwrap_or(limits::TOOL_TIMEOUT_MS_DEFAULT),
-        endpoint: endpoint?,
-    })
 }
 
-fn endpoint(
-    fields: &Fields<'_, '_>,
-    source: PluginSource,
-    issues: &mut Issues,
-) -> Option<McpEndpoint> {
-    match (fields.get("url"), fields.get("command")) {
-        (Some(_), None) => {
-            for key in ["args", "env"]
-                .into_iter()
-                .filter(|key| fields.get(key).is_some())
-            {
-                fields.refuse(key, "belongs to `command`, not to `url`", issues);
+impl Plugin {
+    fn server(&self, fields: &Fields<'_, '_>) -> Option<PluginServer> {
+        let node = fields.require("name");
+        let name = node.as_ref().and_then(Node::string);
+        if let (Some(node), Some(name)) = (&node, name.filter(|name| !is_tool_name(name))) {
+            let wanted = "expected 1 to 64 of [a-zA-Z0-9_]";
+            node.refuse(format_args!("{wanted}, got `{}`", Excerpt(name)));
+        }
+        let tools = words(fields, "tools", limits::TOOL_FILTER_MAX);
+        let timeout_ms = fields.integer("timeoutMs", 1..=limits::TOOL_TIMEOUT_MS_MAX);
+        let mut endpoint = self.endpoint(fields);
+        if let (Some(McpEndpoint::Process(process)), Some(name)) = (&mut endpoint, name) {
+            process.label = format!("{}/{name}", self.name);
+        }
+        fields.accept(&["url", "headers", "command", "args", "env"]);
+        fields.refuse_unread();
+        Some(PluginServer {
+            name: name?.to_owned(),
+            tools,
+            timeout_ms: timeout_ms.unwrap_or(limits::TOOL_TIMEOUT_MS_DEFAULT),
+            endpoint: endpoint?,
+        })
+    }
+
+    fn endpoint(&self, fields: &Fields<'_, '_>) -> Option<McpEndpoint> {
+        match (fields.get("url"), fields.get("command")) {
+            (Some(url), None) => {
+                for key in ["args", "env"].into_iter().filter(|key| fields.has(key)) {
+                    fields.refuse(key, "belongs to `command`, not to `url`");
+                }
+                let url = web::url(&url);
+                let headers = web::definition_headers(fields);
+                Some(McpEndpoint::Http { url: url?, headers })
             }
-            let url = web::url(fields, "url", issues);
-            let headers = web::own_headers(fields, issues);
-            Some(McpEndpoint::Http { url: url?, headers })
-        }
-        (None, Some(_)) if source == PluginSource::Administrator => {
-            let message = "a process can be started only by a plugin of the server's configuration file (`[[plugins]]`); give the `url` of an MCP server";
-            fields.refuse("command", message, issues);
-            None
-        }
-        (None, Some(_)) => {
-            if fields.get("headers").is_some() {
-                fields.refuse("headers", "belongs to `url`, not to `command`", issues);
+            (None, Some(command)) if self.source == PluginSource::Administrator => {
+                let message = "a process can be started only by a plugin of the server's configuration file (`[[plugins]]`); give the `url` of an MCP server";
+                command.refuse(message);
+                None
             }
-            process(fields, issues).map(McpEndpoint::Process)
-        }
-        (Some(_), Some(_)) => {
-            fields.refuse("command", "a server has either `url` or `command`", issues);
-            None
-        }
-        (None, None) => {
-            let message = match source {
-                PluginSource::Operator => "is required, unless there is a `command`",
-                PluginSource::Administrator => "is required",
-            };
-            fields.refuse("url", message, issues);
-            None
+            (None, Some(command)) => {
+                if fields.has("headers") {
+                    fields.refuse("headers", "belongs to `url`, not to `command`");
+                }
+                process(fields, &command).map(McpEndpoint::Process)
+            }
+            (Some(_), Some(command)) => {
+                command.refuse("a server has either `url` or `command`");
+                None
+            }
+            (None, None) => {
+                let message = match self.source {
+                    PluginSource::Operator => "is required, unless there is a `command`",
+                    PluginSource::Administrator => "is required",
+                };
+                fields.refuse("url", message);
+                None
+            }
         }
     }
 }
 
-fn process(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ProcessSpec> {
-    let command = fields.required_text("command", limits::PROCESS_WORD_MAX_BYTES, issues);
+fn process(fields: &Fields<'_, '_>, node: &Node<'_, '_>) -> Option<ProcessSpec> {
+    let command = node.filled_text(limits::PROCESS_WORD_MAX_BYTES);
     if command.is_some_and(|command| command.contains('\0')) {
-        fields.refuse("command", "must not contain a NUL", issues);
+        node.refuse("must not contain a NUL");
     }
-    let args = names(fields, "args", limits::PROCESS_ARGUMENTS_MAX, issues);
-    let env = variables(fields, issues);
+    let args = words(fields, "args", limits::PROCESS_ARGUMENTS_MAX);
+    let env = variables(fields);
     Some(ProcessSpec {
         label: String::new(),
         command: command?.to_owned(),
@@ -315,68 +256,54 @@ fn process(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ProcessSpec> 
     })
 }
 
-/// A list of texts.
-fn names(
-    fields: &Fields<'_, '_>,
-    key: &str,
-    max: usize,
-    issues: &mut Issues,
-) -> Option<Vec<String>> {
-    let array = fields.array(key, issues)?;
-    let path = fields.path.key(key);
-    within_count(array.len(), max, &path, issues);
-    let mut texts = Vec::new();
-    for (index, value) in array.iter().enumerate().take(max) {
-        let path = path.index(index);
-        match string(value, &path, issues) {
-            Some(text) if fits(text) => texts.push(text.to_owned()),
-            Some(_) => issues.add(&path, TOO_LONG),
-            None => {}
-        }
+/// Texts that can be arguments of a process.
+fn words(fields: &Fields<'_, '_>, key: &'static str, max: usize) -> Option<Vec<String>> {
+    fields.list(key, max, |node| word(&node).map(str::to_owned))
+}
+
+/// A text that can be an argument or a variable of a process.
+fn word<'v>(node: &Node<'v, '_>) -> Option<&'v str> {
+    let text = node.string()?;
+    let max = limits::PROCESS_WORD_MAX_BYTES;
+    if text.len() > max || text.contains('\0') {
+        node.refuse(format_args!("must be at most {max} bytes, without a NUL"));
+        return None;
     }
-    Some(texts)
+    Some(text)
 }
 
-const TOO_LONG: &str = "must be at most 8192 bytes, without a NUL";
-
-fn fits(text: &str) -> bool {
-    text.len() <= limits::PROCESS_WORD_MAX_BYTES && !text.contains('\0')
-}
-
-/// Variables of a process. Values never appear in a message: they may be secrets.
-fn variables(fields: &Fields<'_, '_>, issues: &mut Issues) -> BTreeMap<String, String> {
+/// Environment variables of a process. Values never appear in a message: they may be secrets.
+fn variables(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
-    let Some(object) = fields.object("env", issues) else {
+    let Some(node) = fields.get("env") else {
         return variables;
     };
-    let path = fields.path.key("env");
-    within_count(object.len(), limits::PROCESS_VARIABLES_MAX, &path, issues);
-    for (name, value) in object {
-        let path = path.key(name);
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let is_name = !name.is_empty() && !name.as_bytes()[0].is_ascii_digit();
-        if !is_name || !name.bytes().all(plain) {
-            issues.add(
-                &path,
-                "not a variable's name: expected letters, digits and _",
-            );
+    let Some(fields) = node.fields() else {
+        return variables;
+    };
+    node.has_entries_within(fields.object().len(), limits::PROCESS_VARIABLES_MAX);
+    for (name, node) in fields.entries() {
+        if !is_variable_name(name) {
+            node.refuse("not a variable's name: expected letters, digits and _");
         }
-        match string(value, &path, issues) {
-            Some(text) if !fits(text) => issues.add(&path, TOO_LONG),
-            Some(text) => {
-                let pieces = template::pieces(text);
-                let is_argument =
-                    |piece: &template::Piece<'_>| matches!(piece, template::Piece::Argument(_));
-                match pieces {
-                    Err(error) => issues.add(&path, error),
-                    Ok(pieces) if pieces.iter().any(is_argument) => {
-                        issues.add(&path, "only `{{secret:NAME}}` can be filled in here");
-                    }
-                    Ok(_) => drop(variables.insert(name.clone(), text.to_owned())),
-                }
+        let Some(text) = word(&node) else {
+            continue;
+        };
+        let is_argument =
+            |piece: &template::Piece<'_>| matches!(piece, template::Piece::Argument(_));
+        match template::pieces(text) {
+            Err(error) => node.refuse(error),
+            Ok(pieces) if pieces.iter().any(is_argument) => {
+                node.refuse("only `{{secret:NAME}}` can be filled in here");
             }
-            None => {}
+            Ok(_) => drop(variables.insert(name.to_owned(), text.to_owned())),
         }
     }
     variables
+}
+
+fn is_variable_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let begins_with_digit = name.bytes().next().is_none_or(|byte| byte.is_ascii_digit());
+    !begins_with_digit && name.bytes().all(plain)
 }

@@ -2,29 +2,21 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
-use super::super::fields::{Fields, expect, json_bytes, within_count};
-use super::super::issues::{Issues, Short};
-use super::super::web;
-use crate::definition::{ModelDefinition, ModelPrice, ProviderDefinition, ProviderKind};
+use super::super::{documents, web};
+use crate::definition::{ModelDefinition, ModelPrice, ProviderDefinition};
 use crate::limits;
-use crate::tools::Object;
+use crate::read::{Excerpt, Fields, Node};
 
-pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ProviderDefinition> {
-    let known = [
-        "slug", "id", "kind", "baseUrl", "apiKey", "headers", "proxy", "models", "options",
-    ];
-    fields.only(&known, issues);
-    let kind = kind(fields, issues);
-    let base_url = fields
-        .get("baseUrl")
-        .and_then(|_| web::url(fields, "baseUrl", issues));
-    let api_key = fields.text("apiKey", limits::HEADER_VALUE_MAX_BYTES, issues);
-    let headers = web::headers(fields, issues);
-    let proxy = fields.text("proxy", limits::URL_MAX_BYTES, issues);
-    let models = models(fields, issues);
-    let options = options(fields, issues);
+pub(super) fn read(fields: &Fields<'_, '_>) -> Option<ProviderDefinition> {
+    let kind = fields.require("kind").and_then(|node| node.keyword());
+    let base_url = fields.get("baseUrl").as_ref().and_then(web::url);
+    let api_key = fields.text("apiKey", limits::HEADER_VALUE_MAX_BYTES);
+    let headers = web::headers(fields);
+    let proxy = fields.text("proxy", limits::URL_MAX_BYTES);
+    let models = models(fields);
+    let options = documents::object_of_tool(fields, "options");
+    fields.accept(&["slug", "id"]);
+    fields.refuse_unread();
     Some(ProviderDefinition {
         kind: kind?,
         base_url,
@@ -32,91 +24,38 @@ pub(super) fn read(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<Provi
         headers,
         proxy: proxy.map(str::to_owned),
         models,
-        options,
+        options: options.unwrap_or_default(),
     })
 }
 
-fn kind(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ProviderKind> {
-    fields.require("kind", issues)?;
-    let word = fields.str("kind", issues)?;
-    let kind = ProviderKind::ALL
-        .into_iter()
-        .find(|kind| kind.as_str() == word);
-    if kind.is_none() {
-        let all = ProviderKind::ALL.map(ProviderKind::as_str).join(", ");
-        let message = format_args!("expected one of {all}, got `{}`", Short(word));
-        fields.refuse("kind", message, issues);
-    }
-    kind
-}
-
-fn options(fields: &Fields<'_, '_>, issues: &mut Issues) -> Object {
-    let Some(options) = fields.object("options", issues) else {
-        return Object::new();
-    };
-    let (bytes, max) = (json_bytes(options), limits::TOOL_DOCUMENT_MAX_BYTES);
-    if bytes > max {
-        let message = format_args!("must be at most {max} bytes of JSON, got {bytes}");
-        fields.refuse("options", message, issues);
-    }
-    options.clone()
-}
-
-fn models(fields: &Fields<'_, '_>, issues: &mut Issues) -> Vec<ModelDefinition> {
-    let Some(array) = fields.array("models", issues) else {
-        return Vec::new();
-    };
-    let path = fields.path.key("models");
-    if !within_count(array.len(), limits::PROVIDER_MODELS_MAX, &path, issues) {
-        return Vec::new();
-    }
-    let mut seen = HashSet::new();
-    let mut models = Vec::with_capacity(array.len());
-    for (index, value) in array.iter().enumerate() {
-        let path = path.index(index);
-        let Some(fields) = Fields::of(value, &path, issues) else {
-            continue;
-        };
-        let Some(model) = model(&fields, issues) else {
-            continue;
-        };
-        if model.default && models.iter().any(|other: &ModelDefinition| other.default) {
-            fields.refuse("default", "only one model can be the default", issues);
+fn models(fields: &Fields<'_, '_>) -> Vec<ModelDefinition> {
+    let mut ids = HashSet::new();
+    let mut has_default = false;
+    let models = fields.list("models", limits::PROVIDER_MODELS_MAX, |node| {
+        let fields = node.fields()?;
+        let model = model(&fields)?;
+        if model.default && std::mem::replace(&mut has_default, true) {
+            fields.refuse("default", "only one model can be the default");
         }
-        if seen.insert(model.id.clone()) {
-            models.push(model);
-        } else {
-            fields.refuse(
-                "id",
-                format_args!("`{}` is used twice", Short(&model.id)),
-                issues,
-            );
+        if !ids.insert(model.id.clone()) {
+            fields.refuse("id", format_args!("`{}` is used twice", Excerpt(&model.id)));
+            return None;
         }
-    }
-    models
+        Some(model)
+    });
+    models.unwrap_or_default()
 }
 
-fn model(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ModelDefinition> {
-    let known = [
-        "id",
-        "label",
-        "contextWindow",
-        "maxOutputTokens",
-        "reasoning",
-        "pricing",
-        "default",
-    ];
-    fields.only(&known, issues);
-    let id = fields.required_text("id", limits::REFERENCE_MAX_CHARS, issues);
-    let label = fields.text("label", limits::LABEL_MAX_CHARS, issues);
+fn model(fields: &Fields<'_, '_>) -> Option<ModelDefinition> {
+    let id = fields.required_text("id", limits::REFERENCE_MAX_CHARS);
+    let label = fields.text("label", limits::LABEL_MAX_CHARS);
     let tokens = 1..=u64::from(u32::MAX);
-    let context_window = fields.integer("contextWindow", tokens.clone(), issues);
-    let max_output_tokens = fields.integer("maxOutputTokens", tokens, issues);
-    let reasoning = fields
-        .get("reasoning")
-        .map(|_| fields.flag("reasoning", issues));
-    let pricing = pricing(fields, issues);
-    let default = fields.flag("default", issues);
+    let context_window = fields.integer("contextWindow", tokens.clone());
+    let max_output_tokens = fields.integer("maxOutputTokens", tokens);
+    let reasoning = fields.boolean("reasoning");
+    let pricing = fields.fields("pricing").and_then(|fields| pricing(&fields));
+    let default = fields.flag("default");
+    fields.refuse_unread();
     Some(ModelDefinition {
         id: id?.to_owned(),
         label: label.map(str::to_owned),
@@ -128,20 +67,11 @@ fn model(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ModelDefinition
     })
 }
 
-fn pricing(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ModelPrice> {
-    let object = fields.object("pricing", issues)?;
-    let path = fields.path.key("pricing");
-    let fields = Fields::new(object, &path);
-    fields.only(&["input", "output", "cacheRead"], issues);
-    let (input, output) = (
-        fields.require("input", issues),
-        fields.require("output", issues),
-    );
-    let input = input.and_then(|value| price(&fields, "input", value, issues));
-    let output = output.and_then(|value| price(&fields, "output", value, issues));
-    let cache_read = fields
-        .get("cacheRead")
-        .and_then(|value| price(&fields, "cacheRead", value, issues));
+fn pricing(fields: &Fields<'_, '_>) -> Option<ModelPrice> {
+    let input = fields.require("input").and_then(price);
+    let output = fields.require("output").and_then(price);
+    let cache_read = fields.get("cacheRead").and_then(price);
+    fields.refuse_unread();
     Some(ModelPrice {
         input: input?,
         output: output?,
@@ -149,10 +79,7 @@ fn pricing(fields: &Fields<'_, '_>, issues: &mut Issues) -> Option<ModelPrice> {
     })
 }
 
-fn price(fields: &Fields<'_, '_>, key: &str, value: &Value, issues: &mut Issues) -> Option<f64> {
-    let dollars = value
-        .as_f64()
-        .filter(|number| number.is_finite() && *number >= 0.0);
+fn price(node: Node<'_, '_>) -> Option<f64> {
     let wanted = "a number of US dollars per million tokens, 0 or more";
-    expect(dollars, value, &fields.path.key(key), wanted, issues)
+    node.number(wanted, |dollars| dollars >= 0.0)
 }

@@ -1,8 +1,8 @@
-//! The names of fields, as the configuration file and the API write them.
+//! Field names in `camelCase`, whether they were written so or in `snake_case`.
 
 use serde_json::{Map, Value};
 
-/// Fields whose content is somebody else's, or whose keys are data.
+/// Fields whose content belongs to others, or whose keys are data.
 const VERBATIM: [&str; 16] = [
     "headers",
     "query",
@@ -22,11 +22,19 @@ const VERBATIM: [&str; 16] = [
     "env",
 ];
 
-/// The body with `camelCase` names, and `aliases` (from, to) replaced at the top.
-pub(super) fn normal(body: &Value, aliases: &[(&str, &str)]) -> Value {
-    let mut normal = camel(body);
-    if let Value::Object(object) = &mut normal {
-        for (from, to) in aliases {
+/// Another name of a field.
+pub(super) struct Alias {
+    /// The name that may be written instead.
+    pub(super) from: &'static str,
+    /// The name that is read.
+    pub(super) to: &'static str,
+}
+
+/// The body with `camelCase` names at every level, and with aliases replaced at the top.
+pub(super) fn normalize(body: &Value, aliases: &[Alias]) -> Value {
+    let mut normalized = camel(body);
+    if let Value::Object(object) = &mut normalized {
+        for Alias { from, to } in aliases {
             if !object.contains_key(*to)
                 && let Some(value) = object.remove(*from)
             {
@@ -34,7 +42,7 @@ pub(super) fn normal(body: &Value, aliases: &[(&str, &str)]) -> Value {
             }
         }
     }
-    normal
+    normalized
 }
 
 fn camel(value: &Value) -> Value {
@@ -56,7 +64,7 @@ fn camel(value: &Value) -> Value {
     }
 }
 
-/// The two maps whose keys are data but whose entries have fields of ours.
+/// `toolBudgets` has names as keys, but its entries have fields of ours.
 fn inside_verbatim(key: &str, value: &Value) -> Value {
     match (key, value) {
         ("toolBudgets", Value::Object(budgets)) => Value::Object(
@@ -72,7 +80,7 @@ fn inside_verbatim(key: &str, value: &Value) -> Value {
 fn camel_case(key: &str) -> String {
     let mut words = key.split('_');
     let mut name = words.next().unwrap_or_default().to_owned();
-    // A leading underscore is no word boundary: such a key stays as it is, to be refused under its own name.
+    // A leading underscore is no word boundary: such a key stays as it is and is refused under its own name.
     if name.is_empty() {
         return key.to_owned();
     }
@@ -90,7 +98,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_become_camel_case_but_data_stays() {
+    fn converts_names_but_not_data() {
         let body = json!({
             "system_prompt": "x",
             "model": "m",
@@ -99,7 +107,13 @@ mod tests {
             "headers": {"x_y": "z"},
         });
         assert_eq!(
-            normal(&body, &[("model", "modelId")]),
+            normalize(
+                &body,
+                &[Alias {
+                    from: "model",
+                    to: "modelId"
+                }]
+            ),
             json!({
                 "systemPrompt": "x",
                 "modelId": "m",
