@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::read::Keyword;
+use crate::read::keywords;
 
 /// A JSON object kept as the client wrote it.
 pub type Object = Map<String, Value>;
@@ -30,46 +30,23 @@ pub enum ToolRef {
     McpLocal(McpLocalTool),
 }
 
-/// The kinds of [`ToolRef`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolKind {
-    /// See [`ToolRef::Mantyx`].
-    Mantyx,
-    /// See [`ToolRef::MantyxPlugin`].
-    MantyxPlugin,
-    /// See [`ToolRef::Local`].
-    Local,
-    /// See [`ToolRef::A2a`].
-    A2a,
-    /// See [`ToolRef::A2aLocal`].
-    A2aLocal,
-    /// See [`ToolRef::Mcp`].
-    Mcp,
-    /// See [`ToolRef::McpLocal`].
-    McpLocal,
-}
-
-impl Keyword for ToolKind {
-    const ALL: &'static [Self] = &[
-        Self::Mantyx,
-        Self::MantyxPlugin,
-        Self::Local,
-        Self::A2a,
-        Self::A2aLocal,
-        Self::Mcp,
-        Self::McpLocal,
-    ];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Mantyx => "mantyx",
-            Self::MantyxPlugin => "mantyx_plugin",
-            Self::Local => "local",
-            Self::A2a => "a2a",
-            Self::A2aLocal => "a2a_local",
-            Self::Mcp => "mcp",
-            Self::McpLocal => "mcp_local",
-        }
+keywords! {
+    /// The kinds of [`ToolRef`].
+    pub enum ToolRefKind {
+        /// See [`ToolRef::Mantyx`].
+        Mantyx = "mantyx",
+        /// See [`ToolRef::MantyxPlugin`].
+        MantyxPlugin = "mantyx_plugin",
+        /// See [`ToolRef::Local`].
+        Local = "local",
+        /// See [`ToolRef::A2a`].
+        A2a = "a2a",
+        /// See [`ToolRef::A2aLocal`].
+        A2aLocal = "a2a_local",
+        /// See [`ToolRef::Mcp`].
+        Mcp = "mcp",
+        /// See [`ToolRef::McpLocal`].
+        McpLocal = "mcp_local",
     }
 }
 

@@ -1,4 +1,6 @@
 //! The events of a run's log, and the one serialisation that is stored and streamed.
+//!
+//! A new event is a variant of [`Event`] and of [`EventKind`], with its payload below; the compiler then asks for its facts.
 
 mod frame;
 
@@ -6,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::outcome::{ErrorClass, ModelInfo, RunCancelled, RunError, RunResult};
+use crate::read::keywords;
 use crate::tools::Object;
 
-pub use frame::{FrameError, frame_json, kind_of_frame, parse_frame, split_frames};
+pub use frame::{FrameError, frame_json, frame_kind, parse_frame, split_frames};
 
-/// One entry of a run's log. The variants' payloads are the `data` of the protocol's table.
+/// One entry of a run's log. A variant's payload stands under `data` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event {
@@ -28,13 +31,13 @@ pub enum Event {
     ModelFallback(ModelFallback),
     /// A server-resolved tool is about to be called.
     ToolCall(ToolCall),
-    /// A server-resolved tool, or a guard in its place, has answered.
+    /// A server-resolved tool, or a guard in its place, has returned a result.
     ToolResult(ToolResult),
     /// A tool's files; stands before its `tool_result`.
     ToolFiles(ToolFiles),
     /// The client is asked to execute a tool.
     LocalToolCall(LocalToolCall),
-    /// The client's answer, or the timeout in its place.
+    /// The client's result, or the timeout in its place.
     LocalToolResultIn(LocalToolResultIn),
     /// The model repeats itself.
     LoopDetected(LoopDetected),
@@ -48,6 +51,185 @@ pub enum Event {
     Cancelled(RunCancelled),
 }
 
+impl Event {
+    /// The kind of the event.
+    #[must_use]
+    pub fn kind(&self) -> EventKind {
+        match self {
+            Self::Started(_) => EventKind::Started,
+            Self::AssistantDelta(_) => EventKind::AssistantDelta,
+            Self::ThinkingDelta(_) => EventKind::ThinkingDelta,
+            Self::AssistantMessage(_) => EventKind::AssistantMessage,
+            Self::TurnRestarted(_) => EventKind::TurnRestarted,
+            Self::ModelFallback(_) => EventKind::ModelFallback,
+            Self::ToolCall(_) => EventKind::ToolCall,
+            Self::ToolResult(_) => EventKind::ToolResult,
+            Self::ToolFiles(_) => EventKind::ToolFiles,
+            Self::LocalToolCall(_) => EventKind::LocalToolCall,
+            Self::LocalToolResultIn(_) => EventKind::LocalToolResultIn,
+            Self::LoopDetected(_) => EventKind::LoopDetected,
+            Self::ToolBudgetExceeded(_) => EventKind::ToolBudgetExceeded,
+            Self::Result(_) => EventKind::Result,
+            Self::Error(_) => EventKind::Error,
+            Self::Cancelled(_) => EventKind::Cancelled,
+        }
+    }
+
+    /// The end of the run, when the event is one.
+    #[must_use]
+    pub fn terminal(&self) -> Option<Terminal<'_>> {
+        if let Self::Result(result) = self {
+            Some(Terminal::Result(result))
+        } else if let Self::Error(error) = self {
+            Some(Terminal::Error(error))
+        } else if let Self::Cancelled(receipt) = self {
+            Some(Terminal::Cancelled(receipt))
+        } else {
+            None
+        }
+    }
+
+    /// See [`EventKind::is_terminal`].
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.kind().is_terminal()
+    }
+
+    /// See [`EventKind::is_progress`].
+    #[must_use]
+    pub fn is_progress(&self) -> bool {
+        self.kind().is_progress()
+    }
+
+    /// See [`EventKind::audience`].
+    #[must_use]
+    pub fn audience(&self) -> Audience {
+        self.kind().audience()
+    }
+}
+
+keywords! {
+    /// The kinds of [`Event`], by the word on the `event:` line and under `type`.
+    pub enum EventKind {
+        /// See [`Event::Started`].
+        Started = "started",
+        /// See [`Event::AssistantDelta`].
+        AssistantDelta = "assistant_delta",
+        /// See [`Event::ThinkingDelta`].
+        ThinkingDelta = "thinking_delta",
+        /// See [`Event::AssistantMessage`].
+        AssistantMessage = "assistant_message",
+        /// See [`Event::TurnRestarted`].
+        TurnRestarted = "turn_restarted",
+        /// See [`Event::ModelFallback`].
+        ModelFallback = "model_fallback",
+        /// See [`Event::ToolCall`].
+        ToolCall = "tool_call",
+        /// See [`Event::ToolResult`].
+        ToolResult = "tool_result",
+        /// See [`Event::ToolFiles`].
+        ToolFiles = "tool_files",
+        /// See [`Event::LocalToolCall`].
+        LocalToolCall = "local_tool_call",
+        /// See [`Event::LocalToolResultIn`].
+        LocalToolResultIn = "local_tool_result_in",
+        /// See [`Event::LoopDetected`].
+        LoopDetected = "loop_detected",
+        /// See [`Event::ToolBudgetExceeded`].
+        ToolBudgetExceeded = "tool_budget_exceeded",
+        /// See [`Event::Result`].
+        Result = "result",
+        /// See [`Event::Error`].
+        Error = "error",
+        /// See [`Event::Cancelled`].
+        Cancelled = "cancelled",
+    }
+}
+
+impl EventKind {
+    /// Whether the event ends its run. A run has one such event, and it is the last.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Result | Self::Error | Self::Cancelled)
+    }
+
+    /// Whether a run that writes the event has made progress. Events that a retry writes again do not count.
+    #[must_use]
+    pub fn is_progress(self) -> bool {
+        match self {
+            Self::Started
+            | Self::AssistantDelta
+            | Self::ThinkingDelta
+            | Self::TurnRestarted
+            | Self::ToolCall => false,
+            Self::AssistantMessage
+            | Self::ModelFallback
+            | Self::ToolResult
+            | Self::ToolFiles
+            | Self::LocalToolCall
+            | Self::LocalToolResultIn
+            | Self::LoopDetected
+            | Self::ToolBudgetExceeded
+            | Self::Result
+            | Self::Error
+            | Self::Cancelled => true,
+        }
+    }
+
+    /// Who may learn of the event. The tools and models of a published agent are not shown to its callers.
+    #[must_use]
+    pub fn audience(self) -> Audience {
+        match self {
+            Self::Started
+            | Self::AssistantDelta
+            | Self::ThinkingDelta
+            | Self::AssistantMessage
+            | Self::TurnRestarted
+            | Self::Result
+            | Self::Error
+            | Self::Cancelled => Audience::Callers,
+            Self::ModelFallback
+            | Self::ToolCall
+            | Self::ToolResult
+            | Self::ToolFiles
+            | Self::LocalToolCall
+            | Self::LocalToolResultIn
+            | Self::LoopDetected
+            | Self::ToolBudgetExceeded => Audience::Workspace,
+        }
+    }
+}
+
+/// Who may learn of an event. Clients of the workspace see every event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Clients of the workspace alone; callers of a published agent only learn that it works.
+    Workspace,
+    /// Callers of a published agent, too.
+    Callers,
+}
+
+/// The payload of a terminal event.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Terminal<'e> {
+    /// Success.
+    Result(&'e RunResult),
+    /// Failure.
+    Error(&'e RunError),
+    /// Stopped on request.
+    Cancelled(&'e RunCancelled),
+}
+
+/// An event with its place in the log.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Sequenced {
+    /// 1-based, gapless.
+    pub seq: u64,
+    /// The event.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
 /// Payload of `started`: empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {}
@@ -55,7 +237,7 @@ pub struct Started {}
 /// Payload of `assistant_delta` and `thinking_delta`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextDelta {
-    /// The piece.
+    /// The piece of text.
     pub text: String,
 }
 
@@ -65,7 +247,7 @@ pub struct TextDelta {
 pub struct AssistantMessage {
     /// The whole text of the turn.
     pub text: String,
-    /// Which turn, 0-based.
+    /// 0-based.
     pub turn: u32,
     /// Canonical, see [`crate::outcome::finish_reason`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +255,7 @@ pub struct AssistantMessage {
     /// The calls the model asked for, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<RequestedCall>,
-    /// Catalog id of the model that spoke.
+    /// Catalog id of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -92,9 +274,9 @@ pub struct RequestedCall {
 /// Payload of `turn_restarted`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnRestarted {
-    /// Which turn, 0-based: the `turn` of the message that will complete it.
+    /// 0-based: the `turn` of the message that will complete it.
     pub turn: u32,
-    /// Why.
+    /// Why it is called again.
     pub reason: String,
 }
 
@@ -102,13 +284,13 @@ pub struct TurnRestarted {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelFallback {
-    /// What the first model failed with.
+    /// The error of the first model.
     pub error_class: ErrorClass,
-    /// Who speaks from now on.
+    /// The model from now on.
     pub model: ModelInfo,
     /// Catalog id of the model that failed.
     pub primary_model_id: String,
-    /// Catalog id of the one that takes over.
+    /// Catalog id of the model that takes over.
     pub fallback_model_id: String,
 }
 
@@ -116,7 +298,7 @@ pub struct ModelFallback {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
-    /// Which call.
+    /// Id of the call.
     pub tool_use_id: String,
     /// Model-facing name.
     pub name: String,
@@ -128,7 +310,7 @@ pub struct ToolCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// Which call.
+    /// Id of the call.
     pub tool_use_id: String,
     /// Model-facing name.
     pub name: String,
@@ -136,7 +318,7 @@ pub struct ToolResult {
     pub ok: bool,
     /// Output, cut for display.
     pub result: String,
-    /// One line of it.
+    /// One line of the output.
     pub summary: String,
 }
 
@@ -145,7 +327,7 @@ pub struct ToolResult {
 pub struct ToolFiles {
     /// Model-facing name of the tool.
     pub name: String,
-    /// What it brought beside its text.
+    /// Files of the result.
     pub files: Vec<FileInfo>,
 }
 
@@ -153,11 +335,11 @@ pub struct ToolFiles {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileInfo {
-    /// Its name.
+    /// File name.
     pub filename: String,
-    /// What it is.
+    /// Media type.
     pub mime_type: String,
-    /// Its size, decoded.
+    /// Decoded size.
     pub size_bytes: u64,
 }
 
@@ -165,7 +347,7 @@ pub struct FileInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalToolCall {
-    /// Which call.
+    /// Id of the call.
     pub tool_use_id: String,
     /// Model-facing name.
     pub name: String,
@@ -194,12 +376,12 @@ pub struct LocalToolCall {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalToolResultIn {
-    /// Which call.
+    /// Id of the call.
     pub tool_use_id: String,
     /// The tool's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// Why there is none.
+    /// The error instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -226,45 +408,4 @@ pub struct ToolBudgetExceeded {
     pub max_calls: u32,
     /// 1-based, greater than `max_calls`.
     pub call_index: u32,
-}
-
-impl Event {
-    /// The word on the `event:` line and under `type`.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Started(_) => "started",
-            Self::AssistantDelta(_) => "assistant_delta",
-            Self::ThinkingDelta(_) => "thinking_delta",
-            Self::AssistantMessage(_) => "assistant_message",
-            Self::TurnRestarted(_) => "turn_restarted",
-            Self::ModelFallback(_) => "model_fallback",
-            Self::ToolCall(_) => "tool_call",
-            Self::ToolResult(_) => "tool_result",
-            Self::ToolFiles(_) => "tool_files",
-            Self::LocalToolCall(_) => "local_tool_call",
-            Self::LocalToolResultIn(_) => "local_tool_result_in",
-            Self::LoopDetected(_) => "loop_detected",
-            Self::ToolBudgetExceeded(_) => "tool_budget_exceeded",
-            Self::Result(_) => "result",
-            Self::Error(_) => "error",
-            Self::Cancelled(_) => "cancelled",
-        }
-    }
-
-    /// True for the one event that ends a run.
-    #[must_use]
-    pub fn is_terminal(&self) -> bool {
-        matches!(self, Self::Result(_) | Self::Error(_) | Self::Cancelled(_))
-    }
-}
-
-/// An event with its place in the log.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Sequenced {
-    /// 1-based, gapless.
-    pub seq: u64,
-    /// What happened.
-    #[serde(flatten)]
-    pub event: Event,
 }

@@ -5,11 +5,12 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Excerpt, Keyword, Node, Path, Reader};
 use crate::spelling;
-use crate::tools::Object;
+
+type Object = Map<String, Value>;
 
 /// Unknown keys of one object that are compared with the known ones; a document of nothing else holds no misspellings.
 const COMPARED_MAX: usize = 64;

@@ -72,6 +72,7 @@ use crate::limits;
 
 pub use fields::Fields;
 pub use keyword::Keyword;
+pub(crate) use keyword::keywords;
 pub(crate) use node::json_bytes;
 pub use node::{Array, Node};
 pub use path::{Excerpt, Path};

@@ -126,7 +126,7 @@ impl<'v, 'p> Node<'v, 'p> {
     #[must_use]
     pub fn keyword<K: Keyword>(&self) -> Option<K> {
         let word = self.string()?;
-        let keyword = K::ALL.iter().copied().find(|known| known.word() == word);
+        let keyword = K::from_word(word);
         if keyword.is_none() {
             let wanted = Alternatives::<K>(PhantomData);
             self.refuse(format_args!("expected {wanted}, got `{}`", Excerpt(word)));

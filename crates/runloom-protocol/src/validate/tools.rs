@@ -7,7 +7,7 @@ use crate::limits;
 use crate::read::{Excerpt, Fields, Node, json_bytes};
 use crate::tools::{
     A2aLocalTool, A2aTool, LocalTool, McpLocalTool, McpTool, McpToolEntry, Object, PluginToolRef,
-    ToolKind, ToolRef, WorkspaceToolRef,
+    ToolRef, ToolRefKind, WorkspaceToolRef,
 };
 
 /// The tools in the client's order; `None` when the field is absent.
@@ -19,13 +19,13 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> Option<Vec<ToolRef>> {
 fn tool<'v>(node: Node<'v, '_>, names: &mut Names<'v>) -> Option<ToolRef> {
     let fields = node.fields()?;
     match fields.require("kind")?.keyword()? {
-        ToolKind::Mantyx => workspace(&fields, names).map(ToolRef::Mantyx),
-        ToolKind::MantyxPlugin => plugin(&fields, names).map(ToolRef::MantyxPlugin),
-        ToolKind::Local => local(&fields, names).map(ToolRef::Local),
-        ToolKind::A2a => a2a(&fields, names).map(ToolRef::A2a),
-        ToolKind::A2aLocal => a2a_local(&fields, names).map(ToolRef::A2aLocal),
-        ToolKind::Mcp => mcp(&fields, names).map(ToolRef::Mcp),
-        ToolKind::McpLocal => mcp_local(&fields, names).map(ToolRef::McpLocal),
+        ToolRefKind::Mantyx => workspace(&fields, names).map(ToolRef::Mantyx),
+        ToolRefKind::MantyxPlugin => plugin(&fields, names).map(ToolRef::MantyxPlugin),
+        ToolRefKind::Local => local(&fields, names).map(ToolRef::Local),
+        ToolRefKind::A2a => a2a(&fields, names).map(ToolRef::A2a),
+        ToolRefKind::A2aLocal => a2a_local(&fields, names).map(ToolRef::A2aLocal),
+        ToolRefKind::Mcp => mcp(&fields, names).map(ToolRef::Mcp),
+        ToolRefKind::McpLocal => mcp_local(&fields, names).map(ToolRef::McpLocal),
     }
 }
 

@@ -1,11 +1,13 @@
 //! The bytes of every event, and the way back.
 
+use std::collections::HashSet;
+
 use bytes::BytesMut;
 use proptest::prelude::*;
 use runloom_protocol::event::{
-    AssistantMessage, Event, LocalToolCall, LocalToolResultIn, LoopDetected, ModelFallback,
-    RequestedCall, Sequenced, Started, TextDelta, ToolBudgetExceeded, ToolCall, ToolResult,
-    TurnRestarted, frame_json, kind_of_frame, parse_frame, split_frames,
+    AssistantMessage, Event, EventKind, FileInfo, LocalToolCall, LocalToolResultIn, LoopDetected,
+    ModelFallback, RequestedCall, Sequenced, Started, TextDelta, ToolBudgetExceeded, ToolCall,
+    ToolFiles, ToolResult, TurnRestarted, frame_json, frame_kind, parse_frame, split_frames,
 };
 use runloom_protocol::outcome::{
     ErrorClass, ModelInfo, RunCancelled, RunError, RunResult, StructuredOutput, Tokens,
@@ -127,6 +129,14 @@ fn tool_events() -> Vec<(Event, &'static str, String)> {
             r#""toolUseId":"tu_1","name":"f","ok":true,"result":"r","summary":"s""#.into(),
         ),
         (
+            Event::ToolFiles(ToolFiles {
+                name: "f".into(),
+                files: vec![FileInfo { filename: "a.png".into(), mime_type: "image/png".into(), size_bytes: 3 }],
+            }),
+            "tool_files",
+            r#""name":"f","files":[{"filename":"a.png","mimeType":"image/png","sizeBytes":3}]"#.into(),
+        ),
+        (
             Event::LocalToolCall(local),
             "local_tool_call",
             r#""toolUseId":"tu_1","name":"f","args":{},"kind":"a2a_local","agentCard":{"name":"HR","x":null}"#.into(),
@@ -238,7 +248,7 @@ fn each_event_has_exactly_these_bytes() {
             "id: 7\nevent: {kind}\ndata: {{\"seq\":7,\"type\":\"{kind}\"{flat},\"data\":{{{inside}}}}}\n\n"
         );
         assert_eq!(std::str::from_utf8(&frame_of(&event, 7)).unwrap(), wanted);
-        assert_eq!(event.kind(), kind);
+        assert_eq!(event.kind().as_str(), kind);
     }
 }
 
@@ -247,11 +257,21 @@ fn each_event_is_read_back_by_both_readers() {
     for (event, kind, _) in every_event() {
         let frame = frame_of(&event, 9);
         let wanted = Sequenced { seq: 9, event };
-        assert_eq!(kind_of_frame(&frame), Some(kind));
+        assert_eq!(frame_kind(&frame), EventKind::parse(kind));
+        assert!(frame_kind(&frame).is_some(), "{kind}");
         assert_eq!(parse_frame(&frame).unwrap().unwrap(), wanted);
         let derived: Sequenced = serde_json::from_slice(frame_json(&frame).unwrap()).unwrap();
         assert_eq!(derived, wanted);
     }
+}
+
+#[test]
+fn covers_every_kind() {
+    let seen: HashSet<EventKind> = every_event()
+        .iter()
+        .map(|(event, ..)| event.kind())
+        .collect();
+    assert_eq!(seen, EventKind::ALL.iter().copied().collect());
 }
 
 #[test]
@@ -275,6 +295,7 @@ fn only_the_last_three_kinds_are_terminal() {
             ["result", "error", "cancelled"].contains(&kind),
             "{kind}"
         );
+        assert_eq!(event.terminal().is_some(), event.is_terminal(), "{kind}");
     }
 }
 
@@ -317,16 +338,16 @@ fn an_unfinished_frame_is_not_a_frame() {
 
 #[test]
 fn a_comment_is_no_event() {
-    assert_eq!(kind_of_frame(b": keep-alive\n\n"), None);
+    assert_eq!(frame_kind(b": keep-alive\n\n"), None);
     assert!(parse_frame(b": keep-alive\n\n").is_none());
     assert_eq!(frame_json(b"id: 1\ndata: {}"), None);
 }
 
 #[test]
 fn the_kind_is_read_from_the_line_and_never_from_the_data() {
-    assert_eq!(kind_of_frame(b"event:started\n\n"), Some("started"));
-    assert_eq!(kind_of_frame(b"id: 1\ndata: {\nevent: x\n\n"), None);
-    assert_eq!(kind_of_frame(b"event: \xff\n\n"), None);
+    assert_eq!(frame_kind(b"event:started\n\n"), Some(EventKind::Started));
+    assert_eq!(frame_kind(b"id: 1\ndata: {\nevent: x\n\n"), None);
+    assert_eq!(frame_kind(b"event: \xff\n\n"), None);
 }
 
 #[test]

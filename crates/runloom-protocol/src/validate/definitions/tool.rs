@@ -10,7 +10,7 @@ use crate::definition::{
     CodeCall, DeclaredEffect, ExternalAgent, McpCall, PluginCall, ToolAction, ToolDefinition,
 };
 use crate::limits;
-use crate::read::{Fields, Keyword, Node};
+use crate::read::{Fields, Keyword, Node, keywords};
 use crate::tools::Object;
 
 /// Other names of fields.
@@ -37,45 +37,22 @@ impl Keyword for DeclaredEffect {
     }
 }
 
-/// `type` of a workspace's tool.
-#[derive(Clone, Copy)]
-enum WorkspaceToolType {
-    Http,
-    Code,
-    Mcp,
-    Plugin,
-}
-
-impl Keyword for WorkspaceToolType {
-    const ALL: &'static [Self] = &[Self::Http, Self::Code, Self::Mcp, Self::Plugin];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Code => "code",
-            Self::Mcp => "mcp",
-            Self::Plugin => "plugin",
-        }
+keywords! {
+    /// `type` of a workspace's tool.
+    enum WorkspaceToolType {
+        Http = "http",
+        Code = "code",
+        Mcp = "mcp",
+        Plugin = "plugin",
     }
 }
 
-/// `type` of a plugin's tool: not `plugin`, because plugins that refer to each other would never end.
-#[derive(Clone, Copy)]
-enum PluginToolType {
-    Http,
-    Code,
-    Mcp,
-}
-
-impl Keyword for PluginToolType {
-    const ALL: &'static [Self] = &[Self::Http, Self::Code, Self::Mcp];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Code => "code",
-            Self::Mcp => "mcp",
-        }
+keywords! {
+    /// `type` of a plugin's tool: not `plugin`, because plugins that refer to each other would never end.
+    enum PluginToolType {
+        Http = "http",
+        Code = "code",
+        Mcp = "mcp",
     }
 }
 
