@@ -1,6 +1,6 @@
 //! One event of a run, typed where this version knows it.
 
-use runloom_protocol::event::Event;
+use runloom_protocol::event::{Event, EventKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -24,7 +24,7 @@ impl RunEvent {
     /// True for the one event that ends a run.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
-        matches!(self.kind.as_str(), "result" | "error" | "cancelled")
+        EventKind::parse(&self.kind).is_some_and(EventKind::is_terminal)
     }
 
     pub(crate) fn parse(frame: &Frame) -> Result<Self> {

@@ -116,10 +116,10 @@ impl RunEnd {
     /// The answer, when the run succeeded.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        match &self.event.event {
-            Some(Event::Result(result)) => Some(&result.text),
-            _ => None,
+        if let Some(Event::Result(result)) = &self.event.event {
+            return Some(&result.text);
         }
+        None
     }
 }
 
@@ -192,16 +192,13 @@ impl Client {
                 ));
             };
             observe(&event);
-            match &event.event {
-                Some(Event::LocalToolCall(call)) => waiting.push_back(call.clone()),
-                Some(Event::LocalToolResultIn(done)) => {
-                    waiting.retain(|call| call.tool_use_id != done.tool_use_id);
-                }
-                _ if event.is_terminal() => {
-                    let run_id = run_id.clone();
-                    return Ok(RunEnd { run_id, event });
-                }
-                _ => {}
+            if let Some(Event::LocalToolCall(call)) = &event.event {
+                waiting.push_back(call.clone());
+            } else if let Some(Event::LocalToolResultIn(done)) = &event.event {
+                waiting.retain(|call| call.tool_use_id != done.tool_use_id);
+            } else if event.is_terminal() {
+                let run_id = run_id.clone();
+                return Ok(RunEnd { run_id, event });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use runloom_protocol::event::{Event, kind_of_frame, parse_frame, split_frames};
+use runloom_protocol::event::{Audience, Event, EventKind, frame_kind, parse_frame, split_frames};
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::ErrorClass;
 use runloom_protocol::resource::RunSnapshot;
@@ -36,25 +36,31 @@ pub(crate) fn heard(frames: &[u8]) -> Vec<(u64, Heard)> {
     split_frames(frames)
         .filter_map(|frame| {
             let read = parse_frame(frame)?.ok()?;
-            let heard = match read.event {
-                Event::Started(_) => Heard::Started,
-                Event::AssistantDelta(delta) => Heard::Text(delta.text),
-                Event::ThinkingDelta(_) => Heard::Thinking,
-                Event::AssistantMessage(_) => Heard::TurnOver,
-                Event::TurnRestarted(_) => Heard::Restarted,
-                Event::ModelFallback(_)
-                | Event::ToolCall(_)
-                | Event::ToolResult(_)
-                | Event::ToolFiles(_)
-                | Event::LocalToolCall(_)
-                | Event::LocalToolResultIn(_)
-                | Event::LoopDetected(_)
-                | Event::ToolBudgetExceeded(_) => Heard::Tool,
-                Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => Heard::Ended,
-            };
-            Some((read.seq, heard))
+            Some((read.seq, heard_of(read.event)))
         })
         .collect()
+}
+
+/// Events that are not for callers, and those without a word of their own, only show that the agent works.
+fn heard_of(event: Event) -> Heard {
+    let kind = event.kind();
+    if kind.is_terminal() {
+        Heard::Ended
+    } else if kind.audience() == Audience::Workspace {
+        Heard::Tool
+    } else if let Event::AssistantDelta(delta) = event {
+        Heard::Text(delta.text)
+    } else if kind == EventKind::Started {
+        Heard::Started
+    } else if kind == EventKind::ThinkingDelta {
+        Heard::Thinking
+    } else if kind == EventKind::AssistantMessage {
+        Heard::TurnOver
+    } else if kind == EventKind::TurnRestarted {
+        Heard::Restarted
+    } else {
+        Heard::Tool
+    }
 }
 
 /// Why a run failed, as far as strangers are told: what the provider or a tool said is the inside of the agent.
@@ -103,10 +109,7 @@ pub(crate) async fn ended(
     let mut frames = app.service.stream(caller, run.as_str(), 0).await?;
     let end = async {
         while let Some(chunk) = frames.next().await {
-            let is_end = |frame: &[u8]| {
-                kind_of_frame(frame)
-                    .is_some_and(|kind| matches!(kind, "result" | "error" | "cancelled"))
-            };
+            let is_end = |frame: &[u8]| frame_kind(frame).is_some_and(EventKind::is_terminal);
             if split_frames(&chunk).any(is_end) {
                 return true;
             }

@@ -8,7 +8,7 @@ use runloom_protocol::event::{Event, Started};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::{AppliedBudget, DryRun};
 use runloom_protocol::spec::{AgentSpec, CreateRun};
-use runloom_protocol::tools::ToolRef;
+use runloom_protocol::tools::{ClientTool, ToolRef};
 use serde_json::Value;
 
 use super::Service;
@@ -215,18 +215,19 @@ fn of_tools(spec: &AgentSpec, state: &RunState) -> Vec<String> {
         let Issue { path, message } = issue;
         format!("{path} is no schema that this server understands, so that any arguments are passed on: {message}")
     }));
-    for tool in &spec.tools {
+    for tool in spec.tools.iter().filter_map(ToolRef::client_tool) {
         match tool {
-            ToolRef::Local(tool) => {
+            ClientTool::Local(tool) => {
                 warnings.extend(no_arguments(&tool.name, tool.parameters.as_ref()));
             }
-            ToolRef::McpLocal(server) => warnings.extend(
+            ClientTool::McpLocal(server) => warnings.extend(
                 server
                     .tools
                     .iter()
                     .filter_map(|tool| no_arguments(&tool.name, tool.input_schema.as_ref())),
             ),
-            _ => {}
+            // Its parameters are the server's own.
+            ClientTool::A2aLocal(_) => {}
         }
     }
     warnings

@@ -8,7 +8,7 @@ use runloom_protocol::definition::{AgentDefinition, Skill};
 use runloom_protocol::id::{AgentId, RunId, SessionId};
 use runloom_protocol::resource::RunSnapshot;
 use runloom_protocol::spec::{AgentSpec, CreateRun, CreateSession, Metadata, OutputSchema};
-use runloom_protocol::tools::ToolRef;
+use runloom_protocol::tools::{ClientTool, ToolRef};
 use runloom_protocol::validate;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -284,17 +284,8 @@ fn digest(parts: &[&str]) -> [u8; 32] {
 
 /// The names of an agent's tools that only a client can execute.
 fn clients_tools(agent: &AgentDefinition) -> Vec<&str> {
-    let clients = agent.tools.iter().filter(|tool| !tool.is_server_resolved());
-    clients
-        .filter_map(|tool| match tool {
-            ToolRef::Local(tool) => Some(tool.name.as_str()),
-            ToolRef::A2aLocal(tool) => Some(tool.name.as_str()),
-            ToolRef::McpLocal(tool) => Some(tool.name.as_str()),
-            ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {
-                None
-            }
-        })
-        .collect()
+    let tools = agent.tools.iter().filter_map(ToolRef::client_tool);
+    tools.map(ClientTool::name).collect()
 }
 
 fn offered(document: Document, agent: AgentDefinition) -> Option<PublishedAgent> {

@@ -6,7 +6,7 @@ use runloom_ports::error::{Error, Result};
 use runloom_ports::tools::ServerTool;
 use runloom_protocol::error::Issue;
 use runloom_protocol::limits::TOOL_NAME_MAX_CHARS;
-use runloom_protocol::tools::ToolRef;
+use runloom_protocol::tools::{ClientTool, ToolRef};
 use sha2::{Digest, Sha256};
 
 /// Digits of a hash that stand for the part of a long name that was cut off.
@@ -41,14 +41,9 @@ pub(crate) fn hash(text: &str) -> String {
 
 /// The names of tools that the client executes, which are as it wrote them.
 fn of_the_client(tool: &ToolRef) -> Vec<String> {
-    match tool {
-        ToolRef::Local(tool) => vec![tool.name.clone()],
-        ToolRef::A2aLocal(tool) => vec![tool.name.clone()],
-        ToolRef::McpLocal(server) => server.tools.iter().map(|tool| tool.name.clone()).collect(),
-        ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {
-            Vec::new()
-        }
-    }
+    let names = tool.client_tool().map(ClientTool::model_facing_names);
+    let names = names.into_iter().flatten();
+    names.map(str::to_owned).collect()
 }
 
 /// Refuses two tools under one name, for each ref its path and the name of its tool. Names that only a peer's listing brings are not known yet:

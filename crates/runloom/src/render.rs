@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use runloom_client::protocol::event::{Event, ModelFallback};
+use runloom_client::protocol::event::{Event, EventKind, ModelFallback, Terminal};
 use runloom_client::protocol::id::RunId;
 use runloom_client::protocol::outcome::{ModelInfo, Tokens};
 use runloom_client::{Client, RunEvent, RunStream};
@@ -80,12 +80,19 @@ pub(crate) async fn follow(
             return Err(error.into());
         }
         if event.is_terminal() {
-            return Ok(match event.kind.as_str() {
-                "result" => Exit::Ok,
-                "cancelled" => Exit::Interrupted,
-                _ => Exit::RunFailed,
-            });
+            return Ok(exit_of(&event));
         }
+    }
+}
+
+fn exit_of(end: &RunEvent) -> Exit {
+    let kind = EventKind::parse(&end.kind);
+    if kind == Some(EventKind::Result) {
+        Exit::Ok
+    } else if kind == Some(EventKind::Cancelled) {
+        Exit::Interrupted
+    } else {
+        Exit::RunFailed
     }
 }
 
@@ -251,11 +258,9 @@ impl Screen {
                 ));
             }
             Event::Started(_) => {}
-            Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => {
-                let rest = self.answer.end();
-                self.say(&rest)?;
-                self.show_end(event);
-            }
+            Event::Result(result) => self.show_end(Terminal::Result(result))?,
+            Event::Error(error) => self.show_end(Terminal::Error(error))?,
+            Event::Cancelled(receipt) => self.show_end(Terminal::Cancelled(receipt))?,
         }
         Ok(())
     }
@@ -268,10 +273,14 @@ impl Screen {
         output::piece(text)
     }
 
-    fn show_end(&mut self, event: &Event) {
-        let account = match event {
-            Event::Result(end) => summary(&end.tokens, end.turns, Some(&end.model), end.cost_usd),
-            Event::Error(end) => {
+    fn show_end(&mut self, end: Terminal<'_>) -> io::Result<()> {
+        let rest = self.answer.end();
+        self.say(&rest)?;
+        let account = match end {
+            Terminal::Result(end) => {
+                summary(&end.tokens, end.turns, Some(&end.model), end.cost_usd)
+            }
+            Terminal::Error(end) => {
                 let retry = if end.retryable == Some(true) {
                     " (trying again may help)"
                 } else {
@@ -284,13 +293,13 @@ impl Screen {
                 ));
                 summary(&end.tokens, end.turns, Some(&end.model), end.cost_usd)
             }
-            Event::Cancelled(end) => {
+            Terminal::Cancelled(end) => {
                 self.remark(&format!("run cancelled: {}", end.reason));
                 summary(&end.tokens, end.turns, end.model.as_ref(), end.cost_usd)
             }
-            _ => return,
         };
         self.remark(&account);
+        Ok(())
     }
 
     fn begin(&mut self, line: Line) {

@@ -1,7 +1,7 @@
 //! How a run ends: with its answer, an error or a receipt, in one batch with what follows from it.
 
 use runloom_protocol::attachment::Attachment;
-use runloom_protocol::event::{Event, Started};
+use runloom_protocol::event::{Event, Started, Terminal};
 use runloom_protocol::outcome::{RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
@@ -84,8 +84,8 @@ impl Driver {
             tool_calls: self.state.tool_calls,
             session_messages: Vec::new(),
         };
-        match event {
-            Event::Result(result) => {
+        match event.terminal() {
+            Some(Terminal::Result(result)) => {
                 ending.status = RunStatus::Succeeded;
                 ending.final_text = Some(result.text.clone());
                 ending.cost_usd = result.cost_usd;
@@ -94,20 +94,20 @@ impl Driver {
                     ending.session_messages = said(&self.request, &result.text, retained);
                 }
             }
-            Event::Error(error) => {
+            Some(Terminal::Error(error)) => {
                 ending.error = Some(error.error.clone());
                 ending.failure = Some(run::failure(error));
                 ending.final_text = error.partial_text.clone();
                 (ending.tokens, ending.turns, ending.cost_usd) =
                     (error.tokens, error.turns, error.cost_usd);
             }
-            Event::Cancelled(receipt) => {
+            Some(Terminal::Cancelled(receipt)) => {
                 ending.status = RunStatus::Cancelled;
                 (ending.tokens, ending.turns, ending.cost_usd) =
                     (receipt.tokens, receipt.turns, receipt.cost_usd);
                 ending.cancel = Some(receipt.clone());
             }
-            _ => {}
+            None => {}
         }
         ending
     }

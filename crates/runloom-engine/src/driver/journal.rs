@@ -137,7 +137,7 @@ impl Journal {
         let is_delta = matches!(event, Event::AssistantDelta(_) | Event::ThinkingDelta(_));
         self.draft.deltas += u64::from(is_delta);
         self.draft.terminal = event.is_terminal();
-        self.draft.progress |= is_progress(event);
+        self.draft.progress |= event.is_progress();
         Ok(())
     }
 
@@ -327,29 +327,6 @@ impl Journal {
             progress: draft.progress,
             next,
         })
-    }
-}
-
-/// Whether a run that writes this has got further. What is written again whenever a step is tried again has not: neither have
-/// notes, of which the same holds, or which stand beside an event that says so.
-fn is_progress(event: &Event) -> bool {
-    match event {
-        Event::Started(_)
-        | Event::AssistantDelta(_)
-        | Event::ThinkingDelta(_)
-        | Event::TurnRestarted(_)
-        | Event::ToolCall(_) => false,
-        Event::AssistantMessage(_)
-        | Event::ModelFallback(_)
-        | Event::ToolResult(_)
-        | Event::ToolFiles(_)
-        | Event::LocalToolCall(_)
-        | Event::LocalToolResultIn(_)
-        | Event::LoopDetected(_)
-        | Event::ToolBudgetExceeded(_)
-        | Event::Result(_)
-        | Event::Error(_)
-        | Event::Cancelled(_) => true,
     }
 }
 

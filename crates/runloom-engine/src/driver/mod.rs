@@ -367,10 +367,10 @@ fn status_of(state: &RunState) -> RunStatus {
 }
 
 fn call_of(event: &Event) -> Option<String> {
-    match event {
-        Event::LocalToolResultIn(result) => Some(result.tool_use_id.clone()),
-        _ => None,
+    if let Event::LocalToolResultIn(result) = event {
+        return Some(result.tool_use_id.clone());
     }
+    None
 }
 
 /// What a driver is made from.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use runloom_protocol::error::Issue;
-use runloom_protocol::event::{AssistantMessage, Event};
+use runloom_protocol::event::{AssistantMessage, Event, Terminal};
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{
     EnforcementMechanism, ErrorClass, ModelInfo, StructuredOutput, Tokens,
@@ -83,10 +83,10 @@ pub fn recorded_plan(
         reasoning_level: spec.reasoning_level,
         output,
         primary: speaker(nobody(), events),
-        fallback: events.iter().find_map(|event| match event {
-            Event::ModelFallback(other) => Some(speaker(other.model.clone(), events)),
-            _ => None,
-        }),
+        fallback: events
+            .iter()
+            .find_map(fallback_model)
+            .map(|model| speaker(model.clone(), events)),
         has_monthly_budgets: false,
         max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(max_tool_turns),
         loop_detection: spec.loop_detection.unwrap_or_default(),
@@ -110,6 +110,13 @@ fn speaker(model: ModelInfo, events: &[Event]) -> Speaker {
     }
 }
 
+fn fallback_model(event: &Event) -> Option<&ModelInfo> {
+    if let Event::ModelFallback(fallback) = event {
+        return Some(&fallback.model);
+    }
+    None
+}
+
 fn nobody() -> ModelInfo {
     ModelInfo {
         id: String::new(),
@@ -122,14 +129,12 @@ fn nobody() -> ModelInfo {
 /// What the model could do about an output schema. The log hardly tells: a run that ended before an answer says nothing of it. So it is
 /// taken for able to be forced, where only the log decides whether it was, unless the run ended because it could do nothing.
 fn structured_support(events: &[Event]) -> StructuredSupport {
-    match events.last() {
-        Some(Event::Error(error))
-            if error.error_class == ErrorClass::StructuredOutputNotSupported =>
-        {
-            StructuredSupport::None
-        }
-        _ => StructuredSupport::SyntheticTool,
+    if let Some(Event::Error(error)) = events.last()
+        && error.error_class == ErrorClass::StructuredOutputNotSupported
+    {
+        return StructuredSupport::None;
     }
+    StructuredSupport::SyntheticTool
 }
 
 /// Decides a run once more.
@@ -250,14 +255,17 @@ impl<'a> Replay<'a> {
     /// Takes what the log has of this turn's calls to server tools: in which order those go, and what their peers check, the public
     /// log does not show.
     fn server_went_first(&mut self) -> bool {
-        let (id, name) = match self.ahead() {
-            Some(Event::ToolCall(call)) => (&call.tool_use_id, &call.name),
-            Some(Event::ToolResult(result)) => (&result.tool_use_id, &result.name),
-            Some(event @ Event::ToolFiles(_)) => {
-                self.take(event);
-                return true;
-            }
-            _ => return false,
+        let ahead = self.ahead();
+        if let Some(event @ Event::ToolFiles(_)) = ahead {
+            self.take(event);
+            return true;
+        }
+        let (id, name) = if let Some(Event::ToolCall(call)) = ahead {
+            (&call.tool_use_id, &call.name)
+        } else if let Some(Event::ToolResult(result)) = ahead {
+            (&result.tool_use_id, &result.name)
+        } else {
+            return false;
         };
         let is_open = |call: &super::Call| {
             let done = matches!(call.state, super::CallState::Done { .. });
@@ -268,13 +276,14 @@ impl<'a> Replay<'a> {
             .toolbox
             .get(name)
             .is_some_and(|tool| !tool.is_client());
-        match self.ahead() {
-            Some(event) if is_servers && self.state.calls.iter().any(is_open) => {
-                self.take(event);
-                true
-            }
-            _ => false,
+        if is_servers
+            && self.state.calls.iter().any(is_open)
+            && let Some(event) = ahead
+        {
+            self.take(event);
+            return true;
         }
+        false
     }
 
     /// Takes the refusal of a call to a server tool, when that is what the log has.
@@ -284,50 +293,43 @@ impl<'a> Replay<'a> {
     }
 
     fn wait(&mut self) -> Result<(), Divergence> {
-        match self.ahead() {
-            Some(event @ Event::LocalToolResultIn(result)) => {
-                let asked = |call: &super::Call| {
-                    let waits = matches!(call.state, super::CallState::Asked { .. });
-                    call.id == result.tool_use_id && waits
-                };
-                if self.state.calls.iter().any(asked) {
-                    self.take(event);
-                    return Ok(());
-                }
+        if let Some(event @ Event::LocalToolResultIn(result)) = self.ahead() {
+            let asked = |call: &super::Call| {
+                let waits = matches!(call.state, super::CallState::Asked { .. });
+                call.id == result.tool_use_id && waits
+            };
+            if self.state.calls.iter().any(asked) {
+                self.take(event);
+                return Ok(());
             }
-            Some(_) if self.server_went_first() => return Ok(()),
-            _ => {}
+        } else if self.server_went_first() {
+            return Ok(());
         }
         Err(self.differs("the answer of a client".to_owned()))
     }
 
     fn turn(&mut self, tools_enabled: bool) -> Result<(), Divergence> {
-        match self.ahead() {
-            Some(event @ (Event::AssistantDelta(_) | Event::ThinkingDelta(_))) => {
-                // The rest of the turn: the machine would take words without an end for a broken attempt.
-                self.take(event);
-                while let Some(event @ (Event::AssistantDelta(_) | Event::ThinkingDelta(_))) =
-                    self.ahead()
-                {
-                    self.take(event);
-                }
-                if let Some(event @ Event::AssistantMessage(message)) = self.ahead() {
-                    self.spoke(event, message, tools_enabled)?;
-                } else if let Some(event @ Event::Error(_)) = self.ahead() {
-                    self.take(event);
-                }
-                Ok(())
-            }
-            Some(event @ Event::AssistantMessage(message)) => {
-                self.spoke(event, message, tools_enabled)
-            }
-            // The provider failed.
-            Some(event @ (Event::Error(_) | Event::ModelFallback(_))) => {
-                self.take(event);
-                Ok(())
-            }
-            _ => Err(self.differs("to call the model".to_owned())),
+        let begin = self.at;
+        // The machine would take deltas without an end for a broken attempt, so they are taken with the end of their turn.
+        while let Some(event @ (Event::AssistantDelta(_) | Event::ThinkingDelta(_))) = self.ahead()
+        {
+            self.take(event);
         }
+        let has_deltas = self.at > begin;
+        if let Some(event @ Event::AssistantMessage(message)) = self.ahead() {
+            return self.spoke(event, message, tools_enabled);
+        }
+        // The provider failed.
+        if let Some(event @ Event::Error(_)) = self.ahead() {
+            self.take(event);
+        } else if has_deltas {
+            return Ok(());
+        } else if let Some(event @ Event::ModelFallback(_)) = self.ahead() {
+            self.take(event);
+        } else {
+            return Err(self.differs("to call the model".to_owned()));
+        }
+        Ok(())
     }
 
     /// Whether no other turn was begun after the one that was just taken.
@@ -375,42 +377,51 @@ impl<'a> Replay<'a> {
 /// Events that follow from a clock, a monthly_budget, somebody's wish, or from what became of the processes that had the run.
 fn from_outside(event: &Event, step: &Step) -> bool {
     let is_decided = matches!(step, Step::Finish(_) | Step::Over);
-    match event {
-        Event::Cancelled(_) => *step != Step::Over,
-        Event::Error(error) => match error.error_class {
+    match event.terminal() {
+        Some(Terminal::Cancelled(_)) => *step != Step::Over,
+        Some(Terminal::Error(error)) => match error.error_class {
             ErrorClass::LocalTimeout | ErrorClass::BudgetExceeded => *step != Step::Over,
             ErrorClass::Server => !is_decided,
             _ => false,
         },
-        _ => false,
+        Some(Terminal::Result(_)) | None => false,
     }
 }
 
 /// Whether two events say the same, as far as the machine decides it from the public log.
 fn same(expected: &Event, recorded: &Event) -> bool {
-    match (expected, recorded) {
-        // The words depend on what peers offered.
-        (Event::ToolResult(one), Event::ToolResult(other)) => {
-            one.tool_use_id == other.tool_use_id && one.ok == other.ok
-        }
-        (Event::LoopDetected(one), Event::LoopDetected(other)) => {
-            one.hard_cutoff == other.hard_cutoff
-        }
-        (Event::TurnRestarted(one), Event::TurnRestarted(other)) => one.turn == other.turn,
-        (Event::Result(one), Event::Result(other)) => one.text == other.text,
-        (Event::Error(one), Event::Error(other)) => one.error_class == other.error_class,
-        (one, other) => one == other,
+    use Event::{Error, LoopDetected, Result, ToolResult, TurnRestarted};
+    // The words depend on what peers offered.
+    if let (ToolResult(one), ToolResult(other)) = (expected, recorded) {
+        return one.tool_use_id == other.tool_use_id && one.ok == other.ok;
     }
+    if let (LoopDetected(one), LoopDetected(other)) = (expected, recorded) {
+        return one.hard_cutoff == other.hard_cutoff;
+    }
+    if let (TurnRestarted(one), TurnRestarted(other)) = (expected, recorded) {
+        return one.turn == other.turn;
+    }
+    if let (Result(one), Result(other)) = (expected, recorded) {
+        return one.text == other.text;
+    }
+    if let (Error(one), Error(other)) = (expected, recorded) {
+        return one.error_class == other.error_class;
+    }
+    expected == recorded
+}
+
+fn called_tool(event: &Event) -> Option<&str> {
+    if let Event::ToolCall(call) = event {
+        return Some(&call.name);
+    }
+    None
 }
 
 /// Tools for the names that the log shows as executed by the server. Their effect is one that lets a call be seen twice.
 fn stand_ins(events: &[Event], state: &RunState) -> Vec<ServerTool> {
     let names: BTreeSet<&str> = events
         .iter()
-        .filter_map(|event| match event {
-            Event::ToolCall(call) => Some(call.name.as_str()),
-            _ => None,
-        })
+        .filter_map(called_tool)
         .filter(|name| state.toolbox.get(name).is_none())
         .collect();
     let tool = |name: &str| ServerTool {

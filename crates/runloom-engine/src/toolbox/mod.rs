@@ -15,7 +15,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use runloom_protocol::error::Issue;
-use runloom_protocol::tools::{A2aLocalTool, LocalTool, McpLocalTool, McpToolEntry, ToolRef};
+use runloom_protocol::tools::{
+    A2aLocalTool, ClientTool, LocalTool, McpLocalTool, McpToolEntry, ToolRef,
+};
 use serde_json::Value;
 
 use runloom_ports::effect::Effect;
@@ -114,15 +116,13 @@ impl Toolbox {
 
     /// The schemas that [`Self::build`] compiles.
     pub fn schemas(tools: &[ToolRef]) -> impl Iterator<Item = Value> {
-        tools.iter().flat_map(|tool| match tool {
-            ToolRef::Local(tool) => vec![declare::parameters(tool.parameters.as_ref())],
-            ToolRef::A2aLocal(_) => vec![declare::message_parameters()],
-            ToolRef::McpLocal(server) => {
+        let client_tools = tools.iter().filter_map(ToolRef::client_tool);
+        client_tools.flat_map(|tool| match tool {
+            ClientTool::Local(tool) => vec![declare::parameters(tool.parameters.as_ref())],
+            ClientTool::A2aLocal(_) => vec![declare::message_parameters()],
+            ClientTool::McpLocal(server) => {
                 let inputs = server.tools.iter().map(|entry| entry.input_schema.as_ref());
                 inputs.map(declare::parameters).collect()
-            }
-            ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {
-                Vec::new()
             }
         })
     }
@@ -197,10 +197,10 @@ struct Draft {
 
 impl Builder<'_> {
     fn add(&mut self, path: &str, tool: &ToolRef) {
-        match tool {
-            ToolRef::Local(tool) => self.finish(local(path, tool)),
-            ToolRef::A2aLocal(tool) => self.finish(a2a_local(path, tool)),
-            ToolRef::McpLocal(server) => {
+        match tool.client_tool() {
+            Some(ClientTool::Local(tool)) => self.finish(local(path, tool)),
+            Some(ClientTool::A2aLocal(tool)) => self.finish(a2a_local(path, tool)),
+            Some(ClientTool::McpLocal(server)) => {
                 let info = server.server_info.clone().map(Arc::new);
                 for (index, entry) in server.tools.iter().enumerate() {
                     let path = format!("{path}.tools[{index}]");
@@ -208,7 +208,7 @@ impl Builder<'_> {
                 }
             }
             // Executed by the server: known only when their peers have been asked, see `with_server`.
-            ToolRef::Mantyx(_) | ToolRef::MantyxPlugin(_) | ToolRef::A2a(_) | ToolRef::Mcp(_) => {}
+            None => {}
         }
     }
 

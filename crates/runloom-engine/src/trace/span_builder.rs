@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use runloom_protocol::event::{AssistantMessage, Event};
+use runloom_protocol::event::{AssistantMessage, Event, Terminal};
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ModelInfo, Tokens};
 
@@ -151,7 +151,9 @@ impl SpanBuilder {
             Event::LoopDetected(_) => mark(&mut self.root_marks, at, names::LOOP_DETECTED),
             Event::ToolBudgetExceeded(_) => mark(&mut self.root_marks, at, names::BUDGET_EXCEEDED),
             Event::ToolFiles(_) => {}
-            Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => self.ended(event, at),
+            Event::Result(result) => self.ended(Terminal::Result(result), at),
+            Event::Error(error) => self.ended(Terminal::Error(error), at),
+            Event::Cancelled(receipt) => self.ended(Terminal::Cancelled(receipt), at),
         }
     }
 
@@ -238,14 +240,14 @@ impl SpanBuilder {
     }
 
     /// The last record: what is open ends with it.
-    fn ended(&mut self, event: &Event, at: Nanos) {
-        let (turns, failure) = match event {
-            Event::Error(error) => {
+    fn ended(&mut self, end: Terminal<'_>, at: Nanos) {
+        let (turns, failure) = match end {
+            Terminal::Error(error) => {
                 let class = error.error_class.as_str();
                 (error.turns, Some((class, error.error.clone())))
             }
-            Event::Cancelled(receipt) => (receipt.turns, Some(("cancelled", String::new()))),
-            _ => (self.turns, None),
+            Terminal::Cancelled(receipt) => (receipt.turns, Some(("cancelled", String::new()))),
+            Terminal::Result(_) => (self.turns, None),
         };
         if turns > self.turns {
             let mut span = self.chat(at);
@@ -260,11 +262,11 @@ impl SpanBuilder {
             self.answered(&id, Some("the run ended before the tool".to_owned()), at);
         }
         self.flush();
-        let root = self.root(event, at);
+        let root = self.root(end, at);
         self.spans.push(root);
     }
 
-    fn root(&mut self, event: &Event, at: Nanos) -> Span {
+    fn root(&mut self, end: Terminal<'_>, at: Nanos) -> Span {
         let who = &self.who;
         let called = who.name.as_deref().or(who.agent.as_deref());
         let name = called.map_or_else(
@@ -289,11 +291,10 @@ impl SpanBuilder {
             let value = value.as_deref()?;
             Some((key, text(value)))
         }));
-        let (status, tokens, turns, cost) = match event {
-            Event::Result(end) => ("succeeded", end.tokens, end.turns, end.cost_usd),
-            Event::Error(end) => ("failed", end.tokens, end.turns, end.cost_usd),
-            Event::Cancelled(end) => ("cancelled", end.tokens, end.turns, end.cost_usd),
-            _ => return span,
+        let (status, tokens, turns, cost) = match end {
+            Terminal::Result(end) => ("succeeded", end.tokens, end.turns, end.cost_usd),
+            Terminal::Error(end) => ("failed", end.tokens, end.turns, end.cost_usd),
+            Terminal::Cancelled(end) => ("cancelled", end.tokens, end.turns, end.cost_usd),
         };
         list.push((names::STATUS, text(status)));
         list.push((names::TURNS, Attribute::Count(turns.into())));
@@ -303,7 +304,7 @@ impl SpanBuilder {
             list.push((names::DROPPED, Attribute::Count(self.dropped)));
         }
         span.marks = std::mem::take(&mut self.root_marks);
-        if let Event::Error(end) = event {
+        if let Terminal::Error(end) = end {
             fail(&mut span, end.error_class.as_str(), &end.error);
         }
         span

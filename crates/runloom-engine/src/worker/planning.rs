@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use runloom_protocol::event::{kind_of_frame, split_frames};
+use runloom_protocol::event::{EventKind, frame_kind, split_frames};
 use runloom_protocol::spec::PromptMessage;
 use tracing::warn;
 
@@ -168,7 +168,7 @@ fn fell_back(log: &[LogEntry]) -> bool {
     let mut frames = log
         .iter()
         .flat_map(|entry| split_frames(&entry.chunk.frames));
-    frames.any(|frame| kind_of_frame(frame) == Some("model_fallback"))
+    frames.any(|frame| frame_kind(frame) == Some(EventKind::ModelFallback))
 }
 
 #[cfg(test)]

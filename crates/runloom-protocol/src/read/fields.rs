@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use super::{Excerpt, Keyword, Node, Path, Reader};
+use super::{DocumentReader, Excerpt, FieldPath, Keyword, Node};
 use crate::spelling;
 
 type Object = Map<String, Value>;
@@ -19,14 +19,14 @@ static EMPTY: LazyLock<Object> = LazyLock::new(Object::new);
 
 /// An object of the document. It remembers which keys were asked for.
 pub struct Fields<'v, 'p> {
-    reader: &'p Reader,
+    reader: &'p DocumentReader,
     object: &'v Object,
-    path: Path<'p>,
+    path: FieldPath<'p>,
     known: RefCell<Vec<&'static str>>,
 }
 
 impl<'v, 'p> Fields<'v, 'p> {
-    pub(super) fn new(reader: &'p Reader, object: &'v Object, path: Path<'p>) -> Self {
+    pub(super) fn new(reader: &'p DocumentReader, object: &'v Object, path: FieldPath<'p>) -> Self {
         Self {
             reader,
             object,
@@ -35,13 +35,13 @@ impl<'v, 'p> Fields<'v, 'p> {
         }
     }
 
-    pub(super) fn empty(reader: &'p Reader, path: Path<'p>) -> Self {
+    pub(super) fn empty(reader: &'p DocumentReader, path: FieldPath<'p>) -> Self {
         Self::new(reader, &EMPTY, path)
     }
 
     /// The place of the object.
     #[must_use]
-    pub fn path(&self) -> &Path<'p> {
+    pub fn path(&self) -> &FieldPath<'p> {
         &self.path
     }
 
@@ -198,7 +198,7 @@ impl<'v, 'p> Fields<'v, 'p> {
 
     /// Refuses every key that nobody asked for, with the nearest known key or all of them. Call it last.
     pub fn refuse_unread(&self) {
-        let word = self.reader.source.syntax.field();
+        let word = self.reader.options.syntax.field();
         for (index, (key, _)) in self.unread().enumerate() {
             let known = self.known.borrow();
             let near = (index < COMPARED_MAX)
@@ -217,7 +217,7 @@ impl<'v, 'p> Fields<'v, 'p> {
 
     /// Refuses the keys that nobody asked for and that are misspellings of known ones. Call it last.
     pub fn refuse_misspelt(&self) {
-        let word = self.reader.source.syntax.field();
+        let word = self.reader.options.syntax.field();
         for (key, _) in self.unread().take(COMPARED_MAX) {
             if let Some(known) = self.misspelling_of(key) {
                 self.refuse(key, DidYouMean { word, known });

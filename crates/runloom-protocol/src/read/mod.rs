@@ -5,7 +5,7 @@
 //!
 //! # Parts
 //!
-//! - [`Reader`] collects errors and warnings; [`Reader::root`] begins, [`Reader::finish`] ends a reading.
+//! - [`DocumentReader`] collects errors and warnings; [`DocumentReader::root`] begins, [`DocumentReader::finish`] ends a reading.
 //! - [`Node`] is a value with its path. Its methods (`text`, `integer`, `boolean`, `keyword`, `fields`, `array`, …)
 //!   return the typed value, or record an error and return `None`.
 //! - [`Fields`] is an object. It has the same methods with a key in front (`fields.text("name", 64)`); an absent key is
@@ -13,13 +13,13 @@
 //!   remembers which keys were asked for, so that [`Fields::refuse_unread`] can refuse all others.
 //! - [`Array`] is an array; [`Fields::list`] reads all elements of one with a function.
 //! - [`Keyword`] is an enum whose variants are words of the document.
-//! - [`Path`] is a place in the document, and [`Excerpt`] a foreign text short enough for a message.
+//! - [`FieldPath`] is a place in the document, and [`Excerpt`] a foreign text short enough for a message.
 //!
 //! A read function returns something even after an error, because its value leaves the reader only when there were
 //! none:
 //!
 //! ```
-//! use runloom_protocol::read::{Fields, Reader, Source};
+//! use runloom_protocol::read::{Fields, DocumentReader, ReaderOptions};
 //! use serde_json::json;
 //!
 //! struct Server { listen: String, workers: u32 }
@@ -34,7 +34,7 @@
 //! }
 //!
 //! let document = json!({"server": {"listne": "[::]:80", "workers": 0}});
-//! let reader = Reader::new(Source::toml());
+//! let reader = DocumentReader::new(ReaderOptions::toml());
 //! let root = reader.root(&document).fields_or_empty();
 //! let server = server(&root.section("server"));
 //! root.refuse_unread();
@@ -48,10 +48,10 @@
 //! # TOML
 //!
 //! A TOML document is converted to a [`serde_json::Value`] first, and the caller keeps a map from path to line. A path
-//! in the map is what [`Path`] displays, such as `workspaces[0].slug`; a missing key has no entry, so its line is that
+//! in the map is what [`FieldPath`] displays, such as `workspaces[0].slug`; a missing key has no entry, so its line is that
 //! of the longest prefix which has one. What JSON cannot hold (dates, infinite floats, integers beyond 64 bits) is
-//! converted to text, which no reader of numbers accepts. [`Source::toml`] makes messages speak of tables and keys.
-//! Values that come from environment variables are inserted as strings, with their paths in [`Source::untyped`]:
+//! converted to text, which no reader of numbers accepts. [`ReaderOptions::toml`] makes messages speak of tables and keys.
+//! Values that come from environment variables are inserted as strings, with their paths in [`ReaderOptions::untyped`]:
 //! numbers, booleans and comma-separated lists are parsed from such strings.
 
 mod fields;
@@ -75,7 +75,7 @@ pub use keyword::Keyword;
 pub(crate) use keyword::keywords;
 pub(crate) use node::json_bytes;
 pub use node::{Array, Node};
-pub use path::{Excerpt, Path};
+pub use path::{Excerpt, FieldPath};
 
 /// The language that a document is written in, for the words of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub enum Syntax {
 
 /// The facts about a document that its values do not hold.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct ReaderOptions {
     /// The language that it is written in.
     pub syntax: Syntax,
     /// Errors that are listed; further ones are counted.
@@ -97,7 +97,7 @@ pub struct Source {
     pub untyped: BTreeSet<String>,
 }
 
-impl Source {
+impl ReaderOptions {
     /// A body of the API: at most [`limits::ISSUES_MAX`] errors are listed.
     #[must_use]
     pub fn json() -> Self {
@@ -130,18 +130,18 @@ pub struct Findings {
 
 /// A reading of one document.
 #[derive(Debug)]
-pub struct Reader {
-    source: Source,
+pub struct DocumentReader {
+    options: ReaderOptions,
     findings: RefCell<Findings>,
     unlisted: Cell<usize>,
 }
 
-impl Reader {
+impl DocumentReader {
     /// A reading without findings.
     #[must_use]
-    pub fn new(source: Source) -> Self {
+    pub fn new(options: ReaderOptions) -> Self {
         Self {
-            source,
+            options,
             findings: RefCell::default(),
             unlisted: Cell::new(0),
         }
@@ -149,13 +149,13 @@ impl Reader {
 
     /// The document itself.
     pub fn root<'v>(&self, document: &'v Value) -> Node<'v, '_> {
-        Node::new(self, document, Path::ROOT)
+        Node::new(self, document, FieldPath::ROOT)
     }
 
     /// Records an error.
     pub fn refuse(&self, path: impl fmt::Display, message: impl fmt::Display) {
         let errors = &mut self.findings.borrow_mut().errors;
-        if errors.len() >= self.source.max_errors {
+        if errors.len() >= self.options.max_errors {
             self.unlisted.set(self.unlisted.get() + 1);
         } else {
             errors.push(issue(path, message));
@@ -165,7 +165,7 @@ impl Reader {
     /// Records a warning. Warnings beyond the limit of errors are dropped.
     pub fn warn(&self, path: impl fmt::Display, message: impl fmt::Display) {
         let warnings = &mut self.findings.borrow_mut().warnings;
-        if warnings.len() < self.source.max_errors {
+        if warnings.len() < self.options.max_errors {
             warnings.push(issue(path, message));
         }
     }
@@ -196,8 +196,8 @@ impl Reader {
         }
     }
 
-    fn is_untyped(&self, path: &Path<'_>) -> bool {
-        !self.source.untyped.is_empty() && self.source.untyped.contains(&path.to_string())
+    fn is_untyped(&self, path: &FieldPath<'_>) -> bool {
+        !self.options.untyped.is_empty() && self.options.untyped.contains(&path.to_string())
     }
 }
 

@@ -7,19 +7,19 @@ use std::ops::RangeInclusive;
 use serde_json::Value;
 
 use super::keyword::{Alternatives, Keyword};
-use super::{Excerpt, Fields, Path, Reader};
+use super::{DocumentReader, Excerpt, FieldPath, Fields};
 use crate::limits;
 
 /// A value of the document, `'v`, with its path.
 #[derive(Clone, Copy)]
 pub struct Node<'v, 'p> {
-    reader: &'p Reader,
+    reader: &'p DocumentReader,
     value: &'v Value,
-    path: Path<'p>,
+    path: FieldPath<'p>,
 }
 
 impl<'v, 'p> Node<'v, 'p> {
-    pub(super) fn new(reader: &'p Reader, value: &'v Value, path: Path<'p>) -> Self {
+    pub(super) fn new(reader: &'p DocumentReader, value: &'v Value, path: FieldPath<'p>) -> Self {
         Self {
             reader,
             value,
@@ -35,7 +35,7 @@ impl<'v, 'p> Node<'v, 'p> {
 
     /// The place of the value.
     #[must_use]
-    pub fn path(&self) -> &Path<'p> {
+    pub fn path(&self) -> &FieldPath<'p> {
         &self.path
     }
 
@@ -137,7 +137,7 @@ impl<'v, 'p> Node<'v, 'p> {
     /// An object.
     #[must_use]
     pub fn fields(&self) -> Option<Fields<'v, 'p>> {
-        let object = self.expect(self.reader.source.syntax.object(), self.value.as_object())?;
+        let object = self.expect(self.reader.options.syntax.object(), self.value.as_object())?;
         Some(Fields::new(self.reader, object, self.path))
     }
 
@@ -184,7 +184,7 @@ impl<'v, 'p> Node<'v, 'p> {
         if found.is_none() {
             let kind = match self.untyped_text() {
                 Some(_) => self.found(),
-                None => Found::Kind(self.reader.source.syntax.kind_of(self.value)),
+                None => Found::Kind(self.reader.options.syntax.kind_of(self.value)),
             };
             self.refuse(format_args!("expected {wanted}, got {kind}"));
         }
@@ -234,7 +234,7 @@ impl<'v, 'p> Node<'v, 'p> {
         match (self.value, self.untyped_text()) {
             (_, Some(text)) => Found::Text(text),
             (Value::Number(_), None) => Found::Number(self.value),
-            _ => Found::Kind(self.reader.source.syntax.kind_of(self.value)),
+            _ => Found::Kind(self.reader.options.syntax.kind_of(self.value)),
         }
     }
 }
@@ -260,9 +260,9 @@ impl fmt::Display for Found<'_> {
 /// An array of the document.
 #[derive(Clone, Copy)]
 pub struct Array<'v, 'p> {
-    reader: &'p Reader,
+    reader: &'p DocumentReader,
     items: &'v [Value],
-    path: Path<'p>,
+    path: FieldPath<'p>,
 }
 
 impl<'v> Array<'v, '_> {

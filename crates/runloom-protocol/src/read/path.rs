@@ -9,8 +9,8 @@ const QUOTED_MAX_CHARS: usize = 80;
 ///
 /// A path borrows its parent, so that reading a valid document builds no strings.
 #[derive(Clone, Copy)]
-pub struct Path<'p> {
-    parent: Option<&'p Path<'p>>,
+pub struct FieldPath<'p> {
+    parent: Option<&'p FieldPath<'p>>,
     step: Step<'p>,
 }
 
@@ -21,7 +21,7 @@ enum Step<'p> {
     Index(usize),
 }
 
-impl Path<'static> {
+impl FieldPath<'static> {
     /// The document itself.
     pub const ROOT: Self = Self {
         parent: None,
@@ -29,7 +29,7 @@ impl Path<'static> {
     };
 }
 
-impl<'p> Path<'p> {
+impl<'p> FieldPath<'p> {
     /// The value under a key of the object at this path.
     #[must_use]
     pub fn key(&'p self, key: &'p str) -> Self {
@@ -49,7 +49,7 @@ impl<'p> Path<'p> {
     }
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
             parent.fmt(f)?;

@@ -24,8 +24,12 @@ impl Keyword for Format {
 }
 
 /// The errors of a reading, written out.
-fn errors(source: Source, document: &Value, read: impl FnOnce(&Fields<'_, '_>)) -> Vec<String> {
-    let reader = Reader::new(source);
+fn errors(
+    options: ReaderOptions,
+    document: &Value,
+    read: impl FnOnce(&Fields<'_, '_>),
+) -> Vec<String> {
+    let reader = DocumentReader::new(options);
     read(&reader.root(document).fields_or_empty());
     let errors = reader.into_findings().errors;
     errors.iter().map(ToString::to_string).collect()
@@ -37,7 +41,7 @@ fn reads_typed_values() {
         "name": "n", "count": 3.0, "share": 0.5, "on": true, "format": "json",
         "hosts": ["a", "b"], "none": null, "inner": {"deep": 1},
     });
-    let reader = Reader::new(Source::json());
+    let reader = DocumentReader::new(ReaderOptions::json());
     let fields = reader.root(&document).fields_or_empty();
     assert_eq!(fields.text("name", 1), Some("n"));
     assert_eq!(fields.integer("count", 1..=3_u8), Some(3));
@@ -61,7 +65,7 @@ fn names_the_path_the_expectation_and_the_value() {
         "name": 1, "count": 4, "share": -1, "on": "yes", "format": "xml", "hosts": ["a", 2, "long"],
         "inner": [], "list": [{"id": ""}, {}],
     });
-    let found = errors(Source::json(), &document, |fields| {
+    let found = errors(ReaderOptions::json(), &document, |fields| {
         assert_eq!(fields.text("name", 1), None);
         assert_eq!(fields.integer("count", 1..=3_u32), None);
         let share = fields.get("share").unwrap();
@@ -93,7 +97,7 @@ fn names_the_path_the_expectation_and_the_value() {
 #[test]
 fn names_tables_keys_and_integers_in_toml() {
     let document = json!({"server": 3, "listne": 1, "colour": {}});
-    let found = errors(Source::toml(), &document, |fields| {
+    let found = errors(ReaderOptions::toml(), &document, |fields| {
         fields.section("server").refuse_unread();
         assert!(fields.fields("listen").is_none());
         fields.refuse_unread();
@@ -112,9 +116,9 @@ fn names_tables_keys_and_integers_in_toml() {
 fn parses_untyped_texts() {
     let document = json!({"count": " 3 ", "on": "1", "share": "0.5", "hosts": "a, b,", "name": "1", "bad": "x"});
     let untyped = ["count", "on", "share", "hosts", "name", "bad"].map(str::to_owned);
-    let source = Source {
+    let source = ReaderOptions {
         untyped: untyped.into_iter().collect(),
-        ..Source::toml()
+        ..ReaderOptions::toml()
     };
     let found = errors(source, &document, |fields| {
         assert_eq!(fields.integer("count", 1..=3_u64), Some(3));
@@ -137,7 +141,7 @@ fn parses_untyped_texts() {
 
 #[test]
 fn typed_texts_are_no_numbers() {
-    let found = errors(Source::toml(), &json!({"count": "3"}), |fields| {
+    let found = errors(ReaderOptions::toml(), &json!({"count": "3"}), |fields| {
         assert_eq!(fields.integer("count", 1..=3_u64), None);
     });
     assert_eq!(
@@ -149,7 +153,7 @@ fn typed_texts_are_no_numbers() {
 #[test]
 fn refuses_only_misspellings_where_others_are_allowed() {
     let document = json!({"max_cost_usd": 1, "supervisor": 2});
-    let found = errors(Source::json(), &document, |fields| {
+    let found = errors(ReaderOptions::json(), &document, |fields| {
         fields.accept(&["maxCostUsd"]);
         fields.refuse_misspelt();
         let unread: Vec<_> = fields.unread().map(|(key, _)| key).collect();
@@ -163,9 +167,9 @@ fn refuses_only_misspellings_where_others_are_allowed() {
 
 #[test]
 fn lists_a_bounded_number_of_errors() {
-    let source = Source {
+    let source = ReaderOptions {
         max_errors: 3,
-        ..Source::json()
+        ..ReaderOptions::json()
     };
     let document: Value = (0..5).map(|n| (format!("k{n}"), json!(n))).collect();
     let found = errors(source, &document, |fields| {
@@ -185,7 +189,7 @@ fn lists_a_bounded_number_of_errors() {
 
 #[test]
 fn keeps_warnings_apart_from_errors() {
-    let reader = Reader::new(Source::json());
+    let reader = DocumentReader::new(ReaderOptions::json());
     reader.root(&json!({})).fields_or_empty().warn("a", "odd");
     let findings = reader.into_findings();
     assert_eq!(findings.errors, []);

@@ -1,7 +1,7 @@
 //! Files of a user's message.
 
-use super::web;
 use crate::attachment::{Attachment, AttachmentKind, is_attachment_type};
+use crate::check::web;
 use crate::limits;
 use crate::read::{Excerpt, Fields, Keyword, Node};
 

@@ -1,12 +1,9 @@
-//! Documents with a size limit of their own: `outputSchema`, `metadata`, and those of tools.
+//! `outputSchema` and `metadata`: documents with a size limit of their own.
 
-use serde_json::Value;
-
-use super::names;
+use crate::check::names;
 use crate::limits;
 use crate::read::{Excerpt, Fields, Keyword};
 use crate::spec::{Enforcement, Metadata, OutputSchema};
-use crate::tools::Object;
 
 impl Keyword for Enforcement {
     const ALL: &'static [Self] = &[Self::BestEffort, Self::Strict];
@@ -63,19 +60,4 @@ pub(super) fn metadata(fields: &Fields<'_, '_>) -> Metadata {
         }
     }
     metadata
-}
-
-/// A document of a tool, kept as it is.
-pub(super) fn of_tool(fields: &Fields<'_, '_>, key: &'static str) -> Option<Value> {
-    let node = fields.get(key)?;
-    node.has_bytes_within(limits::TOOL_DOCUMENT_MAX_BYTES)
-        .then(|| node.value().clone())
-}
-
-/// As [`of_tool`], for documents that must be objects.
-pub(super) fn object_of_tool(fields: &Fields<'_, '_>, key: &'static str) -> Option<Object> {
-    let node = fields.get(key)?;
-    let object = node.fields()?.object();
-    node.has_bytes_within(limits::TOOL_DOCUMENT_MAX_BYTES)
-        .then(|| object.clone())
 }

@@ -14,18 +14,15 @@ mod documents;
 mod feedback;
 mod guards;
 mod messages;
-mod names;
 mod spec;
 mod templates;
 mod tool_result;
-mod tools;
 mod unknown;
-mod web;
 
 use serde_json::Value;
 
 use crate::error::Issue;
-use crate::read::{Fields, Reader, Source};
+use crate::read::{DocumentReader, Fields, ReaderOptions};
 use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitFeedback, SubmitToolResult};
 pub use definitions::{
     PluginSource, agent_definition, external_agent, plugin_manifest, provider_definition,
@@ -34,7 +31,7 @@ pub use definitions::{
 pub use depth::fits_in_depth;
 
 pub use crate::attachment::is_attachment_type;
-pub use web::is_servers_header;
+pub use crate::check::web::is_servers_header;
 
 use unknown::{UnknownFields, WARNINGS_MAX};
 
@@ -50,7 +47,7 @@ pub fn create_run(body: &Value) -> Result<CreateRun, Vec<Issue>> {
 /// another version.
 #[must_use]
 pub fn unread_of_run(body: &Value) -> Vec<String> {
-    let reader = Reader::new(Source::json());
+    let reader = DocumentReader::new(ReaderOptions::json());
     read_run(&reader.root(body).fields_or_empty());
     let warnings = reader.into_findings().warnings.into_iter();
     warnings
@@ -86,7 +83,7 @@ pub fn create_message(body: &Value) -> Result<CreateMessage, Vec<Issue>> {
         spec::refuse_plan_only(fields);
         CreateMessage {
             messages: messages::read(fields),
-            tools: tools::read(fields),
+            tools: crate::tools::read(fields),
             reasoning_level: spec::reasoning_level(fields),
             output_schema: documents::output_schema(fields),
             loop_detection: guards::loop_detection(fields, UnknownFields::Ignored),
@@ -115,7 +112,7 @@ pub fn feedback(body: &Value) -> Result<SubmitFeedback, Vec<Issue>> {
 
 /// Reads a body. `read` returns a value even after an error; the value leaves this function only when there were none.
 fn checked<T>(body: &Value, read: impl FnOnce(&Fields<'_, '_>) -> T) -> Result<T, Vec<Issue>> {
-    let reader = Reader::new(Source::json());
+    let reader = DocumentReader::new(ReaderOptions::json());
     let value = reader.root(body).fields().map(|fields| read(&fields));
     // Without an object there is an error, so `None` never becomes a value.
     reader.finish(value)?.ok_or_else(Vec::new)

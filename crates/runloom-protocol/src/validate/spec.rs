@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::unknown::UnknownFields;
-use super::{documents, guards, tools};
+use super::{documents, guards};
 use crate::id::AgentId;
 use crate::limits;
 use crate::read::{Excerpt, Fields};
 use crate::spec::AgentSpec;
+use crate::tools;
 
 /// Requests come from SDKs of any version.
 const UNKNOWN: UnknownFields = UnknownFields::Ignored;

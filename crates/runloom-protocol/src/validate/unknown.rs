@@ -1,6 +1,6 @@
 //! Fields that this server does not know.
 
-use crate::read::{Fields, Path};
+use crate::read::{FieldPath, Fields};
 
 /// Warnings at most: a body of unknown fields needs no list of them all.
 pub(super) const WARNINGS_MAX: usize = 20;
@@ -37,7 +37,7 @@ impl UnknownFields {
 }
 
 fn warn(fields: &Fields<'_, '_>) {
-    let at = |key| Path::key(fields.path(), key).to_string();
+    let at = |key| FieldPath::key(fields.path(), key).to_string();
     for (key, _) in fields.unread().take(WARNINGS_MAX) {
         let hint = fields
             .misspelling_of(key)

@@ -154,7 +154,10 @@ fn merge_budgets(agent: Budgets, given: Budgets) -> Budgets {
 fn merge_tools(agent: Vec<ToolRef>, given: Vec<ToolRef>) -> Result<Vec<ToolRef>> {
     let mut tools = agent;
     for tool in given {
-        match tools.iter_mut().find(|known| name(known) == name(&tool)) {
+        match tools
+            .iter_mut()
+            .find(|known| known.identity() == tool.identity())
+        {
             Some(known) => *known = tool,
             None => tools.push(tool),
         }
@@ -165,19 +168,6 @@ fn merge_tools(agent: Vec<ToolRef>, given: Vec<ToolRef>) -> Result<Vec<ToolRef>>
         return Err(Error::invalid("tools", message));
     }
     Ok(tools)
-}
-
-/// What must be unique among tools: rows, prefixes and model-facing names do not meet.
-fn name(tool: &ToolRef) -> (u8, &str) {
-    match tool {
-        ToolRef::Mantyx(tool) => (0, &tool.id),
-        ToolRef::Mcp(tool) => (1, &tool.name),
-        ToolRef::McpLocal(tool) => (2, &tool.name),
-        ToolRef::MantyxPlugin(tool) => (3, &tool.name),
-        ToolRef::Local(tool) => (3, &tool.name),
-        ToolRef::A2a(tool) => (3, &tool.name),
-        ToolRef::A2aLocal(tool) => (3, &tool.name),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Secrets of persisted agents' tools, filled in at the last moment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,13 +82,9 @@ impl SecretInjectingHost {
 }
 
 fn names_secrets(tool: &ToolRef) -> bool {
-    let headers = match tool {
-        ToolRef::A2a(tool) => &tool.headers,
-        ToolRef::Mcp(tool) => &tool.headers,
-        _ => return false,
-    };
-    headers
-        .values()
+    tool.headers()
+        .into_iter()
+        .flat_map(BTreeMap::values)
         .any(|value| template::secrets(value).next().is_some())
 }
 

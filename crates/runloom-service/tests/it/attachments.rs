@@ -9,7 +9,7 @@ use runloom_ports::error::Result;
 use runloom_ports::file::{File, FileContent};
 use runloom_ports::model::Message;
 use runloom_ports::tools::{FetchedFile, Invocation, Outcome, ServerTool, ToolContext, ToolHost};
-use runloom_protocol::event::Event;
+use runloom_protocol::event::{Event, EventKind};
 use runloom_protocol::tools::ToolRef;
 use runloom_protocol::validate;
 use runloom_service::error::Error;
@@ -294,7 +294,7 @@ async fn files_of_a_clients_tool_reach_the_model_behind_its_result_also_elsewher
     watcher.until("local_tool_call").await;
     let both = watcher.events.iter();
     let calls: Vec<String> = both
-        .filter(|event| event.kind() == "local_tool_call")
+        .filter(|event| event.kind() == EventKind::LocalToolCall)
         .map(asked)
         .collect();
     assert_eq!(calls.len(), 2, "read-only calls are asked for together");

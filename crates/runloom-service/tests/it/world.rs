@@ -518,7 +518,12 @@ impl Watcher {
     /// Reads until an event of this kind has come.
     pub(crate) async fn until(&mut self, kind: &str) -> Event {
         loop {
-            if let Some(event) = self.events.iter().rev().find(|event| event.kind() == kind) {
+            if let Some(event) = self
+                .events
+                .iter()
+                .rev()
+                .find(|event| event.kind().as_str() == kind)
+            {
                 return event.clone();
             }
             assert!(self.read().await, "the stream ended without {kind}");
@@ -541,7 +546,7 @@ impl Watcher {
 }
 
 pub(crate) fn kinds(events: &[Event]) -> Vec<&'static str> {
-    events.iter().map(Event::kind).collect()
+    events.iter().map(|event| event.kind().as_str()).collect()
 }
 
 /// Arguments of so many levels.

@@ -348,7 +348,10 @@ impl Bench {
 
     /// Kinds of the events after the first `from`.
     pub(super) fn kinds(&self, from: usize) -> Vec<&'static str> {
-        self.events[from..].iter().map(Event::kind).collect()
+        self.events[from..]
+            .iter()
+            .map(|event| event.kind().as_str())
+            .collect()
     }
 
     /// What the model reads last.

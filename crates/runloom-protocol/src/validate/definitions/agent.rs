@@ -1,11 +1,12 @@
 //! Persisted agents.
 
 use super::super::unknown::UnknownFields;
-use super::super::{documents, guards, spec, tools};
+use super::super::{documents, guards, spec};
 use super::camel_case::Alias;
 use crate::definition::{AgentDefinition, Skill};
 use crate::limits;
 use crate::read::{Fields, Node};
+use crate::tools;
 
 /// Definitions are written by hand.
 const UNKNOWN: UnknownFields = UnknownFields::Refused;

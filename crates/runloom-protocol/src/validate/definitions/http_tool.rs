@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{documents, templates, web};
+use super::super::templates;
 use super::tool::output_bytes;
+use crate::check::documents::document;
+use crate::check::web;
 use crate::definition::template::{self, Piece};
 use crate::definition::{HttpCall, HttpMethod, ResponseMapping};
 use crate::limits;
@@ -12,9 +14,9 @@ use crate::read::{Excerpt, Fields, Node};
 pub(super) fn read(fields: &Fields<'_, '_>) -> Option<HttpCall> {
     let method = fields.get("method").and_then(method);
     let url = fields.require("url").and_then(url_template);
-    let headers = web::template_headers(fields);
+    let headers = headers(fields);
     let query = query(fields);
-    let body = documents::of_tool(fields, "body");
+    let body = document(fields, "body");
     if body.is_some() {
         fields.get("body").as_ref().map(templates::check_inside);
     }
@@ -28,6 +30,14 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> Option<HttpCall> {
         body,
         response,
         max_response_bytes,
+    })
+}
+
+/// Headers whose values are templates.
+fn headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
+    web::checked_headers(fields, |name, node| {
+        web::refuse_servers_header(name, node);
+        templates::check(node);
     })
 }
 

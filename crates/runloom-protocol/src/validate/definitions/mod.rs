@@ -17,7 +17,7 @@ pub use self::plugin::PluginSource;
 use crate::definition::{AgentDefinition, PluginManifest, ProviderDefinition, ToolDefinition};
 use crate::error::Issue;
 use crate::limits;
-use crate::read::{Fields, Node, Reader, Source};
+use crate::read::{DocumentReader, Fields, Node, ReaderOptions};
 
 type Checked<T> = Result<T, Vec<Issue>>;
 
@@ -46,7 +46,7 @@ pub fn tool_definition(body: &Value, slug: &str) -> Checked<ToolDefinition> {
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn plugin_manifest(body: &Value, slug: &str, source: PluginSource) -> Checked<PluginManifest> {
     let body = camel_case::normalize(body, &[]);
-    let reader = Reader::new(Source::json());
+    let reader = DocumentReader::new(ReaderOptions::json());
     if !has_allowed_size(&reader.root(&body)) {
         return reader.finish(None).and_then(complete);
     }
@@ -101,7 +101,7 @@ pub fn secret_value(body: &Value) -> Checked<String> {
 
 /// Reads a definition of bounded size; `read` returns `None` only after an error.
 fn checked<T>(body: &Value, read: impl FnOnce(&Fields<'_, '_>) -> Option<T>) -> Checked<T> {
-    let reader = Reader::new(Source::json());
+    let reader = DocumentReader::new(ReaderOptions::json());
     let root = reader.root(body);
     let read = has_allowed_size(&root)
         .then(|| root.fields())

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use super::super::names::is_tool_name;
-use super::super::web;
 use super::tool;
+use crate::check::names::is_tool_name;
+use crate::check::web;
 use crate::definition::{McpEndpoint, PluginManifest, PluginServer, ProcessSpec, template};
 use crate::limits;
-use crate::read::{Excerpt, Fields, Node, Path, Reader};
+use crate::read::{DocumentReader, Excerpt, FieldPath, Fields, Node};
 
 /// Who installs a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum PluginSource {
 }
 
 /// The body without `files`, and with the file's text as `source` in place of `file` in code tools.
-pub(super) fn inline_files(mut body: Value, reader: &Reader) -> Value {
+pub(super) fn inline_files(mut body: Value, reader: &DocumentReader) -> Value {
     let files = body
         .as_object_mut()
         .and_then(|object| object.remove("files"));
@@ -42,7 +42,7 @@ pub(super) fn inline_files(mut body: Value, reader: &Reader) -> Value {
         let Some(file) = object.remove("file") else {
             continue;
         };
-        let tools = Path::ROOT.key("tools");
+        let tools = FieldPath::ROOT.key("tools");
         let tool = tools.index(index);
         let path = tool.key("file");
         let Some(name) = file.as_str() else {
@@ -67,7 +67,10 @@ pub(super) fn inline_files(mut body: Value, reader: &Reader) -> Value {
         object.insert("source".to_owned(), source.into());
     }
     for name in files.keys().filter(|name| !used.contains(**name)) {
-        reader.refuse(Path::ROOT.key("files").key(name), "no tool has this `file`");
+        reader.refuse(
+            FieldPath::ROOT.key("files").key(name),
+            "no tool has this `file`",
+        );
     }
     body
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::super::{documents, web};
+use crate::check::documents::object_document;
+use crate::check::web;
 use crate::definition::{ModelDefinition, ModelPrice, ProviderDefinition};
 use crate::limits;
 use crate::read::{Excerpt, Fields, Node};
@@ -14,7 +15,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> Option<ProviderDefinition> {
     let headers = web::headers(fields);
     let proxy = fields.text("proxy", limits::URL_MAX_BYTES);
     let models = models(fields);
-    let options = documents::object_of_tool(fields, "options");
+    let options = object_document(fields, "options");
     fields.accept(&["slug", "id"]);
     fields.refuse_unread();
     Some(ProviderDefinition {

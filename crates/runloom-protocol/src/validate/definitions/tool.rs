@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use super::super::{documents, tools, web};
 use super::camel_case::Alias;
 use super::http_tool;
+use crate::check::documents::object_document;
+use crate::check::names::{plugin_name, tool_name};
+use crate::check::web;
 use crate::definition::template;
 use crate::definition::{
     CodeCall, DeclaredEffect, ExternalAgent, McpCall, PluginCall, ToolAction, ToolDefinition,
@@ -74,7 +76,7 @@ pub(super) fn of_plugin(fields: &Fields<'_, '_>) -> Option<ToolDefinition> {
         PluginToolType::Code => code(fields).map(ToolAction::Code),
         PluginToolType::Mcp => mcp(fields).map(ToolAction::Mcp),
     };
-    let name = fields.require("name").as_ref().and_then(tools::tool_name);
+    let name = fields.require("name").as_ref().and_then(tool_name);
     definition(fields, name.map(str::to_owned), action)
 }
 
@@ -97,7 +99,7 @@ pub(super) fn external_agent(fields: &Fields<'_, '_>, slug: &str) -> Option<Tool
 
 fn name_or_slug(fields: &Fields<'_, '_>, slug: &str) -> Option<String> {
     match fields.get("name") {
-        Some(node) => tools::tool_name(&node).map(str::to_owned),
+        Some(node) => tool_name(&node).map(str::to_owned),
         None => Some(slug.replace('-', "_")),
     }
 }
@@ -132,7 +134,7 @@ fn definition(
 }
 
 fn schema(fields: &Fields<'_, '_>, key: &'static str) -> Option<Object> {
-    let schema = documents::object_of_tool(fields, key)?;
+    let schema = object_document(fields, key)?;
     match schema.get("type") {
         None => {}
         Some(Value::String(kind)) if kind == "object" => {}
@@ -187,6 +189,6 @@ fn plugin(fields: &Fields<'_, '_>) -> Option<PluginCall> {
     let node = fields.require("plugin")?;
     let _ = node.filled_text(limits::REFERENCE_MAX_CHARS)?;
     Some(PluginCall {
-        plugin: tools::plugin_name(&node)?.to_owned(),
+        plugin: plugin_name(&node)?.to_owned(),
     })
 }

@@ -5,7 +5,7 @@ mod trial;
 use std::path::Path;
 
 use clap::Subcommand;
-use runloom_client::protocol::event::Event;
+use runloom_client::protocol::event::{Event, Terminal};
 use runloom_client::{Client, RunRequest, ToolHandlers};
 
 use crate::cli::ConfigFile;
@@ -119,8 +119,8 @@ async fn test(client: &Client, model: Option<String>, json: bool) -> Result<Exit
     if json {
         output::line(end.event.raw.get())?;
     }
-    match &end.event.event {
-        Some(Event::Result(result)) => {
+    match end.event.event.as_ref().and_then(Event::terminal) {
+        Some(Terminal::Result(result)) => {
             if !json {
                 output::line(&result.text)?;
                 output::note(summary(
@@ -132,7 +132,7 @@ async fn test(client: &Client, model: Option<String>, json: bool) -> Result<Exit
             }
             Ok(Exit::Ok)
         }
-        Some(Event::Error(error)) => {
+        Some(Terminal::Error(error)) => {
             let status = error
                 .api_status
                 .map_or_else(String::new, |status| format!(", HTTP {status}"));
@@ -145,7 +145,7 @@ async fn test(client: &Client, model: Option<String>, json: bool) -> Result<Exit
             );
             Err(Failure::new(Exit::RunFailed, message))
         }
-        _ => Err(Failure::new(
+        Some(Terminal::Cancelled(_)) | None => Err(Failure::new(
             Exit::RunFailed,
             format!("the run ended with `{}`", end.event.kind),
         )),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::templates;
 use crate::limits;
 use crate::read::{Fields, Node};
 
@@ -23,12 +22,12 @@ const SERVERS: [&str; 12] = [
 ];
 
 /// A required `http` or `https` URL.
-pub(super) fn required_url(fields: &Fields<'_, '_>, key: &'static str) -> Option<String> {
+pub(crate) fn required_url(fields: &Fields<'_, '_>, key: &'static str) -> Option<String> {
     url(&fields.require(key)?)
 }
 
 /// An `http` or `https` URL with a host. Whether the server may connect to it is decided by the outbound guard.
-pub(super) fn url(node: &Node<'_, '_>) -> Option<String> {
+pub(crate) fn url(node: &Node<'_, '_>) -> Option<String> {
     let text = node.string()?;
     match check_url(text) {
         Ok(()) => Some(text.to_owned()),
@@ -39,7 +38,7 @@ pub(super) fn url(node: &Node<'_, '_>) -> Option<String> {
     }
 }
 
-pub(super) fn check_url(text: &str) -> Result<(), &'static str> {
+pub(crate) fn check_url(text: &str) -> Result<(), &'static str> {
     if text.len() > limits::URL_MAX_BYTES {
         return Err("must be at most 4096 bytes");
     }
@@ -89,26 +88,18 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
 }
 
 /// The `headers` of a ref; none when absent.
-pub(super) fn headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
+pub(crate) fn headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
     checked_headers(fields, |_, _| {})
 }
 
 /// The `headers` of a definition. Headers that every run would be refused for are refused when the definition is
 /// written.
-pub(super) fn definition_headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
+pub(crate) fn definition_headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
     checked_headers(fields, refuse_servers_header)
 }
 
-/// The `headers` of a definition whose values are templates.
-pub(super) fn template_headers(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
-    checked_headers(fields, |name, node| {
-        refuse_servers_header(name, node);
-        templates::check(node);
-    })
-}
-
 /// A flat map of headers, each with a further check. Values never appear in a message: they are secrets.
-fn checked_headers(
+pub(crate) fn checked_headers(
     fields: &Fields<'_, '_>,
     check: impl Fn(&str, &Node<'_, '_>),
 ) -> BTreeMap<String, String> {
@@ -141,7 +132,8 @@ fn checked_headers(
     headers
 }
 
-fn refuse_servers_header(name: &str, node: &Node<'_, '_>) {
+/// Refuses a header that belongs to the connection.
+pub(crate) fn refuse_servers_header(name: &str, node: &Node<'_, '_>) {
     if is_servers_header(name) {
         node.refuse("this header is set by the server and cannot be given");
     }

@@ -1,0 +1,139 @@
+//! MCP servers: connected to by the server or by the client.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Object;
+use crate::check::documents::{description, document, object_document};
+use crate::check::names::{Names, Namespace, tool_name};
+use crate::check::web;
+use crate::limits;
+use crate::read::{Fields, Node, json_bytes};
+
+/// `kind: "mcp"`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpTool {
+    /// Prefix of the model-facing names.
+    pub name: String,
+    /// Streamable HTTP endpoint.
+    pub url: String,
+    /// Sent with each request; secret.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Names of the tools to expose; `None` = all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_filter: Option<Vec<String>>,
+}
+
+impl McpTool {
+    pub(super) fn read<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<Self> {
+        let name = names.claim_name(fields, Namespace::McpPrefix);
+        let url = web::required_url(fields, "url");
+        let headers = web::headers(fields);
+        // Names as the MCP server knows them, so of any alphabet.
+        let (max, max_chars) = (limits::TOOL_FILTER_MAX, limits::REFERENCE_MAX_CHARS);
+        let tool_filter = fields.strings("toolFilter", max, max_chars);
+        Some(Self {
+            name: name?,
+            url: url?,
+            headers,
+            tool_filter,
+        })
+    }
+}
+
+/// `kind: "mcp_local"`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpLocalTool {
+    /// The server's label, echoed as `mcpServer`.
+    pub name: String,
+    /// The server's own description of itself, echoed unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_info: Option<Object>,
+    /// 1–64 tools, each exposed under its own name.
+    pub tools: Vec<McpToolEntry>,
+}
+
+impl McpLocalTool {
+    pub(super) fn read<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<Self> {
+        // The server's label is not shown to the model, so two servers may share one.
+        let name = fields.require("name").and_then(|node| tool_name(&node));
+        let server_info = object_document(fields, "serverInfo");
+        let array = fields
+            .require("tools")?
+            .array(limits::MCP_LOCAL_TOOLS_MAX)?;
+        if array.is_empty() {
+            array.refuse("must have at least one tool");
+        }
+        let tools = array
+            .iter()
+            .filter_map(|node| McpToolEntry::read(node, names));
+        let tools = tools.collect();
+        Some(Self {
+            name: name?.to_owned(),
+            server_info,
+            tools,
+        })
+    }
+}
+
+/// A tool of an `mcp_local` server, as MCP lists it. Fields that we do not know are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpToolEntry {
+    /// Model-facing name.
+    pub name: String,
+    /// What the model is told about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema of the arguments, verbatim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
+    /// JSON Schema of the output, verbatim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Hints, echoed on each call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Value>,
+    /// Whatever else the server said about the tool.
+    #[serde(flatten)]
+    pub rest: Object,
+}
+
+impl McpToolEntry {
+    fn read<'v>(node: Node<'v, '_>, names: &mut Names<'v>) -> Option<Self> {
+        let fields = node.fields()?;
+        let name = names.claim_name(&fields, Namespace::ModelFacing);
+        let description = description(&fields);
+        let input_schema = document(&fields, "inputSchema");
+        let output_schema = document(&fields, "outputSchema");
+        let annotations = document(&fields, "annotations");
+        Some(Self {
+            name: name?,
+            description,
+            input_schema,
+            output_schema,
+            annotations,
+            rest: unread_fields(&fields, &node),
+        })
+    }
+}
+
+/// Every other field as the client wrote it, under the same size limit as one document.
+fn unread_fields(fields: &Fields<'_, '_>, node: &Node<'_, '_>) -> Object {
+    let unread = fields.unread();
+    let rest: Object = unread
+        .map(|(key, value)| (key.to_owned(), value.clone()))
+        .collect();
+    let (bytes, max) = (json_bytes(&rest), limits::TOOL_DOCUMENT_MAX_BYTES);
+    if bytes > max {
+        node.refuse(format_args!(
+            "the other fields must be at most {max} bytes of JSON, got {bytes}"
+        ));
+    }
+    rest
+}

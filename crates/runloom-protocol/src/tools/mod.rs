@@ -1,0 +1,206 @@
+//! Tool refs: the tools of a spec, by kind. Each kind has a file with its type and its checks.
+
+mod a2a;
+mod local;
+mod mcp;
+mod plugin;
+mod workspace;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::check::names::Names;
+use crate::limits;
+use crate::read::{Fields, Node, keywords};
+
+pub use a2a::{A2aLocalTool, A2aTool};
+pub use local::LocalTool;
+pub use mcp::{McpLocalTool, McpTool, McpToolEntry};
+pub use plugin::PluginToolRef;
+pub use workspace::WorkspaceToolRef;
+
+/// A JSON object kept as the client wrote it.
+pub type Object = Map<String, Value>;
+
+/// One entry of `tools`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ToolRef {
+    /// A workspace tool: HTTP, code or plugin; the server runs it.
+    Mantyx(WorkspaceToolRef),
+    /// A tool of an installed plugin; the server runs it.
+    MantyxPlugin(PluginToolRef),
+    /// A function of the client.
+    Local(LocalTool),
+    /// A remote agent that the server calls.
+    A2a(A2aTool),
+    /// A remote agent that the client calls.
+    A2aLocal(A2aLocalTool),
+    /// An MCP server that the server connects to.
+    Mcp(McpTool),
+    /// An MCP server that the client is connected to.
+    McpLocal(McpLocalTool),
+}
+
+keywords! {
+    /// The kinds of [`ToolRef`].
+    pub enum ToolRefKind {
+        /// See [`ToolRef::Mantyx`].
+        Mantyx = "mantyx",
+        /// See [`ToolRef::MantyxPlugin`].
+        MantyxPlugin = "mantyx_plugin",
+        /// See [`ToolRef::Local`].
+        Local = "local",
+        /// See [`ToolRef::A2a`].
+        A2a = "a2a",
+        /// See [`ToolRef::A2aLocal`].
+        A2aLocal = "a2a_local",
+        /// See [`ToolRef::Mcp`].
+        Mcp = "mcp",
+        /// See [`ToolRef::McpLocal`].
+        McpLocal = "mcp_local",
+    }
+}
+
+impl ToolRef {
+    /// The kind of the ref.
+    #[must_use]
+    pub fn kind(&self) -> ToolRefKind {
+        match self {
+            Self::Mantyx(_) => ToolRefKind::Mantyx,
+            Self::MantyxPlugin(_) => ToolRefKind::MantyxPlugin,
+            Self::Local(_) => ToolRefKind::Local,
+            Self::A2a(_) => ToolRefKind::A2a,
+            Self::A2aLocal(_) => ToolRefKind::A2aLocal,
+            Self::Mcp(_) => ToolRefKind::Mcp,
+            Self::McpLocal(_) => ToolRefKind::McpLocal,
+        }
+    }
+
+    /// The tool, when the client executes it.
+    #[must_use]
+    pub fn client_tool(&self) -> Option<ClientTool<'_>> {
+        match self {
+            Self::Local(tool) => Some(ClientTool::Local(tool)),
+            Self::A2aLocal(tool) => Some(ClientTool::A2aLocal(tool)),
+            Self::McpLocal(server) => Some(ClientTool::McpLocal(server)),
+            Self::Mantyx(_) | Self::MantyxPlugin(_) | Self::A2a(_) | Self::Mcp(_) => None,
+        }
+    }
+
+    /// Whether the server executes it, not the client.
+    #[must_use]
+    pub fn is_server_resolved(&self) -> bool {
+        self.client_tool().is_none()
+    }
+
+    /// The headers that it sends to its peer; their values are secrets.
+    #[must_use]
+    pub fn headers(&self) -> Option<&BTreeMap<String, String>> {
+        match self {
+            Self::A2a(tool) => Some(&tool.headers),
+            Self::Mcp(tool) => Some(&tool.headers),
+            Self::Mantyx(_)
+            | Self::MantyxPlugin(_)
+            | Self::Local(_)
+            | Self::A2aLocal(_)
+            | Self::McpLocal(_) => None,
+        }
+    }
+
+    /// As [`Self::headers`], to fill in secrets.
+    pub fn headers_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {
+        match self {
+            Self::A2a(tool) => Some(&mut tool.headers),
+            Self::Mcp(tool) => Some(&mut tool.headers),
+            Self::Mantyx(_)
+            | Self::MantyxPlugin(_)
+            | Self::Local(_)
+            | Self::A2aLocal(_)
+            | Self::McpLocal(_) => None,
+        }
+    }
+
+    /// What tells the ref from the others of its agent: a ref of a request replaces the agent's ref with the same identity.
+    #[must_use]
+    pub fn identity(&self) -> ToolIdentity<'_> {
+        match self {
+            Self::Mantyx(tool) => ToolIdentity::WorkspaceTool(&tool.id),
+            Self::Mcp(server) => ToolIdentity::McpPrefix(&server.name),
+            Self::McpLocal(server) => ToolIdentity::McpLabel(&server.name),
+            Self::MantyxPlugin(tool) => ToolIdentity::ModelFacing(&tool.name),
+            Self::Local(tool) => ToolIdentity::ModelFacing(&tool.name),
+            Self::A2a(tool) => ToolIdentity::ModelFacing(&tool.name),
+            Self::A2aLocal(tool) => ToolIdentity::ModelFacing(&tool.name),
+        }
+    }
+}
+
+/// What tells a [`ToolRef`] from others. Names of different kinds never collide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolIdentity<'t> {
+    /// The id or slug of a workspace tool.
+    WorkspaceTool(&'t str),
+    /// The prefix of an MCP server that the server connects to.
+    McpPrefix(&'t str),
+    /// The label of an MCP server that the client is connected to.
+    McpLabel(&'t str),
+    /// A model-facing name.
+    ModelFacing(&'t str),
+}
+
+/// A [`ToolRef`] that the client executes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ClientTool<'t> {
+    /// A function.
+    Local(&'t LocalTool),
+    /// A remote agent.
+    A2aLocal(&'t A2aLocalTool),
+    /// An MCP server.
+    McpLocal(&'t McpLocalTool),
+}
+
+impl<'t> ClientTool<'t> {
+    /// The `name` of the ref.
+    #[must_use]
+    pub fn name(self) -> &'t str {
+        match self {
+            Self::Local(tool) => &tool.name,
+            Self::A2aLocal(tool) => &tool.name,
+            Self::McpLocal(server) => &server.name,
+        }
+    }
+
+    /// The model-facing names.
+    #[must_use]
+    pub fn model_facing_names(self) -> Vec<&'t str> {
+        match self {
+            Self::Local(tool) => vec![&tool.name],
+            Self::A2aLocal(tool) => vec![&tool.name],
+            Self::McpLocal(server) => server.tools.iter().map(|tool| tool.name.as_str()).collect(),
+        }
+    }
+}
+
+/// The `tools` of a spec in the client's order; `None` when the field is absent.
+pub(crate) fn read(fields: &Fields<'_, '_>) -> Option<Vec<ToolRef>> {
+    let mut names = Names::default();
+    fields.list("tools", limits::TOOLS_MAX, |node| {
+        read_ref(node, &mut names)
+    })
+}
+
+fn read_ref<'v>(node: Node<'v, '_>, names: &mut Names<'v>) -> Option<ToolRef> {
+    let fields = node.fields()?;
+    match fields.require("kind")?.keyword()? {
+        ToolRefKind::Mantyx => WorkspaceToolRef::read(&fields, names).map(ToolRef::Mantyx),
+        ToolRefKind::MantyxPlugin => PluginToolRef::read(&fields, names).map(ToolRef::MantyxPlugin),
+        ToolRefKind::Local => LocalTool::read(&fields, names).map(ToolRef::Local),
+        ToolRefKind::A2a => A2aTool::read(&fields, names).map(ToolRef::A2a),
+        ToolRefKind::A2aLocal => A2aLocalTool::read(&fields, names).map(ToolRef::A2aLocal),
+        ToolRefKind::Mcp => McpTool::read(&fields, names).map(ToolRef::Mcp),
+        ToolRefKind::McpLocal => McpLocalTool::read(&fields, names).map(ToolRef::McpLocal),
+    }
+}
