@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_protocol::error::{ErrorBody, ErrorCode, Required};
 use runloom_protocol::scope::{Scope, ScopeSet};
-use runloom_service::auth::EntryPoint;
+use runloom_service::entry_point::EntryPoint;
 use runloom_service::error::{Chain, Error, OAuthFault, PlanFeature};
 use runloom_service::rate::RateState;
 use serde_json::json;

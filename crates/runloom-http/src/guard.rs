@@ -8,7 +8,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use runloom_ports::trace::TraceParent;
 use runloom_protocol::scope::ScopeSet;
-use runloom_service::auth::{Caller, EntryPoint};
+use runloom_service::auth::Caller;
+use runloom_service::entry_point::EntryPoint;
 use runloom_service::error::Error;
 use runloom_service::rate::{Bucket, RateState};
 

@@ -8,7 +8,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use runloom_protocol::scope::{Scope, ScopeSet};
 use runloom_service::Service;
-use runloom_service::auth::EntryPoint;
+use runloom_service::entry_point::EntryPoint;
 use runloom_service::rate::Bucket;
 use tokio_util::sync::CancellationToken;
 

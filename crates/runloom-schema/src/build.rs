@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jsonschema::{Draft, PatternOptions, Retrieve, Uri};
 use serde_json::Value;
 
+use super::fan_out;
 use super::graph::{self, Graph};
 use super::limits::{ALL_PATTERNS_BYTES, BACKTRACKS, PATTERN_BYTES};
 use super::{Inner, SchemaError, SchemaErrorKind, Validator, cut};
@@ -29,7 +30,8 @@ pub(super) fn build(schema: &Value) -> Result<Validator, SchemaError> {
         return Err(SchemaError::new(SchemaErrorKind::Invalid, "", message));
     }
     let draft = draft_of(schema)?;
-    let graph = graph::read(schema, draft)?;
+    let mut graph = graph::read(schema, draft)?;
+    graph.fan_out = fan_out::measure(&graph)?;
     let local = without_addresses(schema, &graph);
     let compile = AssertUnwindSafe(|| options(draft, &graph.patterns).build(&local));
     let compiled = match catch_unwind(compile) {

@@ -1,21 +1,8 @@
 //! What one value costs at most: every subschema that applies to it in place, counted as often as it applies.
 
-use super::graph::{Graph, NodeId};
+use super::graph::{FanOut, Graph, NodeId};
 use super::limits::{MAX_EXPANDED, MAX_EXPANDED_DEPTH};
 use super::{SchemaError, SchemaErrorKind};
-
-/// A subschema with everything that applies to the same value because of it.
-#[derive(Clone, Copy)]
-pub(super) struct FanOut {
-    /// Subschemas.
-    pub(super) applied: u64,
-    /// The same, each with its weight: long enums cost but are no fan-out.
-    pub(super) visits: u64,
-    /// Runs of a regular expression.
-    pub(super) patterns: u64,
-    /// Longest chain.
-    pub(super) depth: u32,
-}
 
 enum Mark {
     Open,

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::fan_out::FanOut;
 use super::limits::{MAX_PATTERN_BYTES, MAX_PATTERNS};
 use super::measure;
 use super::{SchemaError, SchemaErrorKind};
@@ -44,7 +43,7 @@ pub(super) struct Node {
 pub(super) struct Graph {
     /// The root is the first.
     pub(super) nodes: Vec<Node>,
-    /// Filled by [`super::fan_out`].
+    /// One per node; filled in after the graph was read.
     pub(super) fan_out: Vec<FanOut>,
     /// Every regular expression.
     pub(super) patterns: Vec<String>,
@@ -52,7 +51,20 @@ pub(super) struct Graph {
     pub(super) idle_ids: Vec<String>,
 }
 
-/// Takes a schema apart. Its depth and number of values have been checked.
+/// A subschema with everything that applies to the same value because of it.
+#[derive(Clone, Copy)]
+pub(super) struct FanOut {
+    /// Subschemas.
+    pub(super) applied: u64,
+    /// The same, each with its weight: long enums cost but are no fan-out.
+    pub(super) visits: u64,
+    /// Runs of a regular expression.
+    pub(super) patterns: u64,
+    /// Longest chain.
+    pub(super) depth: u32,
+}
+
+/// Takes a schema apart, without its fan-out. Its depth and number of values have been checked.
 pub(super) fn read(schema: &Value, draft: jsonschema::Draft) -> Result<Graph, SchemaError> {
     let mut reader = Reader {
         root: schema,
@@ -73,14 +85,12 @@ pub(super) fn read(schema: &Value, draft: jsonschema::Draft) -> Result<Graph, Sc
     };
     reader.node(String::new(), schema);
     reader.read_all()?;
-    let mut graph = Graph {
+    Ok(Graph {
         nodes: reader.nodes,
         fan_out: Vec::new(),
         patterns: reader.patterns,
         idle_ids: reader.idle_ids,
-    };
-    graph.fan_out = super::fan_out::measure(&graph)?;
-    Ok(graph)
+    })
 }
 
 struct Reference<'a> {

@@ -12,9 +12,9 @@ use runloom_protocol::limits::ATTACHMENTS_MAX_BYTES;
 use runloom_protocol::spec::PromptMessage;
 use tokio::time::Instant;
 
-use super::Service;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::service::Service;
 use runloom_engine::catalog::CatalogModel;
 use runloom_ports::store::WorkspaceNo;
 

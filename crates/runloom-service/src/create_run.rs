@@ -10,8 +10,9 @@ use runloom_protocol::spec::{PromptMessage, Role};
 
 use super::auth::Caller;
 use super::backlog_limit::BacklogLimit;
-use super::{Service, ServiceParts, view};
 use crate::error::{Error, Result};
+use crate::service::{Service, ServiceParts};
+use crate::view;
 use runloom_engine::metrics::METRICS;
 use runloom_engine::planner::{Planned, StoredRun};
 use runloom_engine::worker::{Driving, RunSlot};

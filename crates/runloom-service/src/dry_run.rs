@@ -11,9 +11,9 @@ use runloom_protocol::spec::{AgentSpec, CreateRun};
 use runloom_protocol::tools::{ClientTool, ToolRef};
 use serde_json::Value;
 
-use super::Service;
 use super::auth::Caller;
 use crate::error::Result;
+use crate::service::Service;
 use runloom_engine::planner::Planned;
 use runloom_engine::run::{self, Note, Plan, Record, RunState, Step};
 use runloom_engine::toolbox::has_object_root;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use runloom_protocol::error::Issue;
 use runloom_protocol::scope::{Scope, ScopeSet};
 
-use crate::auth::EntryPoint;
-use crate::rate::RateState;
+use crate::entry_point::EntryPoint;
+use crate::rate_state::RateState;
 use runloom_ports::error::{Error as PortError, summary};
 use runloom_ports::store::StoreError;
 

@@ -5,8 +5,9 @@ use runloom_protocol::resource::{FeedbackItem, FeedbackList, FeedbackReceipt, Ta
 use runloom_protocol::spec::SubmitFeedback;
 
 use super::auth::Caller;
-use super::{PAGE_BYTES, PageRequest, Service, cursor_behind, cut_page};
 use crate::error::{Error, Result};
+use crate::paging::{PAGE_BYTES, PageRequest, cursor_behind, cut_page};
+use crate::service::Service;
 use runloom_ports::clock::rfc3339;
 use runloom_ports::store::{FeedbackFilter, FeedbackPut, FeedbackRow, PutFeedback};
 

@@ -1,8 +1,8 @@
 //! Requests that are sent again with their `Idempotency-Key`.
 
-use super::Service;
 use super::auth::Caller;
 use crate::error::{Error, Result};
+use crate::service::Service;
 use runloom_ports::store::{Earlier, Idempotency};
 
 impl Service {

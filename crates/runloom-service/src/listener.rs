@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::Service;
 use crate::error::Chain;
+use crate::service::Service;
 use runloom_engine::hub::Hub;
 use runloom_engine::worker::Worker;
 use runloom_ports::bus::{Bus, Signal};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Service;
+use crate::service::Service;
 use runloom_engine::metrics::{Text, render};
 
 /// How long the store may take to say what it holds.

@@ -13,13 +13,11 @@ use runloom_protocol::validate;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::Service;
-use super::auth::{Caller, EntryPoint};
+use crate::auth::Caller;
+use crate::entry_point::{EntryPoint, VIA};
 use crate::error::{Error, Result};
+use crate::service::Service;
 use runloom_ports::store::{Document, Earlier, Idempotency};
-
-/// The label that says through which entry_point a run or a session came.
-pub const VIA: &str = "runloom.via";
 
 /// An agent as strangers see it: nothing of how it works.
 #[derive(Debug, Clone, PartialEq)]

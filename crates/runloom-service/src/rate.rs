@@ -17,6 +17,7 @@ use runloom_engine::metrics::METRICS;
 use runloom_ports::store::Millis;
 use runloom_ports::windows::SharedWindows;
 
+pub use crate::rate_state::RateState;
 pub use runloom_ports::windows::Bucket;
 
 /// Slots of a window, in seconds: the running one and 60 before it.
@@ -50,19 +51,6 @@ impl Default for RateLimits {
             reads_per_minute: 6000,
         }
     }
-}
-
-/// Where a window stands after a request; goes out with every answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RateState {
-    /// Admissions per minute.
-    pub limit: u32,
-    /// How many more would be admitted now.
-    pub remaining: u32,
-    /// Seconds until the oldest admission leaves the window: when at least one more request is admitted.
-    pub reset_seconds: u32,
-    /// Which bucket.
-    pub bucket: &'static str,
 }
 
 /// Counts requests and refuses those beyond the limit. Memory is bounded by the credentials that were used in the last

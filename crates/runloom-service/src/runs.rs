@@ -13,10 +13,13 @@ use tracing::warn;
 
 use super::auth::Caller;
 use super::create_run::{AcceptedRun, accepted};
-use super::{EventStream, PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
 use crate::files;
+use crate::paging::{PAGE_BYTES, PageRequest, cut_page};
+use crate::service::Service;
+use crate::view;
 use runloom_engine::catalog::CatalogModel;
+use runloom_engine::hub::EventStream;
 use runloom_engine::hub::subscribe;
 use runloom_engine::planner::StoredRun;
 use runloom_ports::conversation::Conversation;

@@ -1,23 +1,23 @@
 //! Sessions: create, read, message, end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use runloom_protocol::id::{RunId, SessionId};
-use runloom_protocol::limits;
 use runloom_protocol::resource::{
     RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot, SessionStatus,
 };
-use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession, Metadata};
+use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession};
 
 use super::auth::Caller;
 use super::conversations::Remembered;
 use super::create_run::{AcceptedRun, accepted};
-use super::published_agents::VIA;
 use super::runs::Staying;
-use super::{PAGE_BYTES, PageRequest, Service, cut_page, view};
 use crate::error::{Error, Result};
+use crate::merged_metadata::check_merged;
+use crate::paging::{PAGE_BYTES, PageRequest, cut_page};
+use crate::service::Service;
+use crate::view;
 use runloom_engine::planner::StoredRun;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::store::{
@@ -342,22 +342,4 @@ impl Service {
         self.resolve(caller, spec, message.messages, Some(staying))
             .await
     }
-}
-
-/// Each side was within the limits; together they may not be.
-pub(super) fn check_merged(metadata: &Metadata) -> Result<()> {
-    let given = metadata.iter().filter(|(name, _)| *name != VIA);
-    // The label of the entry_point is this server's own: who fills the metadata of an agent does not know of it.
-    let given: BTreeMap<&String, &String> = given.collect();
-    let bytes = serde_json::to_vec(&given).map_err(Error::internal)?.len();
-    if given.len() > limits::METADATA_MAX || bytes > limits::METADATA_MAX_BYTES {
-        let message = format!(
-            "merged with the session's metadata there are {} entries in {bytes} bytes; at most {} entries in {} bytes are allowed",
-            given.len(),
-            limits::METADATA_MAX,
-            limits::METADATA_MAX_BYTES
-        );
-        return Err(Error::invalid("metadata", message));
-    }
-    Ok(())
 }

@@ -2,9 +2,9 @@
 
 use runloom_protocol::resource::{UsageGroupBy, UsageLine, UsageReport, UsageSums};
 
-use super::Service;
 use super::auth::Caller;
 use crate::error::{Error, Result};
+use crate::service::Service;
 use runloom_ports::store::{Day, UsageGroup, UsageRow};
 
 /// Days of one report.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::SideFile;
+use crate::options::SideFile;
 
 /// Why a store does not open.
 #[derive(Debug, thiserror::Error)]

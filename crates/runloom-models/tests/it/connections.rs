@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use runloom_ports::model::Model;
 use runloom_models::{ModelSettings, ProviderSettings};
+use runloom_ports::model::Model;
 use runloom_protocol::outcome::ErrorClass;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

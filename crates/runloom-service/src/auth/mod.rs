@@ -14,10 +14,11 @@ use runloom_protocol::id::{GrantId, KeyId};
 use runloom_protocol::scope::ScopeSet;
 use subtle::ConstantTimeEq;
 
+use crate::entry_point::EntryPoint;
 use crate::error::{Error, Result};
 use cache::{KnownKey, KnownKeys};
 use runloom_ports::clock::Clock;
-use runloom_ports::store::{KeyUsage, OAuth, Tenancy, WorkspaceRow};
+use runloom_ports::store::{OAuth, Tenancy, WorkspaceRow};
 use runloom_ports::trace::TraceParent;
 
 pub use cache::KeyCache;
@@ -26,54 +27,6 @@ pub use keyring::{KEY_PREFIX, KeyRing};
 
 /// Longest credential that is looked at.
 const CREDENTIAL_MAX_CHARS: usize = 512;
-
-/// Which of the server's doors a credential is shown at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntryPoint {
-    /// The API of runs and sessions.
-    DeveloperApi,
-    /// Agents over A2A.
-    A2a,
-    /// Agents over MCP.
-    Mcp,
-}
-
-impl EntryPoint {
-    /// Its name for people.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::DeveloperApi => "the Developer API",
-            Self::A2a => "A2A",
-            Self::Mcp => "MCP",
-        }
-    }
-
-    /// Its word in labels; also the usage that opens it and no other.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DeveloperApi => "developer_api",
-            Self::A2a => "a2a",
-            Self::Mcp => "mcp",
-        }
-    }
-
-    /// The usage that opens it and no other.
-    #[must_use]
-    pub fn usage(self) -> KeyUsage {
-        match self {
-            Self::DeveloperApi => KeyUsage::DeveloperApi,
-            Self::A2a => KeyUsage::A2a,
-            Self::Mcp => KeyUsage::Mcp,
-        }
-    }
-
-    /// A key for the Developer API may do everything in its workspace, so it opens every entry_point.
-    fn opens_for(self, usage: KeyUsage) -> bool {
-        usage == KeyUsage::DeveloperApi || usage == self.usage()
-    }
-}
 
 /// What every access token starts with.
 pub const TOKEN_PREFIX: &str = "mantyx_at_";
@@ -224,7 +177,7 @@ impl Authenticator {
             .find(credential)
             .await?
             .ok_or(Error::InvalidCredential)?;
-        if key.usage.is_some_and(|usage| !entry_point.opens_for(usage)) {
+        if key.usage.is_some_and(|usage| !entry_point.accepts(usage)) {
             return Err(Error::WrongKeyUsage { entry_point });
         }
         let without = &key.caller.workspace.without;
@@ -303,6 +256,7 @@ mod tests {
     use crate::tenancy::TenancyService;
     use crate::tenancy::fake::FakeTenancy;
     use crate::tenancy::{CreateKey, PutWorkspace};
+    use runloom_ports::store::KeyUsage;
     use runloom_ports::store::Millis;
 
     struct House {

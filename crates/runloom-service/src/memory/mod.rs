@@ -74,7 +74,7 @@ impl MemoryService {
         let workspace = self.workspace(workspace).await?;
         let before = match cursor {
             None => None,
-            Some(cursor) => Some(super::parse_cursor(cursor).ok_or_else(|| {
+            Some(cursor) => Some(crate::paging::parse_cursor(cursor).ok_or_else(|| {
                 Error::invalid(
                     "cursor",
                     "is not a cursor of this list: use nextCursor of an earlier page",
@@ -82,7 +82,7 @@ impl MemoryService {
             })?),
         };
         let mut rows = self.store.memories(workspace, before, limit + 1).await?;
-        let next = super::cut_page(&mut rows, limit, |row| row.no);
+        let next = crate::paging::cut_page(&mut rows, limit, |row| row.no);
         Ok((rows.iter().map(info).collect(), next))
     }
 

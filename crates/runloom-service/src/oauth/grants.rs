@@ -4,7 +4,8 @@ use runloom_protocol::id::GrantId;
 use runloom_protocol::scope::{Scope, ScopeSet};
 
 use super::{OAuthService, has_apps};
-use crate::auth::{Authenticator, CredentialId, EntryPoint, TOKEN_PREFIX};
+use crate::auth::{Authenticator, CredentialId, TOKEN_PREFIX};
+use crate::entry_point::EntryPoint;
 use crate::error::{Error, PlanFeature, Result};
 use crate::rate::{Bucket, RateLimiter};
 use runloom_ports::store::{GrantFilter, GrantRow, Millis, WorkspaceRow};

@@ -10,7 +10,7 @@ use runloom_protocol::tools::ToolRef;
 use super::{RegistryService, check};
 use crate::auth::Caller;
 use crate::error::{Error, Result};
-use crate::sessions::check_merged;
+use crate::merged_metadata::check_merged;
 use runloom_ports::clock::rfc3339;
 use runloom_ports::store::{Document, DocumentKind};
 

@@ -1,0 +1,55 @@
+//! Entry points of the server: the APIs that accept credentials.
+
+use runloom_ports::store::KeyUsage;
+
+/// Metadata label of runs and sessions that came through an entry point other than the Developer API.
+pub const VIA: &str = "runloom.via";
+
+/// The API at which a credential is presented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryPoint {
+    /// The API of runs and sessions.
+    DeveloperApi,
+    /// Agents over A2A.
+    A2a,
+    /// Agents over MCP.
+    Mcp,
+}
+
+impl EntryPoint {
+    /// The name in messages.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::DeveloperApi => "the Developer API",
+            Self::A2a => "A2A",
+            Self::Mcp => "MCP",
+        }
+    }
+
+    /// The name in labels, which is also the name of the key usage for it alone.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DeveloperApi => "developer_api",
+            Self::A2a => "a2a",
+            Self::Mcp => "mcp",
+        }
+    }
+
+    /// The key usage that allows this entry point alone.
+    #[must_use]
+    pub fn usage(self) -> KeyUsage {
+        match self {
+            Self::DeveloperApi => KeyUsage::DeveloperApi,
+            Self::A2a => KeyUsage::A2a,
+            Self::Mcp => KeyUsage::Mcp,
+        }
+    }
+
+    /// Whether a key of this usage is accepted. A key for the Developer API is accepted everywhere.
+    #[must_use]
+    pub(crate) fn accepts(self, usage: KeyUsage) -> bool {
+        usage == KeyUsage::DeveloperApi || usage == self.usage()
+    }
+}
