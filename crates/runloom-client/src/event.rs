@@ -1,11 +1,11 @@
 //! One event of a run, typed where this version knows it.
 
 use runloom_protocol::event::{Event, EventKind};
+use runloom_protocol::sse::SseEvent;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::sse::Frame;
 
 /// One event, with its place in the log.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl RunEvent {
         EventKind::parse(&self.kind).is_some_and(EventKind::is_terminal)
     }
 
-    pub(crate) fn parse(frame: &Frame) -> Result<Self> {
+    pub(crate) fn parse(sse: SseEvent<'_>) -> Result<Self> {
         #[derive(Deserialize)]
         struct Head {
             seq: u64,
@@ -37,10 +37,10 @@ impl RunEvent {
         let bad = |error: serde_json::Error| {
             Error::Protocol(format!("an event is not JSON with a seq: {error}"))
         };
-        let raw: Box<RawValue> = serde_json::from_str(&frame.data).map_err(bad)?;
+        let raw: Box<RawValue> = serde_json::from_slice(sse.data).map_err(bad)?;
         let head: Head = serde_json::from_str(raw.get()).map_err(bad)?;
-        let kind = match (&frame.event, head.kind) {
-            (Some(line), _) => line.clone(),
+        let kind = match (sse.name, head.kind) {
+            (Some(name), _) => name.to_owned(),
             (None, Some(kind)) => kind,
             (None, None) => return Err(Error::Protocol(format!("event {} has no type", head.seq))),
         };
@@ -57,10 +57,10 @@ impl RunEvent {
 mod tests {
     use super::*;
 
-    fn parse(event: Option<&str>, data: &str) -> Result<RunEvent> {
-        RunEvent::parse(&Frame {
-            event: event.map(str::to_owned),
-            data: data.to_owned(),
+    fn parse(name: Option<&str>, data: &str) -> Result<RunEvent> {
+        RunEvent::parse(SseEvent {
+            name,
+            data: data.as_bytes(),
         })
     }
 

@@ -16,7 +16,6 @@ mod event;
 mod oauth;
 mod options;
 mod request;
-mod sse;
 mod stream;
 mod tools;
 mod transport;

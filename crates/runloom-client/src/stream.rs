@@ -1,11 +1,14 @@
 //! A run's events, once each, across any number of connections.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
+
 use futures_util::Stream;
 use reqwest::{Response, Url};
+use runloom_protocol::sse::SseParser;
 
 use crate::error::{Error, Result};
 use crate::event::RunEvent;
-use crate::sse::Parser;
 use crate::transport::Transport;
 
 /// The events of one run, in order, each once. It reconnects by itself after a cut, a silence or a clean early close, and ends
@@ -24,7 +27,9 @@ pub struct RunStream {
 #[derive(Debug)]
 struct Connection {
     response: Response,
-    parser: Parser,
+    parser: SseParser,
+    /// Events that were received and not yet returned.
+    received: VecDeque<Result<RunEvent>>,
 }
 
 /// What reading a connection gave.
@@ -116,7 +121,8 @@ impl RunStream {
         self.fruitless += 1;
         self.connection = Some(Connection {
             response,
-            parser: Parser::new(self.transport.options.max_frame_bytes),
+            parser: SseParser::new(self.transport.options.max_frame_bytes),
+            received: VecDeque::new(),
         });
         Ok(())
     }
@@ -138,8 +144,8 @@ impl Connection {
     async fn read(&mut self, transport: &Transport) -> Result<Read> {
         let options = &transport.options;
         loop {
-            if let Some(frame) = self.parser.pop() {
-                return RunEvent::parse(&frame).map(|event| Read::Event(Box::new(event)));
+            if let Some(event) = self.received.pop_front() {
+                return Ok(Read::Event(Box::new(event?)));
             }
             let chunk = tokio::time::timeout(options.idle_timeout, self.response.chunk())
                 .await
@@ -148,12 +154,14 @@ impl Connection {
             let Some(chunk) = chunk else {
                 return Ok(Read::Closed);
             };
-            self.parser.push(&chunk).map_err(|_| {
-                Error::Protocol(format!(
-                    "an event is larger than {} bytes",
-                    options.max_frame_bytes
-                ))
-            })?;
+            let received = &mut self.received;
+            let pushed = self.parser.push(&chunk, |event| {
+                received.push_back(RunEvent::parse(event));
+                Ok::<(), Infallible>(())
+            });
+            if let Err(error) = pushed {
+                received.push_back(Err(Error::Protocol(error.to_string())));
+            }
         }
     }
 }

@@ -20,5 +20,6 @@ pub mod resource;
 pub mod scope;
 pub mod spec;
 pub mod spelling;
+pub mod sse;
 pub mod tools;
 pub mod validate;
