@@ -10,6 +10,7 @@ use bytes::BytesMut;
 use futures_util::StreamExt;
 use runloom_models::{ModelSettings, ProviderSettings};
 use runloom_ports::model::{Message, Model, ModelEvent, ModelRequest};
+use runloom_protocol::definition::ProviderKind;
 use runloom_protocol::event::{Event, TextDelta};
 
 use crate::meter::Meter;
@@ -34,8 +35,8 @@ pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let calls = bench.effort.of(CALLS);
     for (kind, path) in [
-        ("openai", "responses"),
-        ("openai-compatible", "chat/completions"),
+        (ProviderKind::Openai, "responses"),
+        (ProviderKind::OpenaiCompatible, "chat/completions"),
     ] {
         let url = format!("{}/v1", bench.provider.url());
         let floor = read(&format!("{url}/{path}"), calls).await?;
@@ -73,7 +74,7 @@ async fn read(url: &str, calls: u64) -> anyhow::Result<Cost> {
     })
 }
 
-async fn decode(kind: &str, url: &str, calls: u64) -> anyhow::Result<Cost> {
+async fn decode(kind: ProviderKind, url: &str, calls: u64) -> anyhow::Result<Cost> {
     let provider = ProviderSettings {
         id: "script".to_owned(),
         base_url: Some(url.to_owned()),

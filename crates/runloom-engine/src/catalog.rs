@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use runloom_protocol::resource::{CatalogEntry, ModelCatalog};
+use runloom_protocol::spelling::edit_distance;
 
 pub use runloom_protocol::resource::{ModelSource as Source, Pricing};
 
@@ -259,22 +260,6 @@ fn shown(name: &str) -> String {
 fn contains(vendor: &str, name: &str) -> bool {
     let vendor = vendor.to_lowercase();
     (name.len() >= 3 && vendor.contains(name)) || (vendor.len() >= 3 && name.contains(&vendor))
-}
-
-/// Levenshtein's distance, in characters.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (line, from) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, to) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

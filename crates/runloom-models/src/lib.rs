@@ -48,6 +48,7 @@ mod openai_responses;
 use std::sync::Arc;
 
 use runloom_ports::model::Model;
+use runloom_protocol::definition::ProviderKind;
 
 pub use exchange::{Exchange, Received, Recorder, Sent};
 pub use settings::{ModelSettings, OpenError, ProviderSettings, Secret, Timeouts};
@@ -55,68 +56,28 @@ pub use settings::{ModelSettings, OpenError, ProviderSettings, Secret, Timeouts}
 /// Opens one model of one provider.
 type Open = fn(&ProviderSettings, &ModelSettings) -> Result<Arc<dyn Model>, OpenError>;
 
-/// One provider kind of the configuration.
-struct Provider {
-    /// The word in the configuration and in `model.provider` of terminal events.
-    kind: &'static str,
-    open: Open,
-}
-
-/// Every provider kind: a new one is its folder, its `mod` line above and its row here.
-const PROVIDERS: &[Provider] = &[
-    Provider {
-        kind: "anthropic",
-        open: anthropic::open,
-    },
-    Provider {
-        kind: "bedrock",
-        open: bedrock::open,
-    },
-    Provider {
-        kind: "openai",
-        open: openai_responses::open,
-    },
-    Provider {
-        kind: "azure-openai",
-        open: openai_responses::open_azure,
-    },
-    Provider {
-        kind: "xai",
-        open: openai_chat::open_xai,
-    },
-    Provider {
-        kind: "openai-compatible",
-        open: openai_chat::open,
-    },
-    Provider {
-        kind: "demo",
-        open: demo::open,
-    },
-    Provider {
-        kind: "google",
-        open: gemini::open,
-    },
-];
-
-/// The provider kinds that [`open`] knows, in the order of the table.
-pub fn kinds() -> impl Iterator<Item = &'static str> {
-    PROVIDERS.iter().map(|provider| provider.kind)
+/// The adapter of a provider kind: a new one is its folder, its `mod` line above and its arm here.
+fn adapter(kind: ProviderKind) -> Open {
+    match kind {
+        ProviderKind::Anthropic => anthropic::open,
+        ProviderKind::Bedrock => bedrock::open,
+        ProviderKind::Openai => openai_responses::open,
+        ProviderKind::AzureOpenai => openai_responses::open_azure,
+        ProviderKind::Xai => openai_chat::open_xai,
+        ProviderKind::OpenaiCompatible => openai_chat::open,
+        ProviderKind::Demo => demo::open,
+        ProviderKind::Google => gemini::open,
+    }
 }
 
 /// Opens a model: checks the settings and prepares what calls share. Makes no connection.
 ///
 /// # Errors
-/// When the kind is unknown, a setting is missing, unknown or malformed.
+/// When a setting is missing, unknown or malformed.
 pub fn open(
-    kind: &str,
+    kind: ProviderKind,
     provider: &ProviderSettings,
     model: &ModelSettings,
 ) -> Result<Arc<dyn Model>, OpenError> {
-    let Some(row) = PROVIDERS.iter().find(|row| row.kind == kind) else {
-        return Err(OpenError::UnknownKind {
-            kind: kind.to_owned(),
-            known: kinds().collect(),
-        });
-    };
-    (row.open)(provider, model)
+    adapter(kind)(provider, model)
 }

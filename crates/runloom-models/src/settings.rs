@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use runloom_protocol::spelling;
 use serde_json::{Map, Value};
 use zeroize::Zeroize;
 
@@ -118,7 +119,7 @@ impl ProviderSettings {
             Some(key) => Err(OpenError::UnknownKey {
                 provider: self.id.clone(),
                 key: key.clone(),
-                hint: nearest(key, known),
+                hint: hint(key, known),
             }),
         }
     }
@@ -177,14 +178,6 @@ pub struct ModelSettings {
 /// Why a model cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// No such provider kind.
-    #[error("unknown provider kind `{kind}`; known kinds: {}", known.join(", "))]
-    UnknownKind {
-        /// What was asked for.
-        kind: String,
-        /// What there is.
-        known: Vec<&'static str>,
-    },
     /// A key that this kind does not know.
     #[error("provider `{provider}`: unknown key `{key}`{hint}")]
     UnknownKey {
@@ -205,30 +198,12 @@ pub enum OpenError {
     },
 }
 
-fn nearest(key: &str, known: &[&'static str]) -> String {
-    match known.iter().min_by_key(|name| distance(key, name)) {
-        Some(name) if distance(key, name) <= name.len().max(3) / 2 + 1 => {
-            format!("; did you mean `{name}`?")
-        }
-        Some(_) => format!("; known keys: {}", known.join(", ")),
-        None => "; this kind has no keys of its own".to_owned(),
+fn hint(key: &str, known: &[&'static str]) -> String {
+    match spelling::suggestion(key, known.iter().copied()) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None if known.is_empty() => "; this kind has no keys of its own".to_owned(),
+        None => format!("; known keys: {}", known.join(", ")),
     }
-}
-
-/// Edit distance, for suggestions only.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let substituted = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

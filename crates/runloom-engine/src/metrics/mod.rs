@@ -10,6 +10,7 @@ use runloom_protocol::resource::RunStatus;
 
 use runloom_ports::instruments::STORE_METRICS;
 use runloom_ports::windows::Bucket;
+use runloom_protocol::definition::ProviderKind;
 
 pub use runloom_ports::instruments::{Counter, Gauge, Histogram, SECONDS, SIZES};
 pub use text::{CONTENT_TYPE, Text};
@@ -17,18 +18,8 @@ pub use text::{CONTENT_TYPE, Text};
 /// The metrics of this process.
 pub static METRICS: Metrics = Metrics::new();
 
-/// Kinds of providers that are told apart.
-const PROVIDERS: [&str; 9] = [
-    "openai",
-    "azure-openai",
-    "anthropic",
-    "bedrock",
-    "google",
-    "xai",
-    "openai-compatible",
-    "demo",
-    "other",
-];
+/// Provider kinds, and one row for calls of other models.
+const PROVIDERS: usize = ProviderKind::ALL.len() + 1;
 /// What can come of a model call. All but the first two are classes of errors; the last stands for the rest of them.
 const OUTCOMES: [&str; 10] = [
     "ok",
@@ -63,8 +54,8 @@ pub struct Metrics {
     pub places: Gauge,
     pub places_taken: Gauge,
     pub subscribers: Gauge,
-    model_calls: [[Counter; OUTCOMES.len()]; PROVIDERS.len()],
-    model_time: [Histogram; PROVIDERS.len()],
+    model_calls: [[Counter; OUTCOMES.len()]; PROVIDERS],
+    model_time: [Histogram; PROVIDERS],
     pub tokens_in: Counter,
     pub tokens_cached: Counter,
     pub tokens_out: Counter,
@@ -102,8 +93,8 @@ impl Metrics {
             places: Gauge::new(),
             places_taken: Gauge::new(),
             subscribers: Gauge::new(),
-            model_calls: [const { [const { Counter::new() }; OUTCOMES.len()] }; PROVIDERS.len()],
-            model_time: [const { Histogram::new(&SECONDS) }; PROVIDERS.len()],
+            model_calls: [const { [const { Counter::new() }; OUTCOMES.len()] }; PROVIDERS],
+            model_time: [const { Histogram::new(&SECONDS) }; PROVIDERS],
             tokens_in: Counter::new(),
             tokens_cached: Counter::new(),
             tokens_out: Counter::new(),
@@ -141,8 +132,8 @@ impl Metrics {
         outcome: Result<bool, ErrorClass>,
         took: std::time::Duration,
     ) {
-        let last = PROVIDERS.len() - 1;
-        let known = PROVIDERS.iter().position(|kind| *kind == provider);
+        let kind = ProviderKind::parse(provider);
+        let provider = kind.map_or(PROVIDERS - 1, |kind| kind as usize);
         let outcome = match outcome {
             Ok(true) => 0,
             Ok(false) => 1,
@@ -151,8 +142,8 @@ impl Metrics {
                 .position(|known| *known == class.as_str())
                 .unwrap_or(OUTCOMES.len() - 1),
         };
-        self.model_calls[known.unwrap_or(last)][outcome].add(1);
-        self.model_time[known.unwrap_or(last)].took(took);
+        self.model_calls[provider][outcome].add(1);
+        self.model_time[provider].took(took);
     }
 
     /// A request was refused by a rate limit.
@@ -256,8 +247,14 @@ fn storage(text: &mut Text) {
     );
 }
 
+/// The label of each row of [`PROVIDERS`].
+fn provider_labels<'a>() -> impl Iterator<Item = &'a str> {
+    let kinds = ProviderKind::ALL.iter().map(|kind| kind.as_str());
+    kinds.chain(["other"])
+}
+
 fn models_and_tools(text: &mut Text, metrics: &Metrics) {
-    let calls = PROVIDERS.into_iter().zip(&metrics.model_calls);
+    let calls = provider_labels().zip(&metrics.model_calls);
     let calls = calls.flat_map(|(provider, outcomes)| {
         let outcomes = OUTCOMES.into_iter().zip(outcomes);
         outcomes.filter_map(move |(outcome, counter)| {
@@ -270,7 +267,7 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
     text.histograms(
         ("runloom_model_call_seconds", "provider"),
         "How long model calls took, from the request to the last byte.",
-        PROVIDERS.into_iter().zip(&metrics.model_time),
+        provider_labels().zip(&metrics.model_time),
     );
     text.counters(
         ("runloom_tokens_total", "kind"),

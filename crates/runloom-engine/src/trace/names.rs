@@ -1,4 +1,7 @@
-//! The words of OpenTelemetry's conventions for generative AI. They are still marked as in development, so they stand in this file alone.
+//! Names of OpenTelemetry's semantic conventions for generative AI, which are still marked as in development. Names of
+//! providers are those of [`ProviderKind::trace_name`].
+
+use runloom_protocol::definition::ProviderKind;
 
 pub(super) const OPERATION: &str = "gen_ai.operation.name";
 pub(super) const PROVIDER: &str = "gen_ai.provider.name";
@@ -38,13 +41,7 @@ pub(super) const FALLBACK: &str = "model_fallback";
 pub(super) const LOOP_DETECTED: &str = "loop_detected";
 pub(super) const BUDGET_EXCEEDED: &str = "tool_budget_exceeded";
 
-/// What the conventions call a provider.
-pub(super) fn provider(ours: &str) -> &str {
-    match ours {
-        "azure-openai" => "azure.ai.openai",
-        "bedrock" => "aws.bedrock",
-        "google" => "gcp.gemini",
-        "xai" => "x_ai",
-        other => other,
-    }
+/// The name of a provider in the conventions; a model of another kind keeps its own.
+pub(super) fn provider(kind: &str) -> &str {
+    ProviderKind::parse(kind).map_or(kind, |kind| kind.trace_name())
 }

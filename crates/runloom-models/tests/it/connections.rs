@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use runloom_models::{ModelSettings, ProviderSettings};
 use runloom_ports::model::Model;
+use runloom_protocol::definition::ProviderKind;
 use runloom_protocol::outcome::ErrorClass;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,7 +30,11 @@ async fn provider() -> (TcpListener, Arc<dyn Model>) {
         base_url: Some(format!("http://{}/v1", listener.local_addr().unwrap())),
         ..ProviderSettings::default()
     };
-    let model = runloom_models::open("openai-compatible", &settings, &ModelSettings::default());
+    let model = runloom_models::open(
+        ProviderKind::OpenaiCompatible,
+        &settings,
+        &ModelSettings::default(),
+    );
     (listener, model.unwrap())
 }
 

@@ -62,7 +62,7 @@ async fn a_long_conversation_is_sent_with_its_length_and_whole_each_time() {
         let asked = server.asked();
         assert!(asked[0].body.len() > 200_000);
         for one in &asked {
-            assert!(one.body == asked[0].body, "{}", row.kind);
+            assert!(one.body == asked[0].body, "{}", row.kind.as_str());
             assert_eq!(one.headers["content-length"], one.body.len().to_string());
             assert!(!one.headers.contains_key("transfer-encoding"));
             assert_eq!(one.peer, asked[0].peer, "the connection is used again");

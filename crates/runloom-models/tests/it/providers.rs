@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use runloom_models::{ModelSettings, ProviderSettings, Timeouts};
 use runloom_ports::model::{Capabilities, Model};
+use runloom_protocol::definition::ProviderKind;
 use serde_json::{Map, Value};
 
 use crate::server::Server;
@@ -14,8 +15,7 @@ pub const API_KEY: &str = "key-that-nobody-may-see";
 
 /// One adapter.
 pub struct Row {
-    /// The word in the configuration.
-    pub kind: &'static str,
+    pub kind: ProviderKind,
     /// The folder of its source and of its fixtures.
     pub folder: &'static str,
     pub model: &'static str,
@@ -28,7 +28,7 @@ pub struct Row {
 }
 
 pub fn openai() -> Row {
-    sse("openai", "openai_responses", "gpt-5.5", "/v1")
+    sse(ProviderKind::Openai, "openai_responses", "gpt-5.5", "/v1")
 }
 
 pub fn azure_openai() -> Row {
@@ -37,20 +37,30 @@ pub fn azure_openai() -> Row {
             ("deployment", "my-deployment"),
             ("api_version", "2025-04-01-preview"),
         ],
-        ..sse("azure-openai", "openai_responses", "gpt-5.5", "")
+        ..sse(ProviderKind::AzureOpenai, "openai_responses", "gpt-5.5", "")
     }
 }
 
 pub fn xai() -> Row {
-    sse("xai", "openai_chat", "grok-4", "/v1")
+    sse(ProviderKind::Xai, "openai_chat", "grok-4", "/v1")
 }
 
 pub fn openai_compatible() -> Row {
-    sse("openai-compatible", "openai_chat", "llama3.3", "/v1")
+    sse(
+        ProviderKind::OpenaiCompatible,
+        "openai_chat",
+        "llama3.3",
+        "/v1",
+    )
 }
 
 pub fn anthropic() -> Row {
-    sse("anthropic", "anthropic", "claude-sonnet-4-5", "")
+    sse(
+        ProviderKind::Anthropic,
+        "anthropic",
+        "claude-sonnet-4-5",
+        "",
+    )
 }
 
 pub fn bedrock() -> Row {
@@ -59,7 +69,7 @@ pub fn bedrock() -> Row {
         content_type: "application/vnd.amazon.eventstream",
         wire: crate::event_stream::frames,
         ..sse(
-            "bedrock",
+            ProviderKind::Bedrock,
             "bedrock",
             "eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
             "",
@@ -68,11 +78,16 @@ pub fn bedrock() -> Row {
 }
 
 pub fn google() -> Row {
-    sse("google", "gemini", "gemini-3.1-pro-preview", "/v1beta")
+    sse(
+        ProviderKind::Google,
+        "gemini",
+        "gemini-3.1-pro-preview",
+        "/v1beta",
+    )
 }
 
 fn sse(
-    kind: &'static str,
+    kind: ProviderKind,
     folder: &'static str,
     model: &'static str,
     base_path: &'static str,

@@ -190,7 +190,10 @@ async fn multi_turn(row: &Row) -> Asked {
 }
 
 pub fn compare(row: &Row, name: &str, asked: &Asked) -> Option<String> {
-    let folder = fixtures().join(row.folder).join("requests").join(row.kind);
+    let folder = fixtures()
+        .join(row.folder)
+        .join("requests")
+        .join(row.kind.as_str());
     let path = folder.join(format!("{name}.json"));
     let shown = format!("{:#}\n", show(asked));
     if std::env::var_os("UPDATE_REQUESTS").is_some() {

@@ -27,7 +27,7 @@ async fn hear_vendor(row: &Row, name: &str) -> Heard {
 async fn streams_of_the_openai_sdk_are_read() {
     for row in [providers::openai(), providers::openai_compatible()] {
         let heard = hear_vendor(&row, "text.sse").await;
-        assert_eq!(heard.said(), "Hello, world!", "{}", row.kind);
+        assert_eq!(heard.said(), "Hello, world!", "{}", row.kind.as_str());
         assert_eq!(heard.finish(), "end_turn");
         assert_eq!(
             (heard.usage.input_tokens, heard.usage.output_tokens),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::read::Keyword;
+use crate::read::keywords;
 use crate::tools::Object;
 
 /// A provider and its models.
@@ -47,62 +47,39 @@ impl fmt::Debug for ProviderDefinition {
     }
 }
 
-/// Which API a provider speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProviderKind {
-    /// OpenAI's Responses API.
-    Openai,
-    /// The same at Azure.
-    AzureOpenai,
-    /// Anthropic's Messages API.
-    Anthropic,
-    /// Anthropic's models at AWS.
-    Bedrock,
-    /// Gemini.
-    Google,
-    /// Grok.
-    Xai,
-    /// Chat completions: OpenRouter, Ollama, vLLM…
-    OpenaiCompatible,
-    /// The offline model.
-    Demo,
-}
-
-impl ProviderKind {
-    /// Every kind.
-    pub const ALL: [Self; 8] = [
-        Self::Openai,
-        Self::AzureOpenai,
-        Self::Anthropic,
-        Self::Bedrock,
-        Self::Google,
-        Self::Xai,
-        Self::OpenaiCompatible,
-        Self::Demo,
-    ];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Openai => "openai",
-            Self::AzureOpenai => "azure-openai",
-            Self::Anthropic => "anthropic",
-            Self::Bedrock => "bedrock",
-            Self::Google => "google",
-            Self::Xai => "xai",
-            Self::OpenaiCompatible => "openai-compatible",
-            Self::Demo => "demo",
-        }
+keywords! {
+    /// The kinds of providers: which API one speaks.
+    pub enum ProviderKind {
+        /// OpenAI's Responses API.
+        Openai = "openai",
+        /// OpenAI's Responses API at Azure.
+        AzureOpenai = "azure-openai",
+        /// Anthropic's Messages API.
+        Anthropic = "anthropic",
+        /// Anthropic's models at AWS.
+        Bedrock = "bedrock",
+        /// Gemini.
+        Google = "google",
+        /// Grok.
+        Xai = "xai",
+        /// Chat completions: OpenRouter, Ollama, vLLM…
+        OpenaiCompatible = "openai-compatible",
+        /// The offline model.
+        Demo = "demo",
     }
 }
 
-impl Keyword for ProviderKind {
-    const ALL: &'static [Self] = &Self::ALL;
-
-    fn word(self) -> &'static str {
-        self.as_str()
+impl ProviderKind {
+    /// The value of `gen_ai.provider.name` in OpenTelemetry's semantic conventions.
+    #[must_use]
+    pub fn trace_name(self) -> &'static str {
+        match self {
+            Self::AzureOpenai => "azure.ai.openai",
+            Self::Bedrock => "aws.bedrock",
+            Self::Google => "gcp.gemini",
+            Self::Xai => "x_ai",
+            Self::Openai | Self::Anthropic | Self::OpenaiCompatible | Self::Demo => self.as_str(),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use runloom_ports::error::Error;
 
 use runloom_protocol::definition::ModelDefinition;
 
-use crate::config::{Config, ModelConfig, PricingConfig, ProviderConfig, ProviderKind};
+use crate::config::{Config, ModelConfig, PricingConfig, ProviderConfig};
 
 /// Name of the offerings that need no key: the second is there to take over when the first is told to fail.
 const DEMO: &str = "demo";
@@ -136,9 +136,6 @@ fn default_of(provider: &StoredProvider) -> Option<String> {
 /// A stored provider as the configuration would write it.
 fn config_of(provider: &StoredProvider) -> Result<ProviderConfig> {
     let definition = &provider.definition;
-    let word = definition.kind.as_str();
-    let kind = ProviderKind::ALL.iter().find(|(known, _)| *known == word);
-    let (_, kind) = kind.with_context(|| format!("no adapter speaks {word}"))?;
     let model = |model: &ModelDefinition| ModelConfig {
         id: model.id.clone(),
         label: model.label.clone(),
@@ -153,7 +150,7 @@ fn config_of(provider: &StoredProvider) -> Result<ProviderConfig> {
     };
     Ok(ProviderConfig {
         id: provider.id.clone(),
-        kind: *kind,
+        kind: definition.kind,
         base_url: definition.base_url.clone(),
         api_key_env: None,
         api_key: definition
@@ -231,7 +228,7 @@ fn open(
 ) -> Result<Arc<CatalogModel>> {
     let kind = provider.kind.as_str();
     let adapter = runloom_models::open(
-        kind,
+        provider.kind,
         settings,
         &ModelSettings {
             vendor_model_id: model.id.clone(),

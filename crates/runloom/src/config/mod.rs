@@ -21,8 +21,8 @@ pub use problem::{Invalid, Problem};
 pub use types::{
     ApiKeyConfig, BusConfig, CodeConfig, Config, DocumentConfig, FabricConfig, KeyUsage,
     LimitsConfig, LogConfig, LogFormat, ModelConfig, OauthAppConfig, OutboundConfig,
-    PlatformConfig, PluginConfig, PricingConfig, ProviderConfig, ProviderKind, QueueConfig,
-    RunsConfig, Secret, SecretConfig, ServerConfig, StoreConfig, WorkspaceConfig,
+    PlatformConfig, PluginConfig, PricingConfig, ProviderConfig, QueueConfig, RunsConfig, Secret,
+    SecretConfig, ServerConfig, StoreConfig, WorkspaceConfig,
 };
 
 /// The file that is read when none is named.

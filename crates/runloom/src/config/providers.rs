@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use runloom_protocol::definition::ProviderKind;
 use serde_json::{Map, Value};
 
 use super::sections::is_web_url;
 use super::table::Table;
-use super::types::{
-    ModelConfig, PlatformConfig, PricingConfig, ProviderConfig, ProviderKind, Secret,
-};
+use super::types::{ModelConfig, PlatformConfig, PricingConfig, ProviderConfig, Secret};
 
 /// `providers` of a workspace or of the platform.
 pub(super) fn read(table: &Table<'_>) -> Vec<ProviderConfig> {
@@ -36,7 +35,7 @@ fn provider(table: Table<'_>, ids: &mut BTreeSet<String>) -> Option<ProviderConf
     table.required("kind");
     let kind = table
         .has("kind")
-        .then(|| table.one_of("kind", ProviderKind::ALL))
+        .then(|| table.one_of("kind", &kinds()))
         .flatten();
     let base_url = table.text("base_url");
     if let Some(url) = base_url.as_deref().filter(|url| !is_web_url(url)) {
@@ -208,4 +207,10 @@ pub(super) fn check_model(
             ),
         );
     }
+}
+
+/// Every provider kind with its word.
+fn kinds() -> Vec<(&'static str, ProviderKind)> {
+    let kinds = ProviderKind::ALL.iter();
+    kinds.map(|kind| (kind.as_str(), *kind)).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use runloom_protocol::definition::ToolAction;
+use runloom_protocol::definition::{ProviderKind, ToolAction};
 use runloom_service::registry::code_tools;
 use runloom_tools::outbound::OutboundPolicy;
 
@@ -11,8 +11,7 @@ use super::document::Node;
 use super::table::{Context, Table};
 use super::types::{
     BusConfig, CodeConfig, Config, FabricConfig, LimitsConfig, LogConfig, LogFormat,
-    OutboundConfig, PlatformConfig, ProviderKind, QueueConfig, RunsConfig, Secret, ServerConfig,
-    StoreConfig,
+    OutboundConfig, PlatformConfig, QueueConfig, RunsConfig, Secret, ServerConfig, StoreConfig,
 };
 use super::{plugins, providers, workspaces};
 

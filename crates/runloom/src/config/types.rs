@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use runloom_protocol::definition::PluginManifest;
+use runloom_protocol::definition::{PluginManifest, ProviderKind};
 use serde_json::{Map, Value};
 
 use super::Problem;
@@ -297,50 +297,6 @@ pub struct ApiKeyConfig {
     pub runs_per_minute: Option<u32>,
     /// What its runs may cost in a month (UTC), in US dollars.
     pub monthly_budget_usd: Option<f64>,
-}
-
-/// Which API a provider speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProviderKind {
-    /// OpenAI's Responses API.
-    Openai,
-    /// The same at Azure.
-    AzureOpenai,
-    /// Anthropic's Messages API.
-    Anthropic,
-    /// Anthropic's models at AWS.
-    Bedrock,
-    /// Gemini.
-    Google,
-    /// Grok.
-    Xai,
-    /// Chat completions: OpenRouter, Ollama, vLLM…
-    OpenaiCompatible,
-    /// The offline model.
-    Demo,
-}
-
-impl ProviderKind {
-    /// Every kind with its word.
-    pub const ALL: &[(&str, Self)] = &[
-        ("openai", Self::Openai),
-        ("azure-openai", Self::AzureOpenai),
-        ("anthropic", Self::Anthropic),
-        ("bedrock", Self::Bedrock),
-        ("google", Self::Google),
-        ("xai", Self::Xai),
-        ("openai-compatible", Self::OpenaiCompatible),
-        ("demo", Self::Demo),
-    ];
-
-    /// The word in the file and in the protocol.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, kind)| *kind == self)
-            .map_or("", |(word, _)| word)
-    }
 }
 
 /// `[[workspaces.providers]]` and `[[platform.providers]]`.
