@@ -1,17 +1,17 @@
-//! What can be wrong before anything is tried.
+//! Errors of the configuration, before any connection is made.
 
-/// Why a queue or a bus cannot be started. A service that is not reachable is not among it: that may change.
+/// Why a queue or a bus cannot be started. An unreachable service is not an error: it is retried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be understood. The message does not repeat it: it may hold a password.
+    /// The address is invalid. The message does not repeat it, because it may hold a password.
     #[error("not an address of {service}: {reason}; it has the form {form}")]
     Address {
-        /// What should be there.
+        /// The expected service.
         service: &'static str,
         /// What is wrong.
         reason: String,
-        /// What would be right.
+        /// The expected form.
         form: &'static str,
     },
 }

@@ -1,26 +1,30 @@
-//! Queue and wake-ups: one file or folder per technology.
+//! Queue and bus adapters: one file or folder per technology.
 //!
-//! Not here: anything that must not be lost. The store knows which runs want a worker; a queue only makes finding them quick and
-//! fair, a bus only makes noticing changes quick. The contracts are `runloom_ports::queue` and `runloom_ports::bus`.
+//! Nothing here is durable. The store knows which runs need a worker; a queue only finds them sooner and in fair
+//! order, and a bus only reports changes sooner. The contracts are `runloom_ports::queue` and
+//! `runloom_ports::bus`.
 //!
 //! - [`EmbeddedQueue`]: inside one process.
-//! - [`AnnouncingQueue`]: inside each process, the store between them, a bus to wake the others.
+//! - [`AnnouncingQueue`]: one queue per process on a shared store, with a bus that wakes the other processes.
 //! - [`RabbitQueue`]: through a RabbitMQ broker.
-//! - [`ValkeyBus`]: announcements through Valkey or Redis; [`ValkeyWindows`]: rate windows there.
+//! - [`ValkeyBus`]: announcements through Valkey or Redis; [`ValkeyWindows`]: shared rate windows.
 //!
-//! Starting never waits for a service: what is not reachable is tried again until it is, and the server works meanwhile, only slower.
+//! Starting never waits for a service. Unreachable services are retried with backoff, and the server works without
+//! them, only more slowly.
 
-mod announcing;
+mod announcing_queue;
 mod backoff;
-mod embedded;
+mod embedded_queue;
 mod error;
-mod look;
+mod health;
 mod rabbitmq;
 mod valkey;
 
-pub use announcing::AnnouncingQueue;
-pub use embedded::EmbeddedQueue;
+pub use announcing_queue::AnnouncingQueue;
+pub use embedded_queue::EmbeddedQueue;
 pub use error::Error;
-pub use look::{LookError, Seen, check_amqp_url, check_redis_url, look_at_amqp, look_at_redis};
-pub use rabbitmq::{RabbitOptions, RabbitQueue, Role};
+pub use health::{
+    HealthError, ServiceHealth, check_amqp, check_amqp_url, check_redis, check_redis_url,
+};
+pub use rabbitmq::{QueueRole, RabbitOptions, RabbitQueue};
 pub use valkey::{ValkeyBus, ValkeyOptions, ValkeyWindows};

@@ -1,4 +1,4 @@
-//! The loop that fetches jobs from the broker and tells it which were tried.
+//! Consumer task: fetches jobs from the broker and acknowledges them after their claim was tried.
 
 use std::sync::Arc;
 
@@ -12,21 +12,25 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::line::{Line, LineError, Place, in_time};
-use super::{Shared, message};
+use super::broker::{BrokerConfig, BrokerConnection, BrokerError, in_time};
+use super::{RabbitState, message};
 use crate::backoff::Backoff;
 
-/// Consumes until it is told to stop.
+/// Consumes until shutdown.
 pub(super) struct Consumer {
-    place: Place,
-    shared: Arc<Shared>,
+    config: BrokerConfig,
+    shared: Arc<RabbitState>,
     receipts: mpsc::Receiver<Acker>,
 }
 
 impl Consumer {
-    pub(super) fn new(place: Place, shared: Arc<Shared>, receipts: mpsc::Receiver<Acker>) -> Self {
+    pub(super) fn new(
+        config: BrokerConfig,
+        shared: Arc<RabbitState>,
+        receipts: mpsc::Receiver<Acker>,
+    ) -> Self {
         Self {
-            place,
+            config,
             shared,
             receipts,
         }
@@ -34,32 +38,32 @@ impl Consumer {
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut backoff = Backoff::default();
-        let mut told = false;
+        let mut is_outage_logged = false;
         while !stop.is_cancelled() {
             let ended = match stop.run_until_cancelled(in_time(self.connect())).await {
                 None => return,
                 Some(Err(error)) => Err(error),
-                Some(Ok((line, mut deliveries))) => {
-                    info!("jobs come from RabbitMQ");
-                    told = false;
+                Some(Ok((connection, mut deliveries))) => {
+                    info!("RabbitMQ consumer connected");
+                    is_outage_logged = false;
                     backoff.reset();
                     let ended = tokio::select! {
                         ended = self.consume(&mut deliveries, &stop) => ended,
-                        error = line.broken() => Err(error),
+                        error = connection.broken() => Err(error),
                     };
                     drop(deliveries);
                     if ended.is_ok() {
-                        line.close().await;
+                        connection.close().await;
                     }
                     ended
                 }
             };
-            // What was fetched and waits here stays offered. The broker delivers it again, which does no harm.
-            self.shared.deliveries.forget();
+            // Fetched jobs stay queued here. The broker redelivers them, which is harmless: claims are idempotent.
+            self.shared.deliveries.clear();
             let Err(error) = ended else { return };
-            if !told {
-                warn!(%error, "no jobs come from RabbitMQ; runs are found by sweeping; trying again");
-                told = true;
+            if !is_outage_logged {
+                warn!(%error, "RabbitMQ consumer disconnected; workers find runs by sweeping; retrying");
+                is_outage_logged = true;
             }
             if stop.run_until_cancelled(backoff.wait()).await.is_none() {
                 return;
@@ -67,15 +71,16 @@ impl Consumer {
         }
     }
 
-    async fn connect(&self) -> Result<(Line, lapin::Consumer), LineError> {
-        let line = Line::open(&self.place, "worker").await?;
-        let options = &self.place.options;
-        // Zero would mean: as many as there are.
+    async fn connect(&self) -> Result<(BrokerConnection, lapin::Consumer), BrokerError> {
+        let connection = BrokerConnection::open(&self.config, "worker").await?;
+        let options = &self.config.options;
+        // Zero would mean unlimited.
         let prefetch = options.prefetch.max(1);
-        line.channel
+        connection
+            .channel
             .basic_qos(prefetch, BasicQosOptions::default())
             .await?;
-        let deliveries = line
+        let deliveries = connection
             .channel
             .basic_consume(
                 options.queue.as_str().into(),
@@ -84,32 +89,32 @@ impl Consumer {
                 FieldTable::default(),
             )
             .await?;
-        Ok((line, deliveries))
+        Ok((connection, deliveries))
     }
 
-    /// Consumes until the connection breaks; `Ok` when it was told to stop.
+    /// Consumes until the connection breaks; `Ok` on shutdown.
     async fn consume(
         &mut self,
         deliveries: &mut lapin::Consumer,
         stop: &CancellationToken,
-    ) -> Result<(), LineError> {
+    ) -> Result<(), BrokerError> {
         loop {
             tokio::select! {
                 biased;
-                // The other end of the receipts is in `shared`, so they never end.
+                // The sender is in `shared`, so this channel never closes.
                 Some(acker) = self.receipts.recv() => acknowledge(&acker).await?,
                 () = stop.cancelled() => return Ok(()),
                 delivery = deliveries.next() => match delivery {
                     Some(delivery) => self.arrived(delivery?).await?,
-                    None => return Err(LineError::Cancelled),
+                    None => return Err(BrokerError::Cancelled),
                 },
             }
         }
     }
 
-    async fn arrived(&self, delivery: Delivery) -> Result<(), LineError> {
+    async fn arrived(&self, delivery: Delivery) -> Result<(), BrokerError> {
         let Some(job) = message::decode(&delivery.data) else {
-            warn!("a message in the queue is no job; it becomes a dead letter");
+            warn!("message is not a job; moved to the dead-letter queue");
             let options = BasicRejectOptions { requeue: false };
             delivery.acker.reject(options).await?;
             return Ok(());
@@ -120,8 +125,8 @@ impl Consumer {
     }
 }
 
-async fn acknowledge(acker: &Acker) -> Result<(), LineError> {
-    // A receipt of a broken connection is poisoned, and acknowledges nothing.
+async fn acknowledge(acker: &Acker) -> Result<(), BrokerError> {
+    // An acker of a broken connection is poisoned and acknowledges nothing.
     acker.ack(BasicAckOptions::default()).await?;
     Ok(())
 }

@@ -1,31 +1,32 @@
-//! Messages that the broker waits to hear about.
+//! Deliveries that the broker has not seen acknowledged yet.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lapin::Acker;
+use parking_lot::Mutex;
 use runloom_ports::store::RunNo;
 use tokio::sync::mpsc;
 
-/// The deliveries of the present connection, by run. Those of a broken one are worth nothing: the broker delivers them again.
+/// Unacknowledged deliveries of the current connection, by run. Those of a broken connection are dropped: the broker
+/// delivers them again.
 #[derive(Debug)]
 pub(super) struct Deliveries {
-    open: Mutex<Open>,
+    open: Mutex<OpenDeliveries>,
     receipts: mpsc::Sender<Acker>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    /// Delivered and not yet pulled. Several messages can be about one run.
+struct OpenDeliveries {
+    /// Delivered and not pulled. There can be several messages for one run.
     waiting: HashMap<RunNo, Vec<Acker>>,
-    /// Pulled and not yet tried.
+    /// Pulled, and the claim not tried yet.
     taken: HashMap<RunNo, Vec<Acker>>,
 }
 
 impl Deliveries {
-    /// None yet, and where their receipts come out.
+    /// No deliveries, and the receiver of those to acknowledge.
     pub(super) fn new(prefetch: u16) -> (Self, mpsc::Receiver<Acker>) {
-        // The broker lets no more than `prefetch` be open; as many again can be left of a connection that broke.
+        // The broker keeps at most `prefetch` deliveries open; as many again can remain of a broken connection.
         let (receipts, due) = mpsc::channel(usize::from(prefetch.max(1)) * 2);
         let deliveries = Self {
             open: Mutex::default(),
@@ -34,33 +35,31 @@ impl Deliveries {
         (deliveries, due)
     }
 
-    /// A message about this run has arrived. Call it before the run can be pulled.
+    /// Notes a delivery. Must be called before the run can be pulled.
     pub(super) fn arrived(&self, run: RunNo, acker: Acker) {
-        self.open().waiting.entry(run).or_default().push(acker);
+        let mut open = self.open.lock();
+        open.waiting.entry(run).or_default().push(acker);
     }
 
-    /// The run was pulled. Messages that arrive from now on are about something newer.
+    /// Notes that the run was pulled. Messages that arrive later concern a newer state of it.
     pub(super) fn take(&self, run: RunNo) {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         if let Some(ackers) = open.waiting.remove(&run) {
             open.taken.entry(run).or_default().extend(ackers);
         }
     }
 
-    /// The run was tried.
+    /// Hands the run's deliveries over for acknowledgement, after its claim was tried.
     pub(super) fn done(&self, run: RunNo) {
-        for acker in self.open().taken.remove(&run).unwrap_or_default() {
-            // Full only when nothing is connected, and then the receipt is worth nothing.
+        let taken = self.open.lock().taken.remove(&run);
+        for acker in taken.unwrap_or_default() {
+            // The channel is full only while nothing is connected, when the receipt is useless.
             let _ = self.receipts.try_send(acker);
         }
     }
 
-    /// The connection is gone.
-    pub(super) fn forget(&self) {
-        *self.open() = Open::default();
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Drops all deliveries, after the connection broke.
+    pub(super) fn clear(&self) {
+        *self.open.lock() = OpenDeliveries::default();
     }
 }

@@ -1,33 +1,33 @@
-//! What a message says: which run, and whose.
+//! Message format: the run and its workspace, as JSON.
 
 use runloom_ports::queue::Job;
 use runloom_ports::store::{RunNo, WorkspaceNo};
 use serde::{Deserialize, Serialize};
 
-/// The body. Unknown fields are allowed, so that an older process understands a newer one.
+/// The message body. Unknown fields are ignored, so that processes of different versions can share a queue.
 #[derive(Debug, Serialize, Deserialize)]
-struct Body {
+struct JobMessage {
     run: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     workspace: Option<i64>,
 }
 
-/// The bytes for a job.
+/// Encodes a job.
 pub(super) fn encode(job: Job) -> Vec<u8> {
-    let body = Body {
+    let message = JobMessage {
         run: job.run.0,
         workspace: job.workspace.map(|workspace| workspace.0),
     };
-    // Two numbers always become JSON.
-    serde_json::to_vec(&body).unwrap_or_default()
+    // Serializing two integers cannot fail.
+    serde_json::to_vec(&message).unwrap_or_default()
 }
 
-/// The job in a message; `None` when there is none in it.
+/// Decodes a job; `None` when the bytes are not one.
 pub(super) fn decode(bytes: &[u8]) -> Option<Job> {
-    let body: Body = serde_json::from_slice(bytes).ok()?;
+    let message: JobMessage = serde_json::from_slice(bytes).ok()?;
     Some(Job {
-        run: RunNo(body.run),
-        workspace: body.workspace.map(WorkspaceNo),
+        run: RunNo(message.run),
+        workspace: message.workspace.map(WorkspaceNo),
     })
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_survives_the_way() {
+    fn jobs_round_trip() {
         for workspace in [None, Some(WorkspaceNo(3))] {
             let job = Job {
                 run: RunNo(i64::MAX),
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_adds_is_ignored_and_what_is_no_job_is_refused() {
+    fn ignores_unknown_fields_and_rejects_other_messages() {
         assert!(decode(br#"{"run":1,"priority":2}"#).is_some());
         for bytes in [&b"{}"[..], b"", b"7", b"{\"run\":\"1\"}"] {
             assert_eq!(decode(bytes), None);

@@ -1,16 +1,17 @@
-//! The queue through RabbitMQ: one durable quorum queue that all processes publish to and all workers consume from.
+//! Queue through RabbitMQ: one durable quorum queue that all processes publish to and all workers consume from.
 //!
-//! Only numbers travel. A message is acknowledged when the run was tried to claim, so that a worker that dies gives its messages
-//! back. What arrives here waits in an [`EmbeddedQueue`], which makes it fair among what has been fetched.
+//! Messages carry only run and workspace numbers. A message is acknowledged after the claim of its run was tried, so
+//! the broker redelivers the messages of a worker that died. Fetched jobs wait in an [`EmbeddedQueue`], which serves
+//! them fairly.
 //!
-//! Publishing and consuming have a connection each, because a broker that is short of memory stops reading from those that
-//! publish, and acknowledgements must get through. Both loops open a fresh connection, channel and topology after every failure;
-//! nothing of a broken one is used again.
+//! Publishing and consuming use separate connections, because a broker that is short of memory stops reading from
+//! publishers, and acknowledgements must still get through. Both loops open a new connection, channel and topology
+//! after every failure.
 
+mod broker;
 mod consume;
 mod deliveries;
-mod line;
-mod look;
+mod health;
 mod message;
 mod publish;
 
@@ -26,27 +27,27 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use crate::{EmbeddedQueue, Error};
+use broker::BrokerConfig;
 use deliveries::Deliveries;
-use line::Place;
-pub(crate) use look::{check_url, look};
+pub(crate) use health::{check, check_url};
 
 /// Jobs that may wait for the broker; more are left to the sweepers.
-const OUTBOX: usize = 16_384;
-/// How long a peer may be silent, in seconds, before it counts as gone: half of it is the interval of the heartbeats.
-const HEARTBEAT: u16 = 20;
+const OUTBOX_JOBS: usize = 16_384;
+/// Heartbeat timeout in seconds; heartbeats are sent at half of it.
+const HEARTBEAT_SECONDS: u16 = 20;
 
-/// How the queue is used.
+/// Settings of the queue.
 #[derive(Debug, Clone)]
 pub struct RabbitOptions {
-    /// The queue's name. Dead letters go to an exchange and a queue of this name with `.dead` behind it.
+    /// Name of the queue. Dead letters go to an exchange and a queue of this name with the suffix `.dead`.
     pub queue: String,
     /// Whether this process pulls jobs.
-    pub role: Role,
-    /// Jobs that are fetched ahead of the worker; at least 1. Those that wait at a full worker cannot go to a free one, which
-    /// then finds them by sweeping.
+    pub role: QueueRole,
+    /// Jobs fetched ahead of the worker; at least 1. Jobs prefetched by a busy worker cannot go to an idle one, which
+    /// then finds their runs by sweeping.
     pub prefetch: u16,
-    /// A message that was given back this often becomes a dead letter. An argument of the queue: it can only be changed by
-    /// deleting the queue or by another name.
+    /// Redeliveries after which a message becomes a dead letter. This is an argument of the queue: changing it needs
+    /// another name, or the queue to be deleted.
     pub delivery_limit: u16,
 }
 
@@ -54,16 +55,16 @@ impl Default for RabbitOptions {
     fn default() -> Self {
         Self {
             queue: "mantyx:agent-runs".to_owned(),
-            role: Role::Worker,
+            role: QueueRole::Worker,
             prefetch: 16,
             delivery_limit: 20,
         }
     }
 }
 
-/// What a process does with the queue.
+/// How a process uses the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum QueueRole {
     /// Pushes and pulls.
     Worker,
     /// Only pushes; `pull` never returns.
@@ -72,44 +73,45 @@ pub enum Role {
 
 /// A queue whose jobs go through RabbitMQ.
 ///
-/// While the broker is away, jobs are offered to the workers of this process; without any, as many as fit wait for the broker and
-/// the others are dropped, for the sweepers to find.
+/// While the broker is unreachable, jobs go to the workers of this process. In a process without workers a bounded
+/// number of jobs waits for the broker, and the rest are dropped for the sweepers to find.
 #[derive(Debug)]
 pub struct RabbitQueue {
-    shared: Arc<Shared>,
+    shared: Arc<RabbitState>,
     outbox: mpsc::Sender<Job>,
 }
 
 impl RabbitQueue {
-    /// Starts the loops that keep the queue connected, and returns without waiting for the broker. The consumer ends with
-    /// `tasks.stop`, which gives back what was not pulled; the publisher ends when the queue is dropped, or with `tasks.kill`.
+    /// Starts the publisher and consumer tasks and returns without waiting for the broker. The consumer ends with
+    /// `tasks.stop` and returns jobs that were not pulled; the publisher ends when the queue is dropped or with
+    /// `tasks.kill`.
     ///
     /// # Errors
-    /// When `url` is not an address of RabbitMQ.
+    /// `url` is not an address of RabbitMQ.
     pub fn start(url: &str, options: RabbitOptions, tasks: &Tasks) -> Result<Arc<Self>, Error> {
-        let place = Place {
-            uri: address(url)?,
+        let config = BrokerConfig {
+            uri: parse_address(url)?,
             options,
         };
-        let (outbox, jobs) = mpsc::channel(OUTBOX);
-        let (deliveries, receipts) = Deliveries::new(place.options.prefetch);
-        let shared = Arc::new(Shared {
+        let (outbox, jobs) = mpsc::channel(OUTBOX_JOBS);
+        let (deliveries, receipts) = Deliveries::new(config.options.prefetch);
+        let shared = Arc::new(RabbitState {
             ready: EmbeddedQueue::new(),
             deliveries,
-            role: place.options.role,
+            role: config.options.role,
             online: AtomicBool::new(false),
-            warned: AtomicBool::new(false),
+            drop_logged: AtomicBool::new(false),
         });
-        if shared.role == Role::Worker {
-            let consumer = consume::Consumer::new(place.clone(), Arc::clone(&shared), receipts);
-            tasks.spawn("consume jobs", consumer.run(tasks.stop.clone()));
+        if shared.role == QueueRole::Worker {
+            let consumer = consume::Consumer::new(config.clone(), Arc::clone(&shared), receipts);
+            tasks.spawn("rabbitmq_consumer", consumer.run(tasks.stop.clone()));
         }
-        let publisher = publish::Publisher::new(place, Arc::clone(&shared), jobs);
-        tasks.spawn_detached("publish jobs", publisher.run());
+        let publisher = publish::Publisher::new(config, Arc::clone(&shared), jobs);
+        tasks.spawn_detached("rabbitmq_publisher", publisher.run());
         Ok(Arc::new(Self { shared, outbox }))
     }
 
-    /// Whether jobs reach the broker now.
+    /// Whether the publisher is connected to the broker.
     #[must_use]
     pub fn is_online(&self) -> bool {
         self.shared.online.load(Ordering::Relaxed)
@@ -119,23 +121,23 @@ impl RabbitQueue {
 #[async_trait]
 impl Queue for RabbitQueue {
     fn push(&self, job: Job) {
-        if self.shared.role == Role::Worker && !self.is_online() {
+        if self.shared.role == QueueRole::Worker && !self.is_online() {
             return self.shared.ready.push(job);
         }
         if self.outbox.try_send(job).is_err() {
-            self.shared.unsent(job, "too many jobs wait for RabbitMQ");
+            self.shared.unsent(job, "the outbox is full");
         }
     }
 
     fn push_here(&self, job: Job) {
-        if self.shared.role == Role::Worker {
+        if self.shared.role == QueueRole::Worker {
             self.shared.ready.push(job);
         }
     }
 
     async fn pull(&self, admits: &Admits<'_>) -> Job {
         let job = self.shared.ready.pull(admits).await;
-        // No await after the job was taken: a dropped future has taken nothing.
+        // There is no await after the job was taken, so a dropped future has taken nothing.
         self.shared.deliveries.take(job.run);
         job
     }
@@ -153,40 +155,45 @@ impl Queue for RabbitQueue {
     }
 }
 
-/// What the queue and its two loops share.
+/// State shared by the queue, its publisher and its consumer.
 #[derive(Debug)]
-struct Shared {
+struct RabbitState {
     ready: EmbeddedQueue,
     deliveries: Deliveries,
-    role: Role,
-    /// The publisher has a connection.
+    role: QueueRole,
+    /// Whether the publisher has a connection.
     online: AtomicBool,
-    /// Somebody was told that jobs are dropped; until the next connection that is enough.
-    warned: AtomicBool,
+    /// Whether dropped jobs were logged since the last connection.
+    drop_logged: AtomicBool,
 }
 
-impl Shared {
-    /// A job that the broker does not get: for the workers here, else for the sweepers elsewhere.
+impl RabbitState {
+    /// Gives a job that was not published to the workers of this process; without any, drops it for the sweepers.
     fn unsent(&self, job: Job, reason: &str) {
-        if self.role == Role::Worker {
+        if self.role == QueueRole::Worker {
             self.ready.push(job);
-        } else if !self.warned.swap(true, Ordering::Relaxed) {
+        } else if !self.drop_logged.swap(true, Ordering::Relaxed) {
             warn!(
                 reason,
-                "jobs are dropped; workers find their runs by sweeping"
+                "jobs not published to RabbitMQ; workers find their runs by sweeping"
             );
         }
     }
 
-    fn set_online(&self, online: bool) {
-        self.online.store(online, Ordering::Relaxed);
-        if online {
-            self.warned.store(false, Ordering::Relaxed);
-        }
+    /// Notes that the publisher has a connection.
+    fn publisher_connected(&self) {
+        self.online.store(true, Ordering::Relaxed);
+        self.drop_logged.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that the publisher lost its connection.
+    fn publisher_disconnected(&self) {
+        self.online.store(false, Ordering::Relaxed);
     }
 }
 
-fn address(url: &str) -> Result<AMQPUri, Error> {
+/// Parses an address, with the default virtual host and heartbeat where it names none.
+fn parse_address(url: &str) -> Result<AMQPUri, Error> {
     let wrong = |reason: &str| Error::Address {
         service: "RabbitMQ",
         reason: reason.to_owned(),
@@ -207,7 +214,7 @@ fn address(url: &str) -> Result<AMQPUri, Error> {
     if uri.vhost.is_empty() {
         uri.vhost = "/".to_owned();
     }
-    uri.query.heartbeat.get_or_insert(HEARTBEAT);
+    uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
     Ok(uri)
 }
 
@@ -216,22 +223,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_a_vhost_means_the_usual_one() {
+    fn missing_vhost_means_the_default_one() {
         for url in ["amqp://h", "amqp://h/", "amqp://u:p@h:5672/%2f"] {
-            assert_eq!(address(url).unwrap().vhost, "/", "{url}");
+            assert_eq!(parse_address(url).unwrap().vhost, "/", "{url}");
         }
-        assert_eq!(address("amqp://h/other").unwrap().vhost, "other");
+        assert_eq!(parse_address("amqp://h/other").unwrap().vhost, "other");
     }
 
     #[test]
-    fn a_wrong_address_is_refused_without_repeating_its_password() {
+    fn rejects_invalid_addresses_without_repeating_the_password() {
         for url in [
             "amqps://u:secret@h",
             "http://u:secret@h",
             "amqp://u:secret@h:port",
             "amqp:u:secret@h",
         ] {
-            let message = address(url).unwrap_err().to_string();
+            let message = parse_address(url).unwrap_err().to_string();
             assert!(message.contains("amqp://user:password@host"), "{message}");
             assert!(!message.contains("secret"), "{message}");
         }

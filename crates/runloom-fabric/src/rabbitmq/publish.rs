@@ -1,4 +1,4 @@
-//! The loop that brings jobs to the broker.
+//! Publisher task: sends jobs to the broker and waits for confirmations.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,125 +14,130 @@ use runloom_ports::queue::{Job, Queue as _};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use super::line::{Line, LineError, Place, in_time};
-use super::{Role, Shared, message};
+use super::broker::{BrokerConfig, BrokerConnection, BrokerError, in_time};
+use super::{QueueRole, RabbitState, message};
 use crate::backoff::Backoff;
 
-/// Messages that may be under way without the broker's word that it has them.
-const UNCONFIRMED: usize = 1_024;
+/// Messages that may be in flight without a confirmation.
+const MAX_UNCONFIRMED: usize = 1_024;
 /// Delivery mode of a message that survives a restart of the broker.
 const PERSISTENT: u8 = 2;
-/// How long the last messages may take when the queue is dropped.
-const FINISH_AT_MOST: Duration = Duration::from_secs(1);
+/// Time for the last confirmations after the queue was dropped.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Publishes until the queue is dropped.
 pub(super) struct Publisher {
-    place: Place,
-    shared: Arc<Shared>,
+    config: BrokerConfig,
+    shared: Arc<RabbitState>,
     outbox: mpsc::Receiver<Job>,
-    /// What a broken connection may not have carried over. At most [`UNCONFIRMED`] jobs and one.
-    again: VecDeque<Job>,
-    /// What is being given to the connection.
+    /// Jobs without a confirmation when the connection broke: at most [`MAX_UNCONFIRMED`] and one.
+    resend: VecDeque<Job>,
+    /// The job that is being written to the connection.
     sending: Option<Job>,
 }
 
 impl Publisher {
-    pub(super) fn new(place: Place, shared: Arc<Shared>, outbox: mpsc::Receiver<Job>) -> Self {
+    pub(super) fn new(
+        config: BrokerConfig,
+        shared: Arc<RabbitState>,
+        outbox: mpsc::Receiver<Job>,
+    ) -> Self {
         Self {
-            place,
+            config,
             shared,
             outbox,
-            again: VecDeque::new(),
+            resend: VecDeque::new(),
             sending: None,
         }
     }
 
     pub(super) async fn run(mut self) {
         let mut backoff = Backoff::default();
-        let mut told = false;
+        let mut is_outage_logged = false;
         while !self.outbox.is_closed() {
             let ended = match in_time(self.connect()).await {
-                Ok(line) => {
-                    info!("jobs go through RabbitMQ");
-                    told = false;
+                Ok(connection) => {
+                    info!("RabbitMQ publisher connected");
+                    is_outage_logged = false;
                     backoff.reset();
-                    self.shared.set_online(true);
-                    let ended = self.publish(&line).await;
-                    self.shared.set_online(false);
+                    self.shared.publisher_connected();
+                    let ended = self.publish(&connection).await;
+                    self.shared.publisher_disconnected();
                     if ended.is_ok() {
-                        line.close().await;
+                        connection.close().await;
                     }
                     ended
                 }
                 Err(error) => Err(error),
             };
             let Err(error) = ended else { return };
-            if !told {
-                warn!(%error, "jobs do not get to RabbitMQ; trying again");
-                told = true;
+            if !is_outage_logged {
+                warn!(%error, "RabbitMQ publisher disconnected; retrying");
+                is_outage_logged = true;
             }
-            self.keep_here();
+            self.move_to_local_workers();
             backoff.wait().await;
         }
     }
 
-    async fn connect(&self) -> Result<Line, LineError> {
-        let line = Line::open(&self.place, "publisher").await?;
-        line.channel
+    async fn connect(&self) -> Result<BrokerConnection, BrokerError> {
+        let connection = BrokerConnection::open(&self.config, "publisher").await?;
+        connection
+            .channel
             .confirm_select(ConfirmSelectOptions::default())
             .await?;
-        Ok(line)
+        Ok(connection)
     }
 
     /// Publishes until the connection breaks, or the queue is dropped.
-    async fn publish(&mut self, line: &Line) -> Result<(), LineError> {
-        let mut under_way = FuturesUnordered::new();
+    async fn publish(&mut self, connection: &BrokerConnection) -> Result<(), BrokerError> {
+        let mut in_flight = FuturesUnordered::new();
         let outcome = tokio::select! {
-            outcome = self.publish_on(line, &mut under_way) => outcome,
-            error = line.broken() => Err(error),
+            outcome = self.publish_on(connection, &mut in_flight) => outcome,
+            error = connection.broken() => Err(error),
         };
-        // Nobody knows whether the broker has these; a doubled job does no harm.
-        self.again
-            .extend(under_way.iter().map(|sent: &Sent| sent.job));
-        self.again.extend(self.sending.take());
+        // The broker may or may not have these. A duplicate job is harmless: claims are idempotent.
+        self.resend
+            .extend(in_flight.iter().map(|sent: &PublishedJob| sent.job));
+        self.resend.extend(self.sending.take());
         outcome
     }
 
     async fn publish_on(
         &mut self,
-        line: &Line,
-        under_way: &mut FuturesUnordered<Sent>,
-    ) -> Result<(), LineError> {
+        connection: &BrokerConnection,
+        in_flight: &mut FuturesUnordered<PublishedJob>,
+    ) -> Result<(), BrokerError> {
         loop {
-            let room = under_way.len() < UNCONFIRMED;
+            let has_room = in_flight.len() < MAX_UNCONFIRMED;
             tokio::select! {
                 biased;
-                Some((job, confirmation)) = under_way.next(), if !under_way.is_empty() => {
+                Some((job, confirmation)) = in_flight.next(), if !in_flight.is_empty() => {
                     self.confirmed(job, confirmation)?;
                 }
-                job = next(&mut self.again, &mut self.outbox), if room => {
+                job = next(&mut self.resend, &mut self.outbox), if has_room => {
                     let Some(job) = job else {
-                        finish(under_way).await;
+                        finish(in_flight).await;
                         return Ok(());
                     };
                     self.sending = Some(job);
-                    under_way.push(self.send(line, job).await?);
+                    in_flight.push(self.send(connection, job).await?);
                     self.sending = None;
                 }
             }
         }
     }
 
-    async fn send(&self, line: &Line, job: Job) -> lapin::Result<Sent> {
+    async fn send(&self, connection: &BrokerConnection, job: Job) -> lapin::Result<PublishedJob> {
         let properties = BasicProperties::default()
             .with_content_type("application/json".into())
             .with_delivery_mode(PERSISTENT);
-        let confirm = line
+        let confirm = connection
             .channel
             .basic_publish(
                 "".into(),
-                self.place.options.queue.as_str().into(),
-                // A queue that was deleted meanwhile makes the broker return the message instead of swallowing it.
+                self.config.options.queue.as_str().into(),
+                // `mandatory`: the broker returns the message when the queue was deleted, instead of dropping it.
                 BasicPublishOptions {
                     mandatory: true,
                     ..BasicPublishOptions::default()
@@ -141,35 +146,35 @@ impl Publisher {
                 properties,
             )
             .await?;
-        Ok(Sent { job, confirm })
+        Ok(PublishedJob { job, confirm })
     }
 
     fn confirmed(
         &mut self,
         job: Job,
         confirmation: lapin::Result<Confirmation>,
-    ) -> Result<(), LineError> {
+    ) -> Result<(), BrokerError> {
         match confirmation {
             Ok(Confirmation::Ack(None) | Confirmation::NotRequested) => Ok(()),
             Ok(Confirmation::Nack(_)) => {
-                self.shared.unsent(job, "RabbitMQ takes no more jobs");
+                self.shared.unsent(job, "the queue at RabbitMQ is full");
                 Ok(())
             }
             Ok(Confirmation::Ack(Some(_))) => {
-                self.again.push_back(job);
-                Err(LineError::Unroutable)
+                self.resend.push_back(job);
+                Err(BrokerError::Unroutable)
             }
             Err(error) => {
-                self.again.push_back(job);
+                self.resend.push_back(job);
                 Err(error.into())
             }
         }
     }
 
-    /// While the broker is away the workers of this process, if it has any, take what was meant for all.
-    fn keep_here(&mut self) {
-        if self.shared.role == Role::Worker {
-            for job in self.again.drain(..) {
+    /// Offers unpublished jobs to the workers of this process, if it has any.
+    fn move_to_local_workers(&mut self) {
+        if self.shared.role == QueueRole::Worker {
+            for job in self.resend.drain(..) {
                 self.shared.ready.push(job);
             }
             while let Ok(job) = self.outbox.try_recv() {
@@ -179,26 +184,26 @@ impl Publisher {
     }
 }
 
-/// The next job to publish; `None` when there will be none. Cancel-safe.
-async fn next(again: &mut VecDeque<Job>, outbox: &mut mpsc::Receiver<Job>) -> Option<Job> {
-    match again.pop_front() {
+/// The next job to publish; `None` after the queue was dropped. Cancel-safe.
+async fn next(resend: &mut VecDeque<Job>, outbox: &mut mpsc::Receiver<Job>) -> Option<Job> {
+    match resend.pop_front() {
         Some(job) => Some(job),
         None => outbox.recv().await,
     }
 }
 
-async fn finish(under_way: &mut FuturesUnordered<Sent>) {
-    let all = async { while under_way.next().await.is_some() {} };
-    let _ = tokio::time::timeout(FINISH_AT_MOST, all).await;
+async fn finish(in_flight: &mut FuturesUnordered<PublishedJob>) {
+    let all = async { while in_flight.next().await.is_some() {} };
+    let _ = tokio::time::timeout(FINISH_TIMEOUT, all).await;
 }
 
-/// A message under way: becomes what the broker says about it, and which job it was.
-struct Sent {
+/// A published job; resolves to the job and the broker's confirmation.
+struct PublishedJob {
     job: Job,
     confirm: PublisherConfirm,
 }
 
-impl Future for Sent {
+impl Future for PublishedJob {
     type Output = (Job, lapin::Result<Confirmation>);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -1,16 +1,17 @@
-//! What is said on the channel.
+//! Message format of the channel.
 
 use runloom_ports::bus::Signal;
 use runloom_ports::store::RunNo;
 use serde::{Deserialize, Serialize};
 
-/// One message: the changes of a few milliseconds. Unknown fields are allowed, so that an older process understands a newer one.
+/// One message: the changes of a few milliseconds. Unknown fields are ignored, so that processes of different versions
+/// can share a channel.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Announcement {
     from: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     mail: Vec<i64>,
-    /// Runs and the numbers of their last events.
+    /// Run numbers with the number of their last event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     events: Vec<(i64, u64)>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -22,7 +23,7 @@ pub(super) struct Announcement {
 }
 
 impl Announcement {
-    /// The bytes of these changes.
+    /// Encodes the changes of this process.
     pub(super) fn encode(from: &str, signals: &[Signal]) -> Vec<u8> {
         let mut announcement = Self {
             from: from.to_owned(),
@@ -37,17 +38,20 @@ impl Announcement {
                 Signal::Lost => announcement.lost = true,
             }
         }
-        // Numbers and an id always become JSON.
+        // Serializing integers and an id cannot fail.
         serde_json::to_vec(&announcement).unwrap_or_default()
     }
 
-    /// What another process said; `None` when it was ourselves.
-    pub(super) fn decode(bytes: &[u8], ourselves: &str) -> Result<Option<Self>, serde_json::Error> {
+    /// Decodes a message of another process; `None` for this process's own messages.
+    pub(super) fn decode(
+        bytes: &[u8],
+        own_process: &str,
+    ) -> Result<Option<Self>, serde_json::Error> {
         let announcement: Self = serde_json::from_slice(bytes)?;
-        Ok((announcement.from != ourselves).then_some(announcement))
+        Ok((announcement.from != own_process).then_some(announcement))
     }
 
-    /// The changes in it.
+    /// The announced changes.
     pub(super) fn signals(&self) -> impl Iterator<Item = Signal> + '_ {
         let mail = self.mail.iter().map(|run| Signal::Mail(RunNo(*run)));
         let events = self.events.iter().map(|(run, last_seq)| Signal::Events {
@@ -69,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn announcements_survive_the_way_and_come_from_others_only() {
+    fn announcements_round_trip_between_processes() {
         let signals = [
             Signal::Lost,
             Signal::Jobs,
@@ -87,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_adds_is_ignored_and_nonsense_is_refused() {
+    fn ignores_unknown_fields_and_rejects_other_messages() {
         let newer = Announcement::decode(br#"{"from":"a","jobs":true,"new":[]}"#, "b");
         assert_eq!(newer.unwrap().unwrap().signals().count(), 1);
         Announcement::decode(b"hello", "b").unwrap_err();

@@ -1,14 +1,14 @@
-//! The bus through Valkey or Redis: every process publishes to one channel and listens to it.
+//! Bus through Valkey or Redis: every process publishes to one channel and subscribes to it.
 //!
-//! Changes of a run melt together while they wait: what counts is the number of its last event. What does not get out or in becomes
-//! one [`Signal::Lost`], here or at the others, so that nobody waits for something that nobody will announce.
+//! Pending changes of a run are merged, because only the number of its last event matters. Announcements that could not
+//! be sent or received become one [`Signal::Lost`], so that no process waits for an announcement that never comes.
 
 mod announcement;
-mod look;
+mod health;
 mod pending;
 mod publish;
+mod rate_windows;
 mod subscribe;
-mod windows;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,13 +23,13 @@ use tokio_util::sync::DropGuard;
 use crate::Error;
 use pending::Pending;
 
-pub(crate) use look::{check_url, look};
-pub use windows::ValkeyWindows;
+pub(crate) use health::{check, check_url};
+pub use rate_windows::ValkeyWindows;
 
-/// How the bus is used.
+/// Settings of the bus and the rate windows.
 #[derive(Debug, Clone)]
 pub struct ValkeyOptions {
-    /// The channel's name is this and `announcements`. Processes with different prefixes do not hear each other.
+    /// Prefix of the channel and of all keys. Processes with different prefixes are independent of each other.
     pub prefix: String,
 }
 
@@ -46,48 +46,48 @@ impl Default for ValkeyOptions {
 pub struct ValkeyBus {
     outgoing: Arc<Pending>,
     incoming: Arc<Pending>,
-    hears: Arc<AtomicBool>,
+    is_subscribed: Arc<AtomicBool>,
     _end: DropGuard,
 }
 
 impl ValkeyBus {
-    /// Starts the loops that keep the bus connected, and returns without waiting for the service. They end when the bus is
-    /// dropped, or with `tasks.kill`: streams are served until then.
+    /// Starts the publisher and subscriber tasks and returns without waiting for the service. They end when the bus is
+    /// dropped or with `tasks.kill`, because streams are served until then.
     ///
     /// # Errors
-    /// When `url` is not an address of Valkey or Redis.
+    /// `url` is not an address of Valkey or Redis.
     pub fn start(url: &str, options: &ValkeyOptions, tasks: &Tasks) -> Result<Arc<Self>, Error> {
-        let line = Line {
+        let channel = BusChannel {
             client: client(url)?,
-            channel: format!("{}announcements", options.prefix),
+            name: format!("{}announcements", options.prefix),
             process: Clock.new_id().to_string(),
-            hears: Arc::default(),
+            is_subscribed: Arc::default(),
         };
-        let hears = Arc::clone(&line.hears);
+        let is_subscribed = Arc::clone(&channel.is_subscribed);
         let outgoing = Arc::new(Pending::default());
         let incoming = Arc::new(Pending::default());
         let end = tasks.kill.child_token();
-        let publishing = publish::run(line.clone(), Arc::clone(&outgoing));
-        let listening = subscribe::run(line, Arc::clone(&incoming));
-        for (name, work) in [
-            ("announce changes", Box::pin(publishing) as Work),
-            ("hear changes", Box::pin(listening)),
+        let publishing = publish::run(channel.clone(), Arc::clone(&outgoing));
+        let subscribing = subscribe::run(channel, Arc::clone(&incoming));
+        for (name, task) in [
+            ("valkey_publisher", Box::pin(publishing) as BusTask),
+            ("valkey_subscriber", Box::pin(subscribing)),
         ] {
             let end = end.clone();
             tasks.spawn_detached(name, async move {
-                end.run_until_cancelled(work).await;
+                end.run_until_cancelled(task).await;
             });
         }
         Ok(Arc::new(Self {
             outgoing,
             incoming,
-            hears,
+            is_subscribed,
             _end: end.drop_guard(),
         }))
     }
 }
 
-type Work = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+type BusTask = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[async_trait]
 impl Bus for ValkeyBus {
@@ -100,7 +100,7 @@ impl Bus for ValkeyBus {
     }
 
     fn is_up(&self) -> bool {
-        self.hears.load(Ordering::Relaxed)
+        self.is_subscribed.load(Ordering::Relaxed)
     }
 
     fn is_shared(&self) -> bool {
@@ -108,15 +108,15 @@ impl Bus for ValkeyBus {
     }
 }
 
-/// Where the channel is, and who we are on it.
+/// The channel of the bus, and this process's id on it.
 #[derive(Debug, Clone)]
-struct Line {
+struct BusChannel {
     client: Client,
-    channel: String,
-    /// Everyone hears everything, also their own words.
+    name: String,
+    /// Sent with every message, because subscribers receive their own messages too.
     process: String,
-    /// There is a subscription.
-    hears: Arc<AtomicBool>,
+    /// Whether there is a subscription.
+    is_subscribed: Arc<AtomicBool>,
 }
 
 fn client(url: &str) -> Result<Client, Error> {
@@ -135,7 +135,11 @@ fn client(url: &str) -> Result<Client, Error> {
         | ConnectionAddr::TcpTls {
             insecure: false, ..
         } => {}
-        _ => return Err(wrong("a certificate that is not verified protects nothing")),
+        _ => {
+            return Err(wrong(
+                "it disables certificate verification, which is not supported",
+            ));
+        }
     }
     Client::open(address).map_err(|_| wrong("it cannot be used"))
 }
@@ -145,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_both_names_are_understood() {
+    fn accepts_redis_and_valkey_addresses() {
         for url in [
             "redis://h",
             "valkey://:p@h:6379/2",
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_address_is_refused_without_repeating_its_password() {
+    fn rejects_invalid_addresses_without_repeating_the_password() {
         for url in [
             "rediss://:secret@h/#insecure",
             "http://:secret@h",

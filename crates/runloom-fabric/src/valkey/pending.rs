@@ -1,18 +1,18 @@
-//! Announcements that wait, in either direction.
+//! Pending announcements of one direction, merged by run.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use runloom_ports::bus::Signal;
 use runloom_ports::store::RunNo;
 use tokio::sync::Notify;
 
 use super::announcement::Announcement;
 
-/// Runs that changes are kept of. With more, everyone looks at everything, which is cheaper than hearing of each.
-const MOST_RUNS: usize = 65_536;
+/// Runs with pending changes. Beyond them all changes become one [`Signal::Lost`], which is cheaper to process.
+const MAX_RUNS: usize = 65_536;
 
-/// What has changed and was not passed on: for each run only the newest.
+/// Changes that were not passed on yet; for each run only the newest.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     changes: Mutex<Changes>,
@@ -21,15 +21,15 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Adds a change to what waits. Never waits.
+    /// Adds a change. Never waits.
     pub(super) fn add(&self, signal: Signal) {
-        self.changes().add(signal);
+        self.changes.lock().add(signal);
         self.filled.notify_one();
     }
 
-    /// Adds everything that another process announced.
-    pub(super) fn add_all(&self, announcement: Announcement) {
-        let mut changes = self.changes();
+    /// Adds all changes of an announcement.
+    pub(super) fn add_all(&self, announcement: &Announcement) {
+        let mut changes = self.changes.lock();
         announcement
             .signals()
             .for_each(|signal| changes.add(signal));
@@ -41,12 +41,13 @@ impl Pending {
     pub(super) async fn next(&self) -> Signal {
         loop {
             let taken = {
-                let mut changes = self.changes();
-                changes.pop().map(|signal| (signal, changes.is_empty()))
+                let mut changes = self.changes.lock();
+                let signal = changes.pop();
+                signal.map(|signal| (signal, changes.is_empty()))
             };
-            if let Some((signal, empty)) = taken {
-                // Wake-ups melt together; whoever takes a change passes the word on.
-                if !empty {
+            if let Some((signal, is_empty)) = taken {
+                // Several changes may have stored only one wake-up, so the next waiter is woken here.
+                if !is_empty {
                     self.filled.notify_one();
                 }
                 return signal;
@@ -55,20 +56,16 @@ impl Pending {
         }
     }
 
-    /// Waits until there are changes, and takes those of up to `runs` runs.
-    pub(super) async fn batch(&self, runs: usize) -> Vec<Signal> {
+    /// Waits for changes and takes up to `limit` of them.
+    pub(super) async fn batch(&self, limit: usize) -> Vec<Signal> {
         let first = self.next().await;
         let mut batch = vec![first];
-        let mut changes = self.changes();
-        while batch.len() < runs {
+        let mut changes = self.changes.lock();
+        while batch.len() < limit {
             let Some(signal) = changes.pop() else { break };
             batch.push(signal);
         }
         batch
-    }
-
-    fn changes(&self) -> MutexGuard<'_, Changes> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -91,7 +88,7 @@ struct Change {
 impl Changes {
     fn add(&mut self, signal: Signal) {
         if self.lost {
-            // Whoever is told to look at everything will see this too.
+            // `Lost` makes the receiver read everything, this change included.
             return;
         }
         match signal {
@@ -111,10 +108,10 @@ impl Changes {
         }
     }
 
-    /// Where a run's change is noted; `None` when there are too many and all of them are given up.
+    /// The run's entry; `None` when there are too many runs, and all changes became [`Signal::Lost`].
     fn change(&mut self, run: RunNo) -> Option<&mut Change> {
         if !self.runs.contains_key(&run) {
-            if self.runs.len() >= MOST_RUNS {
+            if self.runs.len() >= MAX_RUNS {
                 self.lose();
                 return None;
             }
@@ -178,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_a_run_melt_into_the_newest() {
+    fn changes_of_a_run_are_merged() {
         let mut changes = Changes::default();
         for signal in [
             events(1, 3),
@@ -203,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_passed_on_can_change_again() {
+    fn a_run_can_change_again_after_it_was_taken() {
         let mut changes = Changes::default();
         changes.add(events(1, 1));
         assert_eq!(changes.pop(), Some(events(1, 1)));
@@ -212,9 +209,9 @@ mod tests {
     }
 
     #[test]
-    fn too_many_runs_become_one_word_that_all_is_lost() {
+    fn too_many_runs_become_one_lost_signal() {
         let mut changes = Changes::default();
-        for run in 0..=i64::try_from(MOST_RUNS).unwrap() {
+        for run in 0..=i64::try_from(MAX_RUNS).unwrap() {
             changes.add(events(run, 1));
         }
         changes.add(events(0, 2));

@@ -1,4 +1,4 @@
-//! The loop that tells the others.
+//! Publisher task: sends this process's changes to the channel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,70 +8,71 @@ use redis::{AsyncConnectionConfig, RedisResult};
 use runloom_ports::bus::Signal;
 use tracing::{info, warn};
 
-use super::Line;
+use super::BusChannel;
 use super::announcement::Announcement;
 use super::pending::Pending;
 use crate::backoff::Backoff;
 
-/// Shortest time between two messages: what happens within it goes out as one.
-const EVERY: Duration = Duration::from_millis(3);
-/// Changes in one message; a few kilobytes.
+/// Shortest time between two messages; changes within it are sent together.
+const INTERVAL: Duration = Duration::from_millis(3);
+/// Maximum changes in one message; a few kilobytes.
 const BATCH: usize = 1_024;
-/// How long the service may take to connect, and to answer.
-const ANSWER_AT_MOST: Duration = Duration::from_secs(5);
+/// Timeout of connecting, and of each response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Publishes for ever.
-pub(super) async fn run(line: Line, outgoing: Arc<Pending>) {
+/// Publishes until it is cancelled.
+pub(super) async fn run(channel: BusChannel, outgoing: Arc<Pending>) {
     let mut backoff = Backoff::default();
-    let mut told = false;
+    let mut is_outage_logged = false;
     loop {
-        let error = match connect(&line).await {
+        let error = match connect(&channel).await {
             Ok(connection) => {
-                info!("changes are announced through Valkey");
-                told = false;
+                info!("Valkey bus publisher connected");
+                is_outage_logged = false;
                 backoff.reset();
-                publish(&line, &outgoing, connection).await
+                publish(&channel, &outgoing, connection).await
             }
             Err(error) => error,
         };
-        if !told {
-            warn!(%error, "changes are not announced through Valkey; trying again");
-            told = true;
+        if !is_outage_logged {
+            warn!(%error, "Valkey bus publisher disconnected; retrying");
+            is_outage_logged = true;
         }
         backoff.wait().await;
     }
 }
 
-async fn connect(line: &Line) -> RedisResult<MultiplexedConnection> {
+async fn connect(channel: &BusChannel) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(ANSWER_AT_MOST))
-        .set_response_timeout(Some(ANSWER_AT_MOST));
-    line.client
+        .set_connection_timeout(Some(RESPONSE_TIMEOUT))
+        .set_response_timeout(Some(RESPONSE_TIMEOUT));
+    channel
+        .client
         .get_multiplexed_async_connection_with_config(&config)
         .await
 }
 
 /// Publishes until the connection breaks.
 async fn publish(
-    line: &Line,
+    channel: &BusChannel,
     outgoing: &Pending,
     mut connection: MultiplexedConnection,
 ) -> redis::RedisError {
     loop {
         let batch = outgoing.batch(BATCH).await;
-        let message = Announcement::encode(&line.process, &batch);
+        let message = Announcement::encode(&channel.process, &batch);
         let sent: RedisResult<()> = redis::cmd("PUBLISH")
-            .arg(&line.channel)
+            .arg(&channel.name)
             .arg(message)
             .query_async(&mut connection)
             .await;
         if let Err(error) = sent {
-            // Nobody knows what of it was heard, nor will more be kept: the first word on the next connection says so.
+            // The batch may or may not have been delivered, so the next connection begins with `Lost`.
             outgoing.add(Signal::Lost);
             return error;
         }
         if batch.len() < BATCH {
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The loop that hears the others.
+//! Subscriber task: receives the changes of other processes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,62 +10,62 @@ use redis::{ErrorKind, RedisError, RedisResult};
 use runloom_ports::bus::Signal;
 use tracing::{info, warn};
 
-use super::Line;
+use super::BusChannel;
 use super::announcement::Announcement;
 use super::pending::Pending;
 use crate::backoff::Backoff;
 
-/// After so much silence the service is asked whether it is still there: a connection can be dead without a word.
-const SILENCE: Duration = Duration::from_secs(15);
-/// How long it may take to connect, and to answer.
-const ANSWER_AT_MOST: Duration = Duration::from_secs(5);
+/// Idle time after which a ping checks the connection: a broken one may not report an error.
+const PING_AFTER: Duration = Duration::from_secs(15);
+/// Timeout of connecting, and of each response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Listens for ever.
-pub(super) async fn run(line: Line, incoming: Arc<Pending>) {
+/// Receives until it is cancelled.
+pub(super) async fn run(channel: BusChannel, incoming: Arc<Pending>) {
     let mut backoff = Backoff::default();
-    let mut told = false;
+    let mut is_outage_logged = false;
     loop {
-        let error = match in_time(subscribe(&line)).await {
+        let error = match in_time(subscribe(&channel)).await {
             Ok(subscription) => {
-                info!("changes elsewhere are heard of through Valkey");
-                told = false;
+                info!("Valkey bus subscriber connected");
+                is_outage_logged = false;
                 backoff.reset();
-                // What was said before is lost.
+                // Messages before the subscription were missed.
                 incoming.add(Signal::Lost);
-                line.hears.store(true, Ordering::Relaxed);
-                let error = listen(&line, &incoming, subscription).await;
-                line.hears.store(false, Ordering::Relaxed);
+                channel.is_subscribed.store(true, Ordering::Relaxed);
+                let error = listen(&channel, &incoming, subscription).await;
+                channel.is_subscribed.store(false, Ordering::Relaxed);
                 error
             }
             Err(error) => error,
         };
-        if !told {
-            warn!(%error, "changes elsewhere are not heard of through Valkey; trying again");
-            told = true;
+        if !is_outage_logged {
+            warn!(%error, "Valkey bus subscriber disconnected; retrying");
+            is_outage_logged = true;
         }
         backoff.wait().await;
     }
 }
 
-async fn subscribe(line: &Line) -> RedisResult<PubSub> {
-    let mut subscription = line.client.get_async_pubsub().await?;
-    subscription.subscribe(&line.channel).await?;
+async fn subscribe(channel: &BusChannel) -> RedisResult<PubSub> {
+    let mut subscription = channel.client.get_async_pubsub().await?;
+    subscription.subscribe(&channel.name).await?;
     Ok(subscription)
 }
 
-/// Listens until the connection breaks.
-async fn listen(line: &Line, incoming: &Pending, subscription: PubSub) -> RedisError {
+/// Receives until the connection breaks.
+async fn listen(channel: &BusChannel, incoming: &Pending, subscription: PubSub) -> RedisError {
     let (mut sink, mut messages) = subscription.split();
-    let mut puzzled = false;
+    let mut is_foreign_message_logged = false;
     loop {
-        match tokio::time::timeout(SILENCE, messages.next()).await {
+        match tokio::time::timeout(PING_AFTER, messages.next()).await {
             Ok(Some(message)) => {
-                match Announcement::decode(message.get_payload_bytes(), &line.process) {
-                    Ok(Some(announcement)) => incoming.add_all(announcement),
+                match Announcement::decode(message.get_payload_bytes(), &channel.process) {
+                    Ok(Some(announcement)) => incoming.add_all(&announcement),
                     Ok(None) => {}
-                    Err(error) if !puzzled => {
-                        warn!(%error, channel = line.channel, "something else talks on our channel");
-                        puzzled = true;
+                    Err(error) if !is_foreign_message_logged => {
+                        warn!(%error, channel = channel.name, "message on the bus channel is not an announcement");
+                        is_foreign_message_logged = true;
                     }
                     Err(_) => {}
                 }
@@ -80,8 +80,8 @@ async fn listen(line: &Line, incoming: &Pending, subscription: PubSub) -> RedisE
     }
 }
 
-async fn in_time<T>(asked: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    tokio::time::timeout(ANSWER_AT_MOST, asked)
+async fn in_time<T>(request: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    tokio::time::timeout(RESPONSE_TIMEOUT, request)
         .await
         .unwrap_or_else(|_| Err((ErrorKind::Io, "no answer in time").into()))
 }

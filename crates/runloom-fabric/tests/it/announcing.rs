@@ -1,4 +1,4 @@
-//! The queue that tells other processes when it cannot keep up.
+//! Contract and announcements of the announcing queue.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,24 +9,24 @@ use runloom_ports::queue::Queue;
 
 use crate::queue::{anyone, job, pull};
 
-async fn with<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
+async fn with_queue<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
     test(Arc::new(AnnouncingQueue::new(Arc::new(NoBus)))).await;
 }
 
-crate::queue::contract!(with);
+crate::queue::contract!(with_queue);
 
-/// Remembers what was announced.
+/// A bus that records announcements.
 #[derive(Default)]
-struct Recorder(Mutex<Vec<Signal>>);
+struct RecordingBus(Mutex<Vec<Signal>>);
 
-impl Recorder {
-    fn heard(&self) -> Vec<Signal> {
+impl RecordingBus {
+    fn take(&self) -> Vec<Signal> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
 #[async_trait]
-impl Bus for Recorder {
+impl Bus for RecordingBus {
     fn announce(&self, signal: Signal) {
         self.0.lock().unwrap().push(signal);
     }
@@ -48,50 +48,50 @@ async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
 }
 
 #[tokio::test]
-async fn a_job_that_nobody_waits_for_is_announced() {
-    let bus = Arc::new(Recorder::default());
+async fn announces_jobs_without_an_idle_puller() {
+    let bus = Arc::new(RecordingBus::default());
     let queue = AnnouncingQueue::new(Arc::clone(&bus) as _);
     queue.push(job(1, 1));
-    assert_eq!(bus.heard(), [Signal::Jobs]);
+    assert_eq!(bus.take(), [Signal::Jobs]);
     assert_eq!(pull(&queue).await, job(1, 1));
 }
 
 #[tokio::test]
-async fn a_job_that_is_pulled_at_once_is_not_announced_but_the_next_one_is() {
-    let bus = Arc::new(Recorder::default());
+async fn announces_only_jobs_beyond_the_idle_pullers() {
+    let bus = Arc::new(RecordingBus::default());
     let queue = AnnouncingQueue::new(Arc::clone(&bus) as _);
     let mut puller = queue.pull(&anyone);
     assert!(is_pending(&mut puller).await);
     queue.push(job(1, 1));
-    assert_eq!(bus.heard(), []);
+    assert_eq!(bus.take(), []);
     queue.push(job(1, 2));
-    assert_eq!(bus.heard(), [Signal::Jobs]);
+    assert_eq!(bus.take(), [Signal::Jobs]);
     drop(puller);
     queue.push(job(1, 3));
     assert_eq!(
-        bus.heard(),
+        bus.take(),
         [Signal::Jobs],
-        "a dropped puller waits no more"
+        "a dropped puller does not count"
     );
 }
 
 #[tokio::test]
-async fn what_a_sweeper_found_is_not_announced() {
-    let bus = Arc::new(Recorder::default());
+async fn push_here_announces_nothing() {
+    let bus = Arc::new(RecordingBus::default());
     let queue = AnnouncingQueue::new(Arc::clone(&bus) as _);
     queue.push_here(job(1, 1));
-    assert_eq!(bus.heard(), []);
+    assert_eq!(bus.take(), []);
     assert_eq!(pull(&queue).await, job(1, 1));
 }
 
 #[tokio::test]
-async fn without_a_worker_jobs_are_announced_and_not_kept() {
-    let bus = Arc::new(Recorder::default());
+async fn forward_only_announces_and_keeps_nothing() {
+    let bus = Arc::new(RecordingBus::default());
     let queue = AnnouncingQueue::forward_only(Arc::clone(&bus) as _);
     assert!(is_pending(&mut queue.pull(&anyone)).await);
     queue.push(job(1, 1));
     queue.push_here(job(1, 2));
-    assert_eq!(bus.heard(), [Signal::Jobs]);
+    assert_eq!(bus.take(), [Signal::Jobs]);
     assert_eq!(queue.depth(), 0);
     assert!(is_pending(&mut queue.pull(&anyone)).await);
 }

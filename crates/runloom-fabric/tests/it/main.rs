@@ -1,10 +1,11 @@
-//! The queue's contract, checked for every queue that needs no service. The others have their own target, `services`.
+//! The queue contract, tested on every queue that needs no external service. The others have their own test target,
+//! `services`.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test says by failing what it expected"
+    reason = "tests fail by panicking"
 )]
 
 mod announcing;
@@ -16,9 +17,9 @@ mod embedded {
     use runloom_fabric::EmbeddedQueue;
     use runloom_ports::queue::Queue;
 
-    async fn with<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
+    async fn with_queue<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
         test(Arc::new(EmbeddedQueue::new())).await;
     }
 
-    crate::queue::contract!(with);
+    crate::queue::contract!(with_queue);
 }

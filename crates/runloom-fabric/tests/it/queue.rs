@@ -1,4 +1,4 @@
-//! What every queue does.
+//! Contract tests of every queue.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use runloom_ports::queue::{Job, Queue};
 use runloom_ports::store::{RunNo, WorkspaceNo};
 use tokio::task::JoinSet;
 
-/// Writes one test for each behaviour, run by `$with`, which hands it a queue.
+/// Generates one test per behaviour. `$with` creates the queue and passes it to the test.
 macro_rules! contract {
     ($with:ident: $($behaviour:ident),* $(,)?) => {$(
         #[tokio::test]
@@ -18,16 +18,16 @@ macro_rules! contract {
     )*};
     ($with:ident) => {
         $crate::queue::contract!($with:
-            jobs_of_a_workspace_come_in_order,
-            workspaces_take_turns,
-            a_workspace_that_joins_late_does_not_wait_for_the_others_backlog,
-            a_run_that_waits_is_not_queued_twice,
-            a_run_can_come_back_after_it_was_pulled,
-            jobs_of_unknown_workspaces_are_served_too,
+            serves_jobs_of_a_workspace_in_order,
+            serves_workspaces_in_turn,
+            serves_a_new_workspace_before_the_backlog_of_others,
+            queues_a_waiting_run_once,
+            accepts_a_run_again_after_it_was_pulled,
+            serves_jobs_without_a_workspace,
             pull_waits_for_a_push,
-            a_dropped_pull_loses_no_job,
+            dropped_pull_loses_no_job,
             many_pullers_get_every_job_once,
-            jobs_of_workspaces_that_are_not_let_in_wait_and_keep_their_turn,
+            refused_workspaces_keep_their_turn,
         );
     };
 }
@@ -40,19 +40,19 @@ pub(crate) fn job(workspace: i64, run: i64) -> Job {
     }
 }
 
-/// Lets everyone in.
+/// Admits every workspace.
 pub(crate) fn anyone(_: Option<WorkspaceNo>) -> bool {
     true
 }
 
-/// A hang is a failure, not a wait: the bound is far above what any of this takes.
+/// Pulls a job; fails instead of hanging.
 pub(crate) async fn pull_only(queue: &dyn Queue) -> Job {
     tokio::time::timeout(Duration::from_secs(60), queue.pull(&anyone))
         .await
         .expect("a job comes")
 }
 
-/// Pulls as a worker does, who says when the job was tried.
+/// Pulls a job and marks it as tried, as a worker does.
 pub(crate) async fn pull(queue: &dyn Queue) -> Job {
     let job = pull_only(queue).await;
     queue.done(job);
@@ -67,7 +67,7 @@ async fn pull_runs(queue: &dyn Queue, count: usize) -> Vec<i64> {
     runs
 }
 
-pub(crate) async fn jobs_of_a_workspace_come_in_order(queue: Arc<dyn Queue>) {
+pub(crate) async fn serves_jobs_of_a_workspace_in_order(queue: Arc<dyn Queue>) {
     for run in [3, 1, 2] {
         queue.push(job(1, run));
     }
@@ -75,7 +75,7 @@ pub(crate) async fn jobs_of_a_workspace_come_in_order(queue: Arc<dyn Queue>) {
     assert_eq!(queue.depth(), 0);
 }
 
-pub(crate) async fn workspaces_take_turns(queue: Arc<dyn Queue>) {
+pub(crate) async fn serves_workspaces_in_turn(queue: Arc<dyn Queue>) {
     for run in 10..14 {
         queue.push(job(1, run));
     }
@@ -85,9 +85,7 @@ pub(crate) async fn workspaces_take_turns(queue: Arc<dyn Queue>) {
     assert_eq!(pull_runs(&*queue, 6).await, [10, 20, 11, 21, 12, 13]);
 }
 
-pub(crate) async fn a_workspace_that_joins_late_does_not_wait_for_the_others_backlog(
-    queue: Arc<dyn Queue>,
-) {
+pub(crate) async fn serves_a_new_workspace_before_the_backlog_of_others(queue: Arc<dyn Queue>) {
     for run in 0..1_000 {
         queue.push(job(1, run));
     }
@@ -95,7 +93,7 @@ pub(crate) async fn a_workspace_that_joins_late_does_not_wait_for_the_others_bac
     assert!(pull_runs(&*queue, 2).await.contains(&5_000));
 }
 
-pub(crate) async fn a_run_that_waits_is_not_queued_twice(queue: Arc<dyn Queue>) {
+pub(crate) async fn queues_a_waiting_run_once(queue: Arc<dyn Queue>) {
     queue.push(job(1, 7));
     queue.push(job(1, 7));
     queue.push(Job {
@@ -107,14 +105,14 @@ pub(crate) async fn a_run_that_waits_is_not_queued_twice(queue: Arc<dyn Queue>) 
     assert_eq!(queue.depth(), 0);
 }
 
-pub(crate) async fn a_run_can_come_back_after_it_was_pulled(queue: Arc<dyn Queue>) {
+pub(crate) async fn accepts_a_run_again_after_it_was_pulled(queue: Arc<dyn Queue>) {
     queue.push(job(1, 7));
     assert_eq!(pull(&*queue).await, job(1, 7));
     queue.push(job(1, 7));
     assert_eq!(pull(&*queue).await, job(1, 7));
 }
 
-pub(crate) async fn jobs_of_unknown_workspaces_are_served_too(queue: Arc<dyn Queue>) {
+pub(crate) async fn serves_jobs_without_a_workspace(queue: Arc<dyn Queue>) {
     let orphan = Job {
         run: RunNo(9),
         workspace: None,
@@ -129,13 +127,13 @@ pub(crate) async fn pull_waits_for_a_push(queue: Arc<dyn Queue>) {
     let mut pullers = JoinSet::new();
     let puller = Arc::clone(&queue);
     pullers.spawn(async move { pull(&*puller).await });
-    // The puller runs until it waits.
+    // Lets the puller run until it waits.
     tokio::task::yield_now().await;
     queue.push(job(1, 4));
     assert_eq!(pullers.join_next().await.unwrap().unwrap(), job(1, 4));
 }
 
-pub(crate) async fn a_dropped_pull_loses_no_job(queue: Arc<dyn Queue>) {
+pub(crate) async fn dropped_pull_loses_no_job(queue: Arc<dyn Queue>) {
     // Each of these waits, is woken by the push, and is dropped before it can take the job.
     let mut abandoned: Vec<_> = (0..3).map(|_| queue.pull(&anyone)).collect();
     for future in &mut abandoned {
@@ -171,9 +169,7 @@ pub(crate) async fn many_pullers_get_every_job_once(queue: Arc<dyn Queue>) {
     assert_eq!(seen.len(), 800);
 }
 
-pub(crate) async fn jobs_of_workspaces_that_are_not_let_in_wait_and_keep_their_turn(
-    queue: Arc<dyn Queue>,
-) {
+pub(crate) async fn refused_workspaces_keep_their_turn(queue: Arc<dyn Queue>) {
     let not_the_first = |workspace| workspace != Some(WorkspaceNo(1));
     for next in [job(1, 10), job(1, 11), job(2, 20), job(2, 21)] {
         queue.push(next);
@@ -188,7 +184,7 @@ pub(crate) async fn jobs_of_workspaces_that_are_not_let_in_wait_and_keep_their_t
     let waits = std::future::poll_fn(|context| {
         std::task::Poll::Ready(refused.as_mut().poll(context).is_pending())
     });
-    assert!(waits.await, "nobody else has a job");
+    assert!(waits.await, "no other workspace has a job");
     drop(refused);
     queue.push(job(2, 22));
     assert_eq!(pull_runs(&*queue, 3).await, [10, 22, 11]);

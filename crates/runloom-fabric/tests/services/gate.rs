@@ -1,4 +1,4 @@
-//! A way to a service that can be cut, slowed down or stopped: what a restart or a broken network looks like from here.
+//! TCP proxy in front of a service that can cut, delay or stall connections, to simulate restarts and network faults.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Listens on a port of its own and passes everything on to the service.
+/// Listens on a port of its own and forwards to the service.
 pub(crate) struct Gate {
     address: SocketAddr,
     state: watch::Sender<State>,
-    visitors: watch::Sender<Visitors>,
+    connections: watch::Sender<Connections>,
     tasks: Tasks,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Visitors {
-    inside: usize,
-    turned_away: usize,
+struct Connections {
+    open: usize,
+    refused: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -30,18 +30,18 @@ struct State {
     pace: Pace,
 }
 
-/// How fast what is connected gets through.
+/// Speed of forwarding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     Free,
-    /// Every packet is late.
+    /// Every packet is delayed.
     Late(Duration),
-    /// Nothing gets through, and nobody is told.
+    /// Nothing is forwarded, and connections stay open.
     Stopped,
 }
 
 impl Gate {
-    /// An open gate.
+    /// Starts a proxy that accepts connections.
     pub(crate) async fn to(service: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -50,72 +50,76 @@ impl Gate {
             generation: 0,
             pace: Pace::Free,
         });
-        let (visitors, _) = watch::channel(Visitors::default());
+        let (connections, _) = watch::channel(Connections::default());
         let tasks = Tasks::default();
         let (service, spawner) = (service.to_owned(), tasks.clone());
-        let (watched, counted) = (state.clone(), visitors.clone());
+        let (watched, counted) = (state.clone(), connections.clone());
         tasks.spawn_detached("gate", async move {
             while let Ok((here, _)) = listener.accept().await {
                 let entered = *watched.borrow();
                 if !entered.open {
-                    counted.send_modify(|visitors| visitors.turned_away += 1);
+                    counted.send_modify(|connections| connections.refused += 1);
                     continue;
                 }
-                counted.send_modify(|visitors| visitors.inside += 1);
+                counted.send_modify(|connections| connections.open += 1);
                 let (service, counted) = (service.clone(), counted.clone());
                 let (mut watched, pace) = (watched.subscribe(), watched.subscribe());
-                spawner.spawn_detached("passage", async move {
+                spawner.spawn_detached("gate_connection", async move {
                     tokio::select! {
                         biased;
                         _ = watched.wait_for(|state| state.generation != entered.generation) => {}
-                        () = pass(here, &service, pace) => {}
+                        () = forward(here, &service, pace) => {}
                     }
-                    counted.send_modify(|visitors| visitors.inside -= 1);
+                    counted.send_modify(|connections| connections.open -= 1);
                 });
             }
         });
         Self {
             address,
             state,
-            visitors,
+            connections,
             tasks,
         }
     }
 
-    /// `url`, but through the gate.
+    /// `url` with the proxy's address.
     pub(crate) fn url(&self, url: &str) -> String {
         url.replace(super::authority(url), &self.address.to_string())
     }
 
-    /// Cuts what is connected; who comes again is let through.
+    /// Cuts open connections; new ones are accepted.
     pub(crate) fn cut(&self) {
         self.state.send_modify(|state| state.generation += 1);
     }
 
-    /// Cuts what is connected, and turns away all who come until it is opened.
+    /// Cuts open connections and refuses new ones until [`Self::open`].
     pub(crate) async fn close(&self) {
         self.state.send_modify(|state| {
             state.open = false;
             state.generation += 1;
         });
-        let mut visitors = self.visitors.subscribe();
-        let left = visitors.wait_for(|visitors| visitors.inside == 0);
-        super::in_time("all have left", left).await.unwrap();
+        let mut connections = self.connections.subscribe();
+        let closed = connections.wait_for(|connections| connections.open == 0);
+        super::in_time("all connections are closed", closed)
+            .await
+            .unwrap();
     }
 
-    /// Waits until somebody is turned away.
-    pub(crate) async fn turned_away(&self) {
-        let before = self.visitors.borrow().turned_away;
-        let mut visitors = self.visitors.subscribe();
-        let came = visitors.wait_for(|visitors| visitors.turned_away > before);
-        super::in_time("somebody comes", came).await.unwrap();
+    /// Waits until a connection is refused.
+    pub(crate) async fn refused(&self) {
+        let before = self.connections.borrow().refused;
+        let mut connections = self.connections.subscribe();
+        let refused = connections.wait_for(|connections| connections.refused > before);
+        super::in_time("a connection is refused", refused)
+            .await
+            .unwrap();
     }
 
     pub(crate) fn open(&self) {
         self.state.send_modify(|state| state.open = true);
     }
 
-    /// From here on, for those who are connected and those who come.
+    /// Sets the speed of open and new connections.
     pub(crate) fn pace(&self, pace: Pace) {
         self.state.send_modify(|state| state.pace = pace);
     }
@@ -127,21 +131,21 @@ impl Drop for Gate {
     }
 }
 
-/// Passes everything on. When nothing listens there, the visitor is turned away, as the service's machine would do it.
-async fn pass(here: TcpStream, service: &str, pace: watch::Receiver<State>) {
+/// Forwards both directions. Closes the connection when the service is not listening.
+async fn forward(here: TcpStream, service: &str, pace: watch::Receiver<State>) {
     let Ok(there) = TcpStream::connect(service).await else {
         return;
     };
     let _ = (here.set_nodelay(true), there.set_nodelay(true));
     let ((from_here, to_here), (from_there, to_there)) = (here.into_split(), there.into_split());
     tokio::join!(
-        carry(from_here, to_there, pace.clone()),
-        carry(from_there, to_here, pace)
+        copy(from_here, to_there, pace.clone()),
+        copy(from_there, to_here, pace)
     );
 }
 
-/// One direction, to its end.
-async fn carry(
+/// Copies one direction to its end.
+async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut state: watch::Receiver<State>,

@@ -1,21 +1,21 @@
-//! The same contracts against real services, and what happens when they go away and come back.
+//! Queue and bus against real services, with outages and reconnects.
 //!
-//! `RUNLOOM_TEST_AMQP_URL` and `RUNLOOM_TEST_REDIS_URL` say where they are; without them, on this machine with their usual ports.
-//! Every test has names of its own there and removes them.
+//! `RUNLOOM_TEST_AMQP_URL` and `RUNLOOM_TEST_REDIS_URL` are their addresses; the default is the usual port on
+//! localhost. Every test uses names of its own and removes them.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test says by failing what it expected"
+    reason = "tests fail by panicking"
 )]
 
-#[allow(dead_code, reason = "slow and stopped ways are for the fault suite")]
+#[allow(dead_code, reason = "delays and stalls are used by the fault suite")]
 mod gate;
 #[path = "../it/queue.rs"]
 #[allow(
     dead_code,
-    reason = "a broker is fair only among what was fetched, so not every behaviour is asked of it"
+    reason = "a broker is fair only among prefetched jobs, so it does not run every contract test"
 )]
 mod queue;
 mod rabbitmq;
@@ -23,10 +23,10 @@ mod valkey;
 
 use std::time::Duration;
 
-/// Far above what anything here takes.
-const AT_MOST: Duration = Duration::from_secs(60);
+/// Timeout of every wait, far above what any of them takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A name that no other test has.
+/// A unique name.
 fn unique(what: &str) -> String {
     format!(
         "runloom-test:{what}:{}",
@@ -34,11 +34,11 @@ fn unique(what: &str) -> String {
     )
 }
 
-fn setting(variable: &str, usual: &str) -> String {
-    std::env::var(variable).unwrap_or_else(|_| usual.to_owned())
+fn setting(variable: &str, default: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| default.to_owned())
 }
 
-/// The host and port in an address.
+/// Host and port of an address.
 fn authority(url: &str) -> &str {
     let rest = url.split("://").nth(1).expect("an address has a scheme");
     let authority = rest.split('/').next().unwrap_or(rest);
@@ -46,12 +46,12 @@ fn authority(url: &str) -> &str {
 }
 
 async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(AT_MOST, future)
+    tokio::time::timeout(TIMEOUT, future)
         .await
-        .unwrap_or_else(|_| panic!("waited in vain until {what}"))
+        .unwrap_or_else(|_| panic!("timed out waiting until {what}"))
 }
 
-/// Asks again and again, because nobody tells.
+/// Polls a condition that has no notification.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     in_time(what, async {
         while !holds().await {

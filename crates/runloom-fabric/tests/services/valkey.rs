@@ -1,4 +1,4 @@
-//! The bus through Valkey or Redis.
+//! Bus and rate windows through Valkey or Redis.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn url() -> String {
     setting("RUNLOOM_TEST_REDIS_URL", "redis://127.0.0.1:6379")
 }
 
-/// Processes that share a prefix. Nothing is stored, so there is nothing to clean up.
+/// Processes that share a prefix. Nothing durable is stored, so nothing needs to be removed.
 struct World {
     prefix: String,
     tasks: Tasks,
@@ -51,18 +51,18 @@ impl World {
         ValkeyWindows::start(url, &options, &self.tasks).unwrap()
     }
 
-    /// A process that listens.
+    /// A bus that is subscribed.
     async fn bus(&self) -> Arc<ValkeyBus> {
         let bus = self.start(&url());
-        assert_eq!(next(&bus).await, Signal::Lost, "said after subscribing");
+        assert_eq!(next(&bus).await, Signal::Lost, "sent after subscribing");
         bus
     }
 
-    /// The same, through a gate.
+    /// A bus that is subscribed through a proxy.
     async fn gated(&self) -> (Arc<ValkeyBus>, Gate) {
         let gate = Gate::to(authority(&url())).await;
         let bus = self.start(&gate.url(&url()));
-        assert_eq!(next(&bus).await, Signal::Lost, "said after subscribing");
+        assert_eq!(next(&bus).await, Signal::Lost, "sent after subscribing");
         (bus, gate)
     }
 }
@@ -85,7 +85,7 @@ fn events(run: i64, last_seq: u64) -> Signal {
 }
 
 #[tokio::test]
-async fn announcements_reach_the_others_and_not_oneself() {
+async fn announcements_reach_other_processes_only() {
     let world = World::new().await;
     let (a, b, c) = (world.bus().await, world.bus().await, world.bus().await);
     for signal in [Signal::Mail(RunNo(1)), events(2, 3)] {
@@ -94,31 +94,31 @@ async fn announcements_reach_the_others_and_not_oneself() {
         assert_eq!(next(&c).await, signal);
     }
     b.announce(Signal::Jobs);
-    assert_eq!(next(&a).await, Signal::Jobs, "the first that a hears");
+    assert_eq!(next(&a).await, Signal::Jobs, "the first that a receives");
     assert_eq!(next(&c).await, Signal::Jobs);
     assert!(a.is_shared());
 }
 
 #[tokio::test]
-async fn of_many_events_of_a_run_the_last_is_heard() {
+async fn receives_the_last_of_many_events_of_a_run() {
     let world = World::new().await;
     let (a, b) = (world.bus().await, world.bus().await);
     for last_seq in 1..=10_000 {
         a.announce(events(1, last_seq));
     }
-    let mut heard = 0;
-    while heard != 10_000 {
+    let mut received = 0;
+    while received != 10_000 {
         let Signal::Events { run, last_seq } = next(&b).await else {
             panic!("nothing else was announced");
         };
         assert_eq!(run, RunNo(1));
-        assert!(last_seq > heard, "{last_seq} after {heard}");
-        heard = last_seq;
+        assert!(last_seq > received, "{last_seq} after {received}");
+        received = last_seq;
     }
 }
 
 #[tokio::test]
-async fn every_one_of_many_runs_is_heard_of() {
+async fn receives_every_one_of_many_runs() {
     let world = World::new().await;
     let (a, b) = (world.bus().await, world.bus().await);
     let mut missing: BTreeSet<i64> = (0..5_000).collect();
@@ -134,7 +134,7 @@ async fn every_one_of_many_runs_is_heard_of() {
 }
 
 #[tokio::test]
-async fn other_prefixes_and_strange_messages_are_not_heard() {
+async fn ignores_other_prefixes_and_foreign_messages() {
     let (world, other) = (World::new().await, World::new().await);
     let (a, b, stranger) = (world.bus().await, world.bus().await, other.bus().await);
     stranger.announce(Signal::Mail(RunNo(1)));
@@ -155,7 +155,7 @@ async fn other_prefixes_and_strange_messages_are_not_heard() {
 }
 
 #[tokio::test]
-async fn after_a_cut_everything_is_looked_at_and_heard_again() {
+async fn reconnecting_reports_lost_announcements() {
     let world = World::new().await;
     let (a, (b, gate)) = (world.bus().await, world.gated().await);
     for run in 0..3 {
@@ -167,15 +167,15 @@ async fn after_a_cut_everything_is_looked_at_and_heard_again() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_announced_makes_the_others_look() {
+async fn unsent_announcements_are_reported_as_lost() {
     let world = World::new().await;
     let ((a, gate), b) = (world.gated().await, world.bus().await);
-    // Connected for announcing as well.
+    // Waits until the publisher is connected as well.
     a.announce(Signal::Jobs);
     assert_eq!(next(&b).await, Signal::Jobs);
     gate.close().await;
     a.announce(Signal::Mail(RunNo(7)));
-    gate.turned_away().await;
+    gate.refused().await;
     gate.open();
     assert_eq!(next(&b).await, Signal::Lost);
     a.announce(Signal::Mail(RunNo(8)));
@@ -183,14 +183,14 @@ async fn what_could_not_be_announced_makes_the_others_look() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_there_at_the_start_may_come_later() {
+async fn connects_to_a_service_that_starts_later() {
     let world = World::new().await;
     let b = world.bus().await;
     let gate = Gate::to(authority(&url())).await;
     gate.close().await;
     let a = world.start(&gate.url(&url()));
     a.announce(Signal::Mail(RunNo(1)));
-    gate.turned_away().await;
+    gate.refused().await;
     gate.open();
     assert_eq!(next(&a).await, Signal::Lost);
     assert_eq!(next(&b).await, Signal::Mail(RunNo(1)));
@@ -199,7 +199,7 @@ async fn a_service_that_is_not_there_at_the_start_may_come_later() {
 }
 
 #[tokio::test]
-async fn a_dropped_wait_loses_nothing() {
+async fn dropped_wait_loses_no_announcement() {
     let world = World::new().await;
     let (a, b) = (world.bus().await, world.bus().await);
     for run in 0..50 {
@@ -211,10 +211,10 @@ async fn a_dropped_wait_loses_nothing() {
 }
 
 #[tokio::test]
-async fn processes_count_in_one_window() {
+async fn processes_share_one_window() {
     let world = World::new().await;
     let (a, b) = (world.windows(&url()), world.windows(&url()));
-    // The first answers show that both are connected; they go to a window of their own.
+    // The first responses, in a window of their own, show that both are connected.
     for windows in [&a, &b] {
         until("a window answers", async || {
             windows.admit("other", 100).await.is_some()
@@ -236,7 +236,7 @@ async fn processes_count_in_one_window() {
 }
 
 #[tokio::test]
-async fn a_window_that_cannot_be_asked_says_so_and_comes_back() {
+async fn unreachable_window_returns_none_until_reconnected() {
     let world = World::new().await;
     let gate = Gate::to(authority(&url())).await;
     let windows = world.windows(&gate.url(&url()));
@@ -249,15 +249,18 @@ async fn a_window_that_cannot_be_asked_says_so_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_look_says_which_service_it_is_and_that_one_is_away() {
+async fn health_check_reports_the_service_or_the_failure() {
     World::new().await;
-    let seen = runloom_fabric::look_at_redis(&url()).await.unwrap();
+    let health = runloom_fabric::check_redis(&url()).await.unwrap();
     assert!(
-        seen.service.starts_with("Valkey ") || seen.service.starts_with("Redis "),
-        "{seen:?}"
+        health.service.starts_with("Valkey ") || health.service.starts_with("Redis "),
+        "{health:?}"
     );
-    assert!(seen.problems.is_empty(), "{seen:?}");
-    let away = runloom_fabric::look_at_redis("redis://:secret@127.0.0.1:1").await;
-    let said = away.unwrap_err().to_string();
-    assert!(!said.is_empty() && !said.contains("secret"), "{said}");
+    assert!(health.problems.is_empty(), "{health:?}");
+    let unreachable = runloom_fabric::check_redis("redis://:secret@127.0.0.1:1").await;
+    let message = unreachable.unwrap_err().to_string();
+    assert!(
+        !message.is_empty() && !message.contains("secret"),
+        "{message}"
+    );
 }

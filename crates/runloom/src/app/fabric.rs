@@ -44,8 +44,8 @@ pub(super) async fn open(config: &Config, role: Role, tasks: &Tasks) -> Result<F
         QueueConfig::Amqp(url) => {
             let options = RabbitOptions {
                 role: match role {
-                    Role::Api => runloom_fabric::Role::Publisher,
-                    Role::All | Role::Worker => runloom_fabric::Role::Worker,
+                    Role::Api => runloom_fabric::QueueRole::Publisher,
+                    Role::All | Role::Worker => runloom_fabric::QueueRole::Worker,
                 },
                 ..RabbitOptions::default()
             };

@@ -1,41 +1,41 @@
-//! The queue through RabbitMQ.
+//! Queue through RabbitMQ.
 
 mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use runloom_fabric::Role;
+use runloom_fabric::QueueRole;
 use runloom_ports::queue::Queue;
 
 use crate::queue::{job, pull, pull_only};
 use crate::until;
 use world::{with_limited_world, with_world};
 
-/// A queue that is connected, for the contract.
-async fn with<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
+/// Runs a contract test on a connected queue.
+async fn with_queue<F: Future<Output = ()>>(test: impl FnOnce(Arc<dyn Queue>) -> F) {
     with_world(async |world| {
-        let process = world.process(Role::Worker).await;
+        let process = world.process(QueueRole::Worker).await;
         test(process.queue.clone()).await;
     })
     .await;
 }
 
-crate::queue::contract!(with:
-    jobs_of_a_workspace_come_in_order,
-    a_run_can_come_back_after_it_was_pulled,
+crate::queue::contract!(with_queue:
+    serves_jobs_of_a_workspace_in_order,
+    accepts_a_run_again_after_it_was_pulled,
     pull_waits_for_a_push,
-    a_dropped_pull_loses_no_job,
+    dropped_pull_loses_no_job,
     many_pullers_get_every_job_once,
 );
 
 #[tokio::test]
-async fn jobs_go_to_the_workers_of_other_processes() {
+async fn workers_of_other_processes_get_jobs() {
     with_world(async |world| {
-        let api = world.process(Role::Publisher).await;
+        let api = world.process(QueueRole::Publisher).await;
         let (a, b) = (
-            world.process(Role::Worker).await,
-            world.process(Role::Worker).await,
+            world.process(QueueRole::Worker).await,
+            world.process(QueueRole::Worker).await,
         );
         for run in 0..200 {
             api.queue.push(job(run % 3, run));
@@ -53,10 +53,10 @@ async fn jobs_go_to_the_workers_of_other_processes() {
 }
 
 #[tokio::test]
-async fn what_a_worker_had_not_tried_goes_to_another_when_it_stops() {
+async fn untried_jobs_go_to_another_worker_on_shutdown() {
     with_world(async |world| {
-        let api = world.process(Role::Publisher).await;
-        let first = world.process(Role::Worker).await;
+        let api = world.process(QueueRole::Publisher).await;
+        let first = world.process(QueueRole::Worker).await;
         for run in 1..=3 {
             api.queue.push(job(1, run));
         }
@@ -64,7 +64,7 @@ async fn what_a_worker_had_not_tried_goes_to_another_when_it_stops() {
         assert_eq!(pull_only(&*first.queue).await, job(1, 2), "only pulled");
         until("run 3 is fetched", async || first.queue.depth() == 1).await;
         first.stop().await;
-        let second = world.process(Role::Worker).await;
+        let second = world.process(QueueRole::Worker).await;
         api.queue.push(job(1, 4));
         let mut runs = Vec::new();
         for _ in 0..3 {
@@ -76,10 +76,10 @@ async fn what_a_worker_had_not_tried_goes_to_another_when_it_stops() {
 }
 
 #[tokio::test]
-async fn no_job_is_lost_when_connections_break() {
+async fn loses_no_job_when_connections_break() {
     with_world(async |world| {
-        let api = world.process(Role::Publisher).await;
-        let worker = world.process(Role::Worker).await;
+        let api = world.process(QueueRole::Publisher).await;
+        let worker = world.process(QueueRole::Worker).await;
         let mut missing: BTreeSet<i64> = (0..300).collect();
         for run in 0..300 {
             api.queue.push(job(1, run));
@@ -87,7 +87,7 @@ async fn no_job_is_lost_when_connections_break() {
                 world.gate.cut();
             }
         }
-        // Doubled jobs are allowed.
+        // Duplicate jobs are allowed.
         while !missing.is_empty() {
             let next = pull(&*worker.queue).await;
             if missing.remove(&next.run.0) && missing.len().is_multiple_of(70) {
@@ -99,16 +99,16 @@ async fn no_job_is_lost_when_connections_break() {
 }
 
 #[tokio::test]
-async fn a_process_with_a_worker_keeps_its_jobs_while_the_broker_is_away() {
+async fn workers_serve_their_own_jobs_during_an_outage() {
     with_world(async |world| {
         world.gate.close().await;
-        let worker = world.start(Role::Worker);
+        let worker = world.start(QueueRole::Worker);
         worker.queue.push(job(1, 1));
         assert_eq!(pull(&*worker.queue).await, job(1, 1));
-        world.gate.turned_away().await;
+        world.gate.refused().await;
         world.gate.open();
         worker.online().await;
-        let other = world.process(Role::Publisher).await;
+        let other = world.process(QueueRole::Publisher).await;
         other.queue.push(job(1, 2));
         assert_eq!(pull(&*worker.queue).await, job(1, 2));
     })
@@ -116,16 +116,16 @@ async fn a_process_with_a_worker_keeps_its_jobs_while_the_broker_is_away() {
 }
 
 #[tokio::test]
-async fn a_process_without_a_worker_delivers_when_the_broker_is_back() {
+async fn publishers_deliver_after_an_outage() {
     with_world(async |world| {
         world.gate.close().await;
-        let api = world.start(Role::Publisher);
+        let api = world.start(QueueRole::Publisher);
         for run in 1..=3 {
             api.queue.push(job(1, run));
         }
-        world.gate.turned_away().await;
+        world.gate.refused().await;
         world.gate.open();
-        let worker = world.process(Role::Worker).await;
+        let worker = world.process(QueueRole::Worker).await;
         for run in 1..=3 {
             assert_eq!(pull(&*worker.queue).await, job(1, run));
         }
@@ -134,11 +134,11 @@ async fn a_process_without_a_worker_delivers_when_the_broker_is_back() {
 }
 
 #[tokio::test]
-async fn what_a_sweeper_found_stays_in_its_process() {
+async fn push_here_stays_in_its_process() {
     with_world(async |world| {
         let (a, b) = (
-            world.process(Role::Worker).await,
-            world.process(Role::Publisher).await,
+            world.process(QueueRole::Worker).await,
+            world.process(QueueRole::Publisher).await,
         );
         b.queue.push_here(job(1, 1));
         a.queue.push_here(job(1, 2));
@@ -151,11 +151,11 @@ async fn what_a_sweeper_found_stays_in_its_process() {
 }
 
 #[tokio::test]
-async fn a_job_that_kills_every_worker_becomes_a_dead_letter() {
+async fn job_beyond_the_delivery_limit_becomes_a_dead_letter() {
     with_limited_world(2, async |world| {
-        let worker = world.process(Role::Worker).await;
+        let worker = world.process(QueueRole::Worker).await;
         worker.queue.push(job(1, 666));
-        // As often as it is delivered, and once more.
+        // One delivery more than the limit.
         for _ in 0..=world.delivery_limit {
             assert_eq!(pull_only(&*worker.queue).await, job(1, 666));
             world.gate.cut();
@@ -169,9 +169,9 @@ async fn a_job_that_kills_every_worker_becomes_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_no_job_becomes_a_dead_letter() {
+async fn message_that_is_not_a_job_becomes_a_dead_letter() {
     with_world(async |world| {
-        let worker = world.process(Role::Worker).await;
+        let worker = world.process(QueueRole::Worker).await;
         world.publish(b"hello").await;
         worker.queue.push(job(1, 1));
         assert_eq!(pull(&*worker.queue).await, job(1, 1));
@@ -181,10 +181,10 @@ async fn a_message_that_is_no_job_becomes_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_deleted_is_made_again() {
+async fn declares_a_deleted_queue_again() {
     with_world(async |world| {
-        let api = world.process(Role::Publisher).await;
-        let worker = world.process(Role::Worker).await;
+        let api = world.process(QueueRole::Publisher).await;
+        let worker = world.process(QueueRole::Worker).await;
         api.queue.push(job(1, 1));
         assert_eq!(pull(&*worker.queue).await, job(1, 1));
         world.delete(&world.name).await;
@@ -195,12 +195,12 @@ async fn a_queue_that_is_deleted_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_queue_with_other_arguments_is_named_with_its_remedy() {
+async fn logs_the_remedy_for_a_queue_with_other_arguments() {
     let log = world::Log::default();
     let _subscriber = log.listen();
     with_world(async |world| {
-        world.declare_otherwise().await;
-        let worker = world.start(Role::Worker);
+        world.declare_with_other_arguments().await;
+        let worker = world.start(QueueRole::Worker);
         let remedy = format!("rabbitmqctl delete_queue {:?}", world.name);
         until("the remedy is logged", async || {
             log.text().contains(&remedy)
@@ -208,7 +208,11 @@ async fn a_queue_with_other_arguments_is_named_with_its_remedy() {
         .await;
         assert!(log.text().contains("exists with other arguments"));
         worker.queue.push(job(1, 1));
-        assert_eq!(pull(&*worker.queue).await, job(1, 1), "works without");
+        assert_eq!(
+            pull(&*worker.queue).await,
+            job(1, 1),
+            "works without the broker"
+        );
         world.delete(&world.name).await;
         worker.online().await;
         assert!(!log.text().contains("guest:guest"));
@@ -217,16 +221,19 @@ async fn a_queue_with_other_arguments_is_named_with_its_remedy() {
 }
 
 #[tokio::test]
-async fn a_look_finds_the_broker_and_tells_why_it_is_not_let_in() {
+async fn health_check_reports_the_broker_or_the_failure() {
     let url = world::url();
-    let seen = runloom_fabric::look_at_amqp(&url).await.unwrap();
-    assert!(seen.service.contains("virtual host /"), "{seen:?}");
-    assert!(seen.problems.is_empty(), "{seen:?}");
-    let (_, place) = url.rsplit_once('@').unwrap();
-    let stranger = format!("amqp://nobody-here:secret@{place}");
-    for url in [stranger.as_str(), "amqp://u:secret@127.0.0.1:1"] {
-        let said = runloom_fabric::look_at_amqp(url).await.unwrap_err();
-        let said = said.to_string();
-        assert!(!said.is_empty() && !said.contains("secret"), "{said}");
+    let health = runloom_fabric::check_amqp(&url).await.unwrap();
+    assert!(health.service.contains("virtual host /"), "{health:?}");
+    assert!(health.problems.is_empty(), "{health:?}");
+    let (_, authority) = url.rsplit_once('@').unwrap();
+    let unknown_user = format!("amqp://nobody-here:secret@{authority}");
+    for url in [unknown_user.as_str(), "amqp://u:secret@127.0.0.1:1"] {
+        let error = runloom_fabric::check_amqp(url).await.unwrap_err();
+        let message = error.to_string();
+        assert!(
+            !message.is_empty() && !message.contains("secret"),
+            "{message}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Processes around one queue of their own, and a look at it past them.
+//! Test fixture: one queue, processes that use it through a proxy, and a direct connection to the broker.
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -11,7 +11,7 @@ use lapin::options::{
 };
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use runloom_fabric::{RabbitOptions, RabbitQueue, Role};
+use runloom_fabric::{QueueRole, RabbitOptions, RabbitQueue};
 use runloom_ports::tasks::Tasks;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -25,7 +25,7 @@ pub(super) fn url() -> String {
     )
 }
 
-/// One queue, the way to it, and a connection past that way.
+/// One queue, the proxy in front of it, and a direct connection.
 pub(super) struct World {
     pub(super) name: String,
     pub(super) gate: Gate,
@@ -39,12 +39,12 @@ pub(super) struct Process {
     tasks: Tasks,
 }
 
-/// Runs a test and removes its queues, also when it fails.
+/// Runs a test and removes its queues, also after a failure.
 pub(super) async fn with_world(test: impl AsyncFnOnce(&World)) {
     with_limited_world(RabbitOptions::default().delivery_limit, test).await;
 }
 
-/// The same, with a queue that gives up sooner.
+/// [`with_world`] with a delivery limit.
 pub(super) async fn with_limited_world(delivery_limit: u16, test: impl AsyncFnOnce(&World)) {
     let world = World::new(delivery_limit).await;
     let outcome = AssertUnwindSafe(test(&world)).catch_unwind().await;
@@ -73,8 +73,8 @@ impl World {
         }
     }
 
-    /// A process that need not be connected.
-    pub(super) fn start(&self, role: Role) -> Process {
+    /// Starts a process without waiting for its connection.
+    pub(super) fn start(&self, role: QueueRole) -> Process {
         let tasks = Tasks::default();
         let options = RabbitOptions {
             queue: self.name.clone(),
@@ -86,19 +86,19 @@ impl World {
         Process { queue, tasks }
     }
 
-    /// A process that is connected.
-    pub(super) async fn process(&self, role: Role) -> Process {
+    /// Starts a process and waits for its connection.
+    pub(super) async fn process(&self, role: QueueRole) -> Process {
         let process = self.start(role);
         process.online().await;
         process
     }
 
-    /// A channel past the gate. One for each question, because a refusal closes it.
+    /// A channel on the direct connection. One for each request, because an error closes it.
     async fn channel(&self) -> Channel {
         self.connection.create_channel().await.unwrap()
     }
 
-    /// Messages that nobody has fetched.
+    /// Messages that were not fetched.
     pub(super) async fn count(&self, queue: &str) -> u32 {
         let passive = QueueDeclareOptions {
             passive: true,
@@ -112,7 +112,7 @@ impl World {
             .message_count()
     }
 
-    /// Takes a dead letter, which may take a while to get there.
+    /// Waits for a dead letter and takes it.
     pub(super) async fn dead_letter(&self) -> Vec<u8> {
         let channel = self.channel().await;
         let dead = format!("{}.dead", self.name);
@@ -143,8 +143,8 @@ impl World {
             .unwrap();
     }
 
-    /// The queue as some other version might have declared it.
-    pub(super) async fn declare_otherwise(&self) {
+    /// Declares the queue with other arguments.
+    pub(super) async fn declare_with_other_arguments(&self) {
         let durable = QueueDeclareOptions::durable();
         self.channel()
             .await
@@ -162,7 +162,7 @@ impl World {
     }
 
     async fn remove(&self) {
-        // Nobody makes them again.
+        // Keeps the processes from declaring them again.
         self.gate.close().await;
         let dead = format!("{}.dead", self.name);
         self.delete(&self.name).await;
@@ -180,7 +180,7 @@ impl Process {
         until("the queue is connected", async || self.queue.is_online()).await;
     }
 
-    /// Stops as a server does.
+    /// Shuts down in order.
     pub(super) async fn stop(self) {
         self.tasks.stop.cancel();
         crate::in_time("the process has stopped", self.tasks.ended()).await;
@@ -194,7 +194,7 @@ impl Drop for Process {
     }
 }
 
-/// What was logged on this thread.
+/// Captures the log of this thread.
 #[derive(Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
 

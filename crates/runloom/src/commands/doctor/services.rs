@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use runloom_fabric::{LookError, Seen};
+use runloom_fabric::{HealthError, ServiceHealth};
 use runloom_service::error::Chain;
 
 use super::store::judge;
@@ -33,23 +33,27 @@ pub(super) async fn check_postgres(url: &Secret) -> Finding {
 pub(super) async fn check_fabric(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let QueueConfig::Amqp(url) = &config.fabric.queue {
-        let looked = runloom_fabric::look_at_amqp(url.expose()).await;
+        let checked = runloom_fabric::check_amqp(url.expose()).await;
         let without = "servers start without it; their workers find runs more slowly";
-        findings.push(seen("queue", looked, without));
+        findings.push(service_finding("queue", checked, without));
     }
     if let BusConfig::Redis(url) = &config.fabric.bus {
-        let looked = runloom_fabric::look_at_redis(url.expose()).await;
+        let checked = runloom_fabric::check_redis(url.expose()).await;
         let without = "servers start without it; they hear of each other more slowly and count rates each by itself";
-        findings.push(seen("bus", looked, without));
+        findings.push(service_finding("bus", checked, without));
     }
     findings
 }
 
-fn seen(check: &'static str, looked: Result<Seen, LookError>, without: &str) -> Finding {
-    match looked {
-        Ok(seen) if seen.problems.is_empty() => finding(check, Verdict::Ok, seen.service),
-        Ok(seen) => {
-            let detail = format!("{}: {}", seen.service, seen.problems.join("; "));
+fn service_finding(
+    check: &'static str,
+    checked: Result<ServiceHealth, HealthError>,
+    without: &str,
+) -> Finding {
+    match checked {
+        Ok(health) if health.problems.is_empty() => finding(check, Verdict::Ok, health.service),
+        Ok(health) => {
+            let detail = format!("{}: {}", health.service, health.problems.join("; "));
             finding(check, Verdict::Warning, detail)
         }
         Err(error) => {

@@ -1,4 +1,4 @@
-//! A connection to the broker, with everything declared that we need there.
+//! Connections to the broker, with the queue and its dead-letter exchange declared.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,67 +12,68 @@ use lapin::{Channel, Connection, ConnectionProperties, ErrorKind, Event, Exchang
 
 use super::RabbitOptions;
 
-/// How long connecting and declaring may take together.
-const OPEN_AT_MOST: Duration = Duration::from_secs(15);
-/// How long saying goodbye may take.
-const CLOSE_AT_MOST: Duration = Duration::from_secs(2);
-/// Messages the queue holds at most. The store bounds the backlog; this keeps a broker alive whose queue nobody empties.
-const MOST_JOBS: i64 = 1_000_000;
-/// Dead letters that are kept; the oldest go first.
-const MOST_DEAD: i64 = 10_000;
+/// Timeout of connecting and declaring together.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
+/// Timeout of an orderly close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum length of the queue. The store bounds the backlog; this protects a broker whose queue nobody consumes.
+const MAX_JOBS: i64 = 1_000_000;
+/// Maximum length of the dead-letter queue; the oldest messages are dropped first.
+const MAX_DEAD_LETTERS: i64 = 10_000;
 
-/// Where the queue is.
+/// Address and settings of the queue.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct BrokerConfig {
     pub(super) uri: AMQPUri,
     pub(super) options: RabbitOptions,
 }
 
-/// What went wrong on the line.
+/// Why a connection failed or ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LineError {
+pub(super) enum BrokerError {
     #[error("{0}")]
-    Broker(#[from] lapin::Error),
-    #[error("no answer within {} s", OPEN_AT_MOST.as_secs())]
-    Silent,
+    Lapin(#[from] lapin::Error),
+    #[error("no answer within {} s", OPEN_TIMEOUT.as_secs())]
+    Timeout,
     #[error(
-        "the queue {queue:?} exists with other arguments than this version wants ({reason}); delete it \
-         (rabbitmqctl delete_queue {queue:?}, nothing is lost: the store knows which runs want a worker) or configure another name"
+        "the queue {queue:?} exists with other arguments than this version needs ({reason}); delete it \
+         (rabbitmqctl delete_queue {queue:?}; no run is lost, the store knows which need a worker) \
+         or configure another name"
     )]
     OtherArguments { queue: String, reason: String },
     #[error("the broker cancelled the consumer: the queue was deleted or has moved")]
     Cancelled,
-    #[error("the queue is gone")]
+    #[error("the queue does not exist any more")]
     Unroutable,
     #[error("the connection is closed")]
     Closed,
 }
 
 /// An open connection with one channel. Dropping it closes both, without waiting for the broker.
-pub(super) struct Line {
+pub(super) struct BrokerConnection {
     pub(super) connection: Connection,
     pub(super) channel: Channel,
 }
 
-impl Line {
-    /// Connects and declares the queue.
-    pub(super) async fn open(place: &Place, purpose: &str) -> Result<Self, LineError> {
+impl BrokerConnection {
+    /// Connects and declares the queue. `purpose` is part of the connection's name in the broker's management pages.
+    pub(super) async fn open(config: &BrokerConfig, purpose: &str) -> Result<Self, BrokerError> {
         let properties = ConnectionProperties::default()
             .with_connection_name(LongString::from(format!("runloom {purpose}")));
-        let connection = Connection::connect_uri(place.uri.clone(), properties).await?;
+        let connection = Connection::connect_uri(config.uri.clone(), properties).await?;
         let channel = connection.create_channel().await?;
-        declare(&channel, &place.options).await?;
+        declare(&channel, &config.options).await?;
         Ok(Self {
             connection,
             channel,
         })
     }
 
-    /// Waits until the connection breaks. Everything else on a line must be raced with this: an acknowledgement that is on its
-    /// way when the connection breaks is never answered.
-    pub(super) async fn broken(&self) -> LineError {
+    /// Waits until the connection breaks. Every other wait on the connection must be raced with this one: an
+    /// acknowledgement that is in flight when the connection breaks never completes.
+    pub(super) async fn broken(&self) -> BrokerError {
         let mut events = pin!(self.connection.events_listener());
-        // It may have broken before anybody listened.
+        // It may have broken before the listener existed.
         while self.connection.status().connected() {
             match events.next().await {
                 Some(Event::Error(error)) => return error.into(),
@@ -80,27 +81,27 @@ impl Line {
                 None => break,
             }
         }
-        LineError::Closed
+        BrokerError::Closed
     }
 
-    /// Says goodbye and waits for the broker's word, which has given back then what was not acknowledged.
+    /// Closes the connection and waits for the broker, which has requeued the unacknowledged messages by then.
     pub(super) async fn close(self) {
         let closing = self.connection.close(200, "bye".into());
-        let _ = tokio::time::timeout(CLOSE_AT_MOST, closing).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
-/// Bounds the opening of a line and what is asked on it first.
+/// Bounds opening a connection and its first requests by [`OPEN_TIMEOUT`].
 pub(super) async fn in_time<T>(
-    opening: impl Future<Output = Result<T, LineError>>,
-) -> Result<T, LineError> {
-    tokio::time::timeout(OPEN_AT_MOST, opening)
+    opening: impl Future<Output = Result<T, BrokerError>>,
+) -> Result<T, BrokerError> {
+    tokio::time::timeout(OPEN_TIMEOUT, opening)
         .await
-        .unwrap_or(Err(LineError::Silent))
+        .unwrap_or(Err(BrokerError::Timeout))
 }
 
-/// Declares the queue and where its dead letters go. The broker does nothing when all of it is there already.
-async fn declare(channel: &Channel, options: &RabbitOptions) -> Result<(), LineError> {
+/// Declares the queue and its dead-letter exchange and queue. Declarations are idempotent.
+async fn declare(channel: &Channel, options: &RabbitOptions) -> Result<(), BrokerError> {
     let dead = format!("{}.dead", options.queue);
     channel
         .exchange_declare(
@@ -114,7 +115,7 @@ async fn declare(channel: &Channel, options: &RabbitOptions) -> Result<(), LineE
         )
         .await
         .map_err(|error| refused(&dead, error))?;
-    declare_queue(channel, &dead, [("x-max-length", MOST_DEAD.into())]).await?;
+    declare_queue(channel, &dead, [("x-max-length", MAX_DEAD_LETTERS.into())]).await?;
     channel
         .queue_bind(
             dead.as_str().into(),
@@ -128,11 +129,11 @@ async fn declare(channel: &Channel, options: &RabbitOptions) -> Result<(), LineE
         channel,
         &options.queue,
         [
-            // Brokers differ in what they do without a limit: version 3 delivers for ever, version 4 drops after 20 times.
+            // Without a limit, RabbitMQ 3 redelivers for ever and RabbitMQ 4 drops a message after 20 deliveries.
             ("x-delivery-limit", i64::from(options.delivery_limit).into()),
             ("x-dead-letter-exchange", text(&dead)),
-            ("x-max-length", MOST_JOBS.into()),
-            // Refused to the publisher, who then knows, rather than dropped at the head.
+            ("x-max-length", MAX_JOBS.into()),
+            // A full queue refuses the publisher instead of silently dropping its oldest message.
             ("x-overflow", text("reject-publish")),
         ],
     )
@@ -143,7 +144,7 @@ async fn declare_queue<const N: usize>(
     channel: &Channel,
     queue: &str,
     arguments: [(&'static str, AMQPValue); N],
-) -> Result<(), LineError> {
+) -> Result<(), BrokerError> {
     let mut table = FieldTable::default();
     table.insert("x-queue-type".into(), text("quorum"));
     for (name, value) in arguments {
@@ -156,17 +157,17 @@ async fn declare_queue<const N: usize>(
     Ok(())
 }
 
-fn refused(queue: &str, error: lapin::Error) -> LineError {
+fn refused(queue: &str, error: lapin::Error) -> BrokerError {
     match error.kind() {
         ErrorKind::ProtocolError(refusal)
             if *refusal.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED) =>
         {
-            LineError::OtherArguments {
+            BrokerError::OtherArguments {
                 queue: queue.to_owned(),
                 reason: refusal.get_message().to_string(),
             }
         }
-        _ => LineError::Broker(error),
+        _ => BrokerError::Lapin(error),
     }
 }
 

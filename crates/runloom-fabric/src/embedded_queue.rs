@@ -1,18 +1,18 @@
-//! The queue inside the process: workspaces take turns, however much each of them has waiting.
+//! In-memory queue of one process, served round-robin by workspace.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use runloom_ports::queue::{Admits, Job, Queue};
 use runloom_ports::store::{RunNo, WorkspaceNo};
 use tokio::sync::Notify;
 
-/// A queue for workers of this process.
+/// A queue for the workers of this process.
 #[derive(Debug, Default)]
 pub struct EmbeddedQueue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingJobs>,
     // Holds a permit whenever jobs may wait that no puller has been woken for.
     filled: Notify,
     pullers: AtomicUsize,
@@ -25,40 +25,33 @@ impl EmbeddedQueue {
         Self::default()
     }
 
-    /// Whether more pullers wait than jobs: then the next job is pulled at once.
-    #[must_use]
-    pub fn is_awaited(&self) -> bool {
+    /// Whether more pullers wait than jobs, so that the next job is pulled at once.
+    pub(crate) fn has_idle_puller(&self) -> bool {
         self.pullers.load(Ordering::Relaxed) > self.depth()
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing in here can panic half-way through a change.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl Queue for EmbeddedQueue {
     fn push(&self, job: Job) {
-        if self.waiting().push(job) {
+        if self.waiting.lock().push(job) {
             self.filled.notify_one();
         }
     }
 
     async fn pull(&self, admits: &Admits<'_>) -> Job {
-        let _puller = Puller::enter(&self.pullers);
+        let _puller = PullerCount::enter(&self.pullers);
         loop {
-            // Taken and returned without an await between: a dropped future has taken nothing. If it is dropped while it holds a
-            // wake-up, the wake-up goes to another puller.
+            // There is no await between taking a job and returning it, so a dropped future has taken nothing. If the
+            // future is dropped while it holds a wake-up, the wake-up goes to another puller.
             let taken = {
-                let mut waiting = self.waiting();
-                waiting
-                    .pop(admits)
-                    .map(|job| (job, waiting.runs.is_empty()))
+                let mut waiting = self.waiting.lock();
+                let job = waiting.pop(admits);
+                job.map(|job| (job, waiting.runs.is_empty()))
             };
-            if let Some((job, empty)) = taken {
-                // Wake-ups of several pushes can melt into one; whoever takes a job passes the word on.
-                if !empty {
+            if let Some((job, is_empty)) = taken {
+                // Several pushes may have stored only one wake-up, so the next puller is woken here.
+                if !is_empty {
                     self.filled.notify_one();
                 }
                 return job;
@@ -68,21 +61,21 @@ impl Queue for EmbeddedQueue {
     }
 
     fn depth(&self) -> usize {
-        self.waiting().runs.len()
+        self.waiting.lock().runs.len()
     }
 }
 
-/// Counts a waiting `pull`, also one that is dropped.
-struct Puller<'a>(&'a AtomicUsize);
+/// Counts a waiting `pull` until it is dropped.
+struct PullerCount<'a>(&'a AtomicUsize);
 
-impl<'a> Puller<'a> {
+impl<'a> PullerCount<'a> {
     fn enter(pullers: &'a AtomicUsize) -> Self {
         pullers.fetch_add(1, Ordering::Relaxed);
         Self(pullers)
     }
 }
 
-impl Drop for Puller<'_> {
+impl Drop for PullerCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -90,14 +83,14 @@ impl Drop for Puller<'_> {
 
 /// Jobs by workspace. A workspace is in `turns` exactly when it has jobs.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingJobs {
     runs: HashSet<RunNo>,
     jobs: HashMap<Option<WorkspaceNo>, VecDeque<RunNo>>,
     turns: VecDeque<Option<WorkspaceNo>>,
 }
 
-impl Waiting {
-    /// False when the run waits already.
+impl WaitingJobs {
+    /// Adds a job. Returns false when its run is queued already.
     fn push(&mut self, job: Job) -> bool {
         if !self.runs.insert(job.run) {
             return false;
@@ -110,7 +103,7 @@ impl Waiting {
         true
     }
 
-    /// The oldest job of the workspace whose turn it is. Those that are not let in keep their turn.
+    /// The oldest job of the first workspace in turn order that `admits` accepts. The others keep their turn.
     fn pop(&mut self, admits: &Admits<'_>) -> Option<Job> {
         let turn = self.turns.iter().position(|whose| admits(*whose))?;
         let workspace = self.turns.remove(turn)?;

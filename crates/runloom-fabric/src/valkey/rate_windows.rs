@@ -1,9 +1,10 @@
 //! Rate windows that processes share through Valkey or Redis.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
 use runloom_ports::tasks::Tasks;
@@ -16,13 +17,13 @@ use super::{ValkeyOptions, client};
 use crate::Error;
 use crate::backoff::Backoff;
 
-/// How long a request waits for its window. A service that is slower is taken for one that is away.
-const ANSWER_AT_MOST: Duration = Duration::from_millis(250);
-/// How long connecting may take; nobody waits for it.
-const CONNECT_AT_MOST: Duration = Duration::from_secs(5);
+/// How long a request waits for its window. A slower service counts as unreachable.
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
+/// Timeout of connecting, which happens in the background.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Forgets the slots that have left the window, counts the request unless the window is full, and says where it stands. The
-/// service's clock is the clock of all.
+/// Deletes the slots that have left the window, counts the request unless the window is full, and returns the state of
+/// the window. All processes use the service's clock.
 const ADMIT: &str = "\
 local now = tonumber(redis.call('TIME')[1])
 local slots = redis.call('HGETALL', KEYS[1])
@@ -46,17 +47,18 @@ if sum < tonumber(ARGV[1]) then
 end
 return {admitted, sum, math.max(1, math.min(61, oldest + 61 - now))}";
 
-/// Windows in Valkey or Redis, one hash for each.
+/// Rate windows in Valkey or Redis, one hash for each.
 pub struct ValkeyWindows {
     prefix: String,
-    shared: Arc<Shared>,
+    connection: Arc<WindowConnection>,
     _end: DropGuard,
 }
 
+/// The connection, which a background task replaces when it breaks.
 #[derive(Default)]
-struct Shared {
-    connection: Mutex<Option<MultiplexedConnection>>,
-    /// The connection is of no use any more.
+struct WindowConnection {
+    current: Mutex<Option<MultiplexedConnection>>,
+    /// Notified when the current connection must be replaced.
     broken: Notify,
 }
 
@@ -67,21 +69,22 @@ impl std::fmt::Debug for ValkeyWindows {
 }
 
 impl ValkeyWindows {
-    /// Starts to keep a connection, and returns without waiting for it. Ends when the windows are dropped, or with `tasks.kill`.
+    /// Starts the task that keeps a connection, and returns without waiting for it. The task ends when the windows are
+    /// dropped or with `tasks.kill`.
     ///
     /// # Errors
-    /// When `url` is not an address of Valkey or Redis.
+    /// `url` is not an address of Valkey or Redis.
     pub fn start(url: &str, options: &ValkeyOptions, tasks: &Tasks) -> Result<Arc<Self>, Error> {
         let client = client(url)?;
-        let shared = Arc::new(Shared::default());
+        let connection = Arc::new(WindowConnection::default());
         let end = tasks.kill.child_token();
-        let (kept, token) = (Arc::clone(&shared), end.clone());
-        tasks.spawn_detached("share rate windows", async move {
-            token.run_until_cancelled(kept.keep(client)).await;
+        let (kept, token) = (Arc::clone(&connection), end.clone());
+        tasks.spawn_detached("valkey_rate_windows", async move {
+            token.run_until_cancelled(kept.maintain(client)).await;
         });
         Ok(Arc::new(Self {
             prefix: format!("{}rate:", options.prefix),
-            shared,
+            connection,
             _end: end.drop_guard(),
         }))
     }
@@ -90,26 +93,26 @@ impl ValkeyWindows {
 #[async_trait]
 impl SharedWindows for ValkeyWindows {
     async fn admit(&self, window: &str, limit: u32) -> Option<Counted> {
-        let mut connection = self.shared.connection().clone()?;
+        let mut connection = self.connection.current.lock().clone()?;
         let mut command = redis::cmd("EVAL");
         command
             .arg(ADMIT)
             .arg(1)
             .arg(format!("{}{window}", self.prefix))
             .arg(limit);
-        let asked = command.query_async::<(u32, u32, u32)>(&mut connection);
-        let answer = match tokio::time::timeout(ANSWER_AT_MOST, asked).await {
-            Ok(Ok(answer)) => Some(answer),
+        let request = command.query_async::<(u32, u32, u32)>(&mut connection);
+        let response = match tokio::time::timeout(RESPONSE_TIMEOUT, request).await {
+            Ok(Ok(response)) => Some(response),
             Ok(Err(error)) => {
-                warn!(%error, "rate windows cannot be shared");
+                warn!(%error, "shared rate window failed");
                 None
             }
             Err(_) => None,
         };
-        let Some((admitted, sum, reset_seconds)) = answer else {
-            // The next requests count by themselves until there is a new connection.
-            *self.shared.connection() = None;
-            self.shared.broken.notify_one();
+        let Some((admitted, sum, reset_seconds)) = response else {
+            // Until there is a new connection, requests are counted in this process only.
+            *self.connection.current.lock() = None;
+            self.connection.broken.notify_one();
             return None;
         };
         Some(Counted {
@@ -120,40 +123,35 @@ impl SharedWindows for ValkeyWindows {
     }
 }
 
-impl Shared {
-    async fn keep(&self, client: redis::Client) {
+impl WindowConnection {
+    /// Connects, and connects again whenever the connection broke.
+    async fn maintain(&self, client: redis::Client) {
         let mut backoff = Backoff::default();
-        let mut told = false;
+        let mut is_outage_logged = false;
         loop {
             match connect(&client).await {
                 Ok(connection) => {
-                    info!("rate windows are shared through Valkey");
-                    told = false;
+                    info!("Valkey rate windows connected");
+                    is_outage_logged = false;
                     backoff.reset();
-                    *self.connection() = Some(connection);
+                    *self.current.lock() = Some(connection);
                     self.broken.notified().await;
                 }
-                Err(error) if !told => {
-                    warn!(%error, "rate windows are not shared; each process counts by itself; trying again");
-                    told = true;
+                Err(error) if !is_outage_logged => {
+                    warn!(%error, "Valkey rate windows disconnected; each process counts alone; retrying");
+                    is_outage_logged = true;
                 }
                 Err(_) => {}
             }
             backoff.wait().await;
         }
     }
-
-    fn connection(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 async fn connect(client: &redis::Client) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_AT_MOST))
-        .set_response_timeout(Some(ANSWER_AT_MOST));
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(Some(RESPONSE_TIMEOUT));
     client
         .get_multiplexed_async_connection_with_config(&config)
         .await

@@ -1,4 +1,5 @@
-//! The queue of processes that share only a store: each has its own, and tells the others when it cannot keep up.
+//! Queue for processes that share only a store: each has its own in-memory queue and announces jobs that it cannot pull
+//! at once.
 
 use std::sync::Arc;
 
@@ -8,18 +9,18 @@ use runloom_ports::queue::{Admits, Job, Queue};
 
 use crate::EmbeddedQueue;
 
-/// Jobs wait in this process; the sweepers of the others are called to find them in the store.
+/// A queue that keeps jobs in this process and announces [`Signal::Jobs`] to the sweepers of other processes.
 pub struct AnnouncingQueue {
     inner: EmbeddedQueue,
     bus: Arc<dyn Bus>,
-    worker: Worker,
+    worker: WorkerLocation,
 }
 
-/// Whether jobs are pulled in this process.
+/// Where jobs are pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Worker {
-    Here,
-    Elsewhere,
+enum WorkerLocation {
+    ThisProcess,
+    OtherProcesses,
 }
 
 impl std::fmt::Debug for AnnouncingQueue {
@@ -32,21 +33,21 @@ impl std::fmt::Debug for AnnouncingQueue {
 }
 
 impl AnnouncingQueue {
-    /// For a process with a worker.
+    /// Queue of a process with a worker.
     #[must_use]
     pub fn new(bus: Arc<dyn Bus>) -> Self {
         Self {
             inner: EmbeddedQueue::new(),
             bus,
-            worker: Worker::Here,
+            worker: WorkerLocation::ThisProcess,
         }
     }
 
-    /// For a process without a worker: jobs are announced and not kept, and `pull` never returns.
+    /// Queue of a process without a worker: jobs are announced and not kept, and `pull` never returns.
     #[must_use]
     pub fn forward_only(bus: Arc<dyn Bus>) -> Self {
         Self {
-            worker: Worker::Elsewhere,
+            worker: WorkerLocation::OtherProcesses,
             ..Self::new(bus)
         }
     }
@@ -55,16 +56,17 @@ impl AnnouncingQueue {
 #[async_trait]
 impl Queue for AnnouncingQueue {
     fn push(&self, job: Job) {
-        // A job that is pulled here at once is nobody else's business; each announcement makes every process look into the store.
-        let taken = self.worker == Worker::Here && self.inner.is_awaited();
+        // A job that is pulled here at once needs no announcement: each one makes every process query the store.
+        let is_pulled_here =
+            self.worker == WorkerLocation::ThisProcess && self.inner.has_idle_puller();
         self.push_here(job);
-        if !taken {
+        if !is_pulled_here {
             self.bus.announce(Signal::Jobs);
         }
     }
 
     fn push_here(&self, job: Job) {
-        if self.worker == Worker::Here {
+        if self.worker == WorkerLocation::ThisProcess {
             self.inner.push(job);
         }
     }
