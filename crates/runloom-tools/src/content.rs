@@ -1,4 +1,4 @@
-//! What a model reads of an answer, bounded: text up to a limit, files beside it.
+//! The content of a tool result: text up to a limit, and files.
 
 use runloom_ports::tools::Outcome;
 use runloom_protocol::limits::{FILE_NAME_MAX_CHARS, TOOL_FILES_MAX, TOOL_FILES_MAX_BYTES};
@@ -8,28 +8,28 @@ use runloom_protocol::validate::is_attachment_type;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The most text of one result, in bytes: more would fill any context window.
+/// Maximum text of one result in bytes; more would fill any context window.
 pub(crate) const MAX_TEXT_BYTES: usize = 256 * 1024;
 
-/// The most text of a failure, in bytes.
+/// Maximum text of a failure in bytes.
 const MAX_FAILURE_BYTES: usize = 8 * 1024;
 
-/// Collects the parts of an answer.
+/// Collects the text and the files of a result.
 #[derive(Debug, Default)]
-pub(crate) struct Content {
+pub(crate) struct ResultContent {
     text: String,
-    left_out: usize,
+    omitted_bytes: usize,
     files: Vec<ToolFile>,
     file_bytes: usize,
 }
 
-impl Content {
-    /// Nothing yet.
+impl ResultContent {
+    /// Empty content.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a block of text on lines of its own.
+    /// Adds a block of text on a new line.
     pub(crate) fn text(&mut self, block: &str) {
         if block.is_empty() {
             return;
@@ -37,36 +37,36 @@ impl Content {
         if !self.text.is_empty() && self.text.len() < MAX_TEXT_BYTES {
             self.text.push('\n');
         }
-        let kept = cut(block, MAX_TEXT_BYTES.saturating_sub(self.text.len()));
+        let kept = truncate(block, MAX_TEXT_BYTES.saturating_sub(self.text.len()));
         self.text.push_str(kept);
-        self.left_out += block.len() - kept.len();
+        self.omitted_bytes += block.len() - kept.len();
     }
 
-    /// Adds a file given as base64; one that cannot be passed on is mentioned in the text.
+    /// Adds a file given as base64. A file that models cannot read is replaced by a note in the text.
     pub(crate) fn file(&mut self, name: &str, mime_type: &str, data: &str) {
         let name: String = name.chars().take(FILE_NAME_MAX_CHARS).collect();
         let shown: String = mime_type.chars().take(100).collect();
         let Ok(bytes) = STANDARD.decode(data) else {
             self.text(&format!(
-                "[file {name} ({shown}) left out: its data is not base64]"
+                "[file {name} ({shown}) omitted: its data is not base64]"
             ));
             return;
         };
         if bytes.is_empty() {
-            self.text(&format!("[file {name} ({shown}) left out: it is empty]"));
+            self.text(&format!("[file {name} ({shown}) omitted: it is empty]"));
             return;
         }
         let total = self.file_bytes + bytes.len();
         if self.files.len() >= TOOL_FILES_MAX || total > TOOL_FILES_MAX_BYTES {
             self.text(&format!(
-                "[file {name} ({shown}, {} bytes) left out: a result has at most {TOOL_FILES_MAX} files and {TOOL_FILES_MAX_BYTES} bytes]",
+                "[file {name} ({shown}, {} bytes) omitted: a result has at most {TOOL_FILES_MAX} files and {TOOL_FILES_MAX_BYTES} bytes]",
                 bytes.len()
             ));
             return;
         }
         if !is_attachment_type(mime_type) {
             self.text(&format!(
-                "[file {name} ({shown}, {} bytes) left out: models cannot read this type]",
+                "[file {name} ({shown}, {} bytes) omitted: models cannot read this type]",
                 bytes.len()
             ));
             return;
@@ -79,26 +79,25 @@ impl Content {
         });
     }
 
-    /// Nothing to read and no files.
+    /// Whether there is neither text nor a file.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.files.is_empty()
     }
 
-    /// The outcome of a call that worked.
+    /// The outcome of a successful call.
     pub(crate) fn success(self) -> Outcome {
-        self.finish(false)
+        Outcome {
+            is_error: false,
+            ..self.error()
+        }
     }
 
-    /// The outcome of a call that failed, in the peer's own words.
-    pub(crate) fn error(self) -> Outcome {
-        self.finish(true)
-    }
-
-    fn finish(mut self, is_error: bool) -> Outcome {
-        if self.left_out > 0 {
+    /// The outcome of a failed call, with the peer's own message.
+    pub(crate) fn error(mut self) -> Outcome {
+        if self.omitted_bytes > 0 {
             let note = format!(
-                "\n[cut: {} more bytes were left out; ask for less at a time]",
-                self.left_out
+                "\n[truncated: {} more bytes were omitted; request less at a time]",
+                self.omitted_bytes
             );
             self.text.push_str(&note);
         }
@@ -108,23 +107,23 @@ impl Content {
         }
         Outcome {
             content: self.text,
-            is_error,
+            is_error: true,
             files: self.files,
         }
     }
 }
 
-/// The outcome of a call that failed, in our words.
+/// The outcome of a failed call, with a message of this server.
 pub(crate) fn failure(message: impl AsRef<str>) -> Outcome {
     Outcome {
-        content: cut(message.as_ref(), MAX_FAILURE_BYTES).to_owned(),
+        content: truncate(message.as_ref(), MAX_FAILURE_BYTES).to_owned(),
         is_error: true,
         files: Vec::new(),
     }
 }
 
-/// The longest beginning of at most `limit` bytes that ends at a character.
-pub(crate) fn cut(text: &str, limit: usize) -> &str {
+/// The longest prefix of at most `limit` bytes that ends at a character boundary.
+pub(crate) fn truncate(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
@@ -133,18 +132,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_text_is_cut_at_a_character_and_says_so() {
-        let mut content = Content::new();
+    fn truncates_long_text_at_a_character_with_a_note() {
+        let mut content = ResultContent::new();
         content.text(&"ä".repeat(MAX_TEXT_BYTES));
         content.text("more");
         let outcome = content.success();
         assert!(outcome.content.len() < MAX_TEXT_BYTES + 200);
-        assert!(outcome.content.contains("more bytes were left out"));
+        assert!(outcome.content.contains("more bytes were omitted"));
     }
 
     #[test]
-    fn files_stand_beside_the_text() {
-        let mut content = Content::new();
+    fn keeps_readable_files_and_notes_the_others() {
+        let mut content = ResultContent::new();
         content.text("a picture");
         content.file("a.png", "image/png", "AAAA");
         content.file("b.bin", "application/octet-stream", "AAAA");
@@ -160,7 +159,7 @@ mod tests {
     #[test]
     fn too_many_bytes_of_files_are_left_out() {
         let big = STANDARD.encode(vec![0_u8; TOOL_FILES_MAX_BYTES - 10]);
-        let mut content = Content::new();
+        let mut content = ResultContent::new();
         content.file("a.png", "image/png", &big);
         content.file("b.png", "image/png", &STANDARD.encode([0_u8; 100]));
         let outcome = content.success();

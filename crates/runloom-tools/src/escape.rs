@@ -1,9 +1,9 @@
-//! How a value is written so that it cannot leave its place: in a URL, in JSON, in markup.
+//! Escaping of values in URLs, JSON strings and markup.
 
 use std::fmt::Write as _;
 
-/// Percent-encoded: only what RFC 3986 calls unreserved stays as it is, so that no value can end a segment, a query value or a
-/// form field.
+/// Percent-encodes everything but the unreserved characters of RFC 3986, so that a value cannot end a path segment, a
+/// query value or a form field.
 pub(crate) fn percent(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -16,13 +16,13 @@ pub(crate) fn percent(text: &str) -> String {
     encoded
 }
 
-/// What stands between the quotes of a JSON string.
-pub(crate) fn json_inside(text: &str) -> String {
+/// Escapes the content of a JSON string, without the quotes.
+pub(crate) fn json_string(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Text or attribute value of XML and HTML.
+/// Escapes a text or an attribute value of XML and HTML.
 pub(crate) fn markup(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for c in text.chars() {
@@ -43,13 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_leaves_its_place() {
+    fn escapes_delimiters() {
         let hostile = "a/../b?c=d&e#f %2e\\\r\n\"'<ä";
         assert_eq!(
             percent(hostile),
             "a%2F..%2Fb%3Fc%3Dd%26e%23f%20%252e%5C%0D%0A%22%27%3C%C3%A4"
         );
-        assert_eq!(json_inside(hostile), "a/../b?c=d&e#f %2e\\\\\\r\\n\\\"'<ä");
+        assert_eq!(json_string(hostile), "a/../b?c=d&e#f %2e\\\\\\r\\n\\\"'<ä");
         assert_eq!(markup("<a b='\"&'>"), "&lt;a b=&#39;&quot;&amp;&#39;&gt;");
     }
 }

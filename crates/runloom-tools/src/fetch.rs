@@ -1,4 +1,4 @@
-//! Files that clients name by their address, through the guarded way out.
+//! Files that a client names by URL, fetched through the guarded HTTP client.
 
 use std::time::Duration;
 
@@ -7,17 +7,20 @@ use runloom_ports::tools::FetchedFile;
 
 use crate::outbound::{Outbound, OutboundRequest};
 
-/// Fetches a file; the failure is in words for the client, who wrote the address.
-pub(crate) async fn file(
+/// Fetches a file of at most `max_bytes` within `timeout`.
+///
+/// # Errors
+/// A message for the client that gave the URL.
+pub(crate) async fn fetch_file(
     outbound: &Outbound,
     url: &str,
-    most: usize,
-    within: Duration,
+    max_bytes: usize,
+    timeout: Duration,
 ) -> Result<FetchedFile, String> {
     let url = outbound.check(url).map_err(|error| error.to_string())?;
     let request = OutboundRequest::new(Method::GET, url)
-        .within(within)
-        .at_most(most);
+        .within(timeout)
+        .at_most(max_bytes);
     let sent = outbound.send(request).await;
     let response = sent.map_err(|error| error.to_string())?;
     if !response.status().is_success() {

@@ -1,4 +1,4 @@
-//! The host: one table of kinds, and what they share.
+//! The tool host: the table of tool kinds, and the limits they share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,47 +17,47 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
-use crate::action::Actions;
-use crate::budget::Budget;
 use crate::code::{Sandbox, SandboxProgram};
 use crate::content;
-use crate::fetch;
-use crate::http::Http;
-use crate::kind::Kind;
+use crate::definition::DefinitionExecutor;
+use crate::fetch::fetch_file;
+use crate::http::HttpTools;
+use crate::listing_budget::ListingBudget;
 use crate::mcp::Mcp;
-use crate::names;
+use crate::names::{self, NamedRef};
 use crate::outbound::Outbound;
-use crate::plugin::{Installed, PluginSet, Plugins, Shipped};
+use crate::plugin::{PluginCatalog, PluginSet, PluginTools, ShippedTools};
+use crate::tool_kind::{IndexedRef, ToolKind};
 use crate::workspace::WorkspaceTools;
 
-/// How long and how much tools may take.
+/// Timeouts and concurrency limits of tools.
 #[derive(Debug, Clone)]
 pub struct ToolLimits {
-    /// Connecting to one MCP server and listing its tools.
+    /// Timeout of connecting to one MCP server and listing its tools.
     pub resolve_timeout: Duration,
-    /// A call without a sign of life; progress notifications start it anew.
+    /// Timeout of a call without a response; progress notifications restart it.
     pub idle_timeout: Duration,
-    /// A call in all, whatever it reports.
+    /// Total timeout of a call, with or without progress.
     pub call_timeout: Duration,
-    /// How long a listing of an MCP server is used again.
+    /// How long the tool list of an MCP server is cached.
     pub listing_ttl: Duration,
     /// How long an unused MCP connection is kept.
     pub connection_idle: Duration,
-    /// MCP connections at once; who needs one more waits for it within the `resolve_timeout`.
+    /// Maximum MCP connections. Callers wait for a free one within `resolve_timeout`.
     pub max_connections: usize,
-    /// MCP connections of one workspace at once.
+    /// Maximum MCP connections of one workspace.
     pub max_workspace_connections: usize,
     /// How long an unused MCP process is kept.
     pub process_idle: Duration,
-    /// MCP processes at once.
+    /// Maximum MCP processes.
     pub max_processes: usize,
-    /// Calls at once to one MCP process; more wait for their turn.
+    /// Maximum concurrent calls to one MCP process; further calls wait.
     pub process_concurrency: u32,
-    /// How long an MCP process that left a call unanswered may take to show that it lives.
+    /// How long an MCP process may stay silent after an unanswered call before it is restarted.
     pub process_answer: Duration,
-    /// Code tools that run at once, each in a process of its own; more wait for their turn.
+    /// Maximum code tools at once, each in a process of its own; further calls wait.
     pub max_sandboxes: usize,
-    /// Code tools of one workspace that run at once.
+    /// Maximum code tools of one workspace at once.
     pub max_workspace_sandboxes: usize,
 }
 
@@ -81,38 +81,75 @@ impl Default for ToolLimits {
     }
 }
 
-/// What a host works with.
+/// Dependencies of a host.
 pub struct HostParts {
-    /// The way out for every connection.
+    /// HTTP client of every connection.
     pub outbound: Outbound,
-    /// What workspaces define.
+    /// Tool definitions, plugins and secrets of workspaces.
     pub definitions: Arc<dyn ToolDefinitions>,
     /// Plugins of the operator's configuration.
     pub plugins: PluginSet,
-    /// What workspaces remember; without it there is no `@memory`.
+    /// Memories of workspaces; `None` removes the `@memory` plugin.
     pub memory: Option<Arc<dyn WorkspaceMemory>>,
-    /// What code tools run in; without it they are switched off.
+    /// Program that runs code tools; `None` disables them.
     pub sandbox: Option<SandboxProgram>,
-    /// How long and how much.
+    /// Timeouts and concurrency limits.
     pub limits: ToolLimits,
 }
 
 /// Resolves and executes server-resolved tools.
 pub struct Host {
-    kinds: Vec<Arc<dyn Kind>>,
-    installed: Arc<Installed>,
+    kinds: KindTable,
+    plugins: Arc<PluginCatalog>,
     outbound: Outbound,
+}
+
+/// One entry per kind of server-resolved tools.
+struct KindTable {
+    mcp: Arc<Mcp>,
+    a2a: Arc<A2a>,
+    workspace: WorkspaceTools,
+    plugin: PluginTools,
+}
+
+impl KindTable {
+    /// The kind of a ref; `None` for tools that the client executes.
+    fn of_ref(&self, tool: &ToolRef) -> Option<&dyn ToolKind> {
+        match tool {
+            ToolRef::Mcp(_) => Some(self.mcp.as_ref()),
+            ToolRef::A2a(_) => Some(self.a2a.as_ref()),
+            ToolRef::Mantyx(_) => Some(&self.workspace),
+            ToolRef::MantyxPlugin(_) => Some(&self.plugin),
+            ToolRef::Local(_) | ToolRef::A2aLocal(_) | ToolRef::McpLocal(_) => None,
+        }
+    }
+
+    fn all(&self) -> [&dyn ToolKind; 4] {
+        [
+            self.mcp.as_ref(),
+            self.a2a.as_ref(),
+            &self.workspace,
+            &self.plugin,
+        ]
+    }
+
+    /// The kind that a resolved tool's target names.
+    fn of_target(&self, target: &Value) -> Option<&dyn ToolKind> {
+        let wanted = target.get("kind").and_then(Value::as_str);
+        let mut kinds = self.all().into_iter();
+        kinds.find(|kind| Some(kind.name()) == wanted)
+    }
 }
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
+        let names = self.kinds.all().map(ToolKind::name);
         f.debug_struct("Host").field("kinds", &names).finish()
     }
 }
 
 impl Host {
-    /// A host whose every connection goes through the one way out; idle connections are closed by one of the `tasks`.
+    /// A host whose connections all go through `parts.outbound`. A background task closes idle connections.
     #[must_use]
     pub fn new(parts: HostParts, tasks: &Tasks) -> Self {
         let HostParts {
@@ -123,64 +160,61 @@ impl Host {
             sandbox,
             limits,
         } = parts;
-        let definitions = Arc::new(Installed::new(definitions, plugins, memory.is_some()));
+        let shipped = ShippedTools::new(outbound.clone(), memory);
+        let plugins = Arc::new(PluginCatalog::new(definitions, plugins, &shipped));
         let mcp = Arc::new(Mcp::new(outbound.clone(), tasks, limits.clone()));
         let a2a = Arc::new(A2a::new(outbound.clone(), tasks.clone(), limits.clone()));
-        let actions = Arc::new(Actions {
-            definitions: Arc::clone(&definitions) as _,
-            shipped: Shipped::new(outbound.clone(), memory),
-            http: Http::new(outbound.clone()),
+        let executor = Arc::new(DefinitionExecutor {
+            definitions: Arc::clone(&plugins) as _,
+            shipped,
+            http: HttpTools::new(outbound.clone()),
             code: sandbox.map(|program| Sandbox::new(program, outbound.clone(), &limits)),
             outbound: outbound.clone(),
             mcp: Arc::clone(&mcp),
             a2a: Arc::clone(&a2a),
             schemas: Arc::default(),
         });
-        // The table: a new kind is a folder and a line.
-        let kinds: Vec<Arc<dyn Kind>> = vec![
+        let kinds = KindTable {
             mcp,
             a2a,
-            Arc::new(WorkspaceTools::new(Arc::clone(&actions))),
-            Arc::new(Plugins::new(Arc::clone(&definitions), actions)),
-        ];
+            workspace: WorkspaceTools::new(Arc::clone(&executor)),
+            plugin: PluginTools::new(Arc::clone(&plugins), executor),
+        };
         Self {
             kinds,
-            installed: definitions,
+            plugins,
             outbound,
         }
-    }
-
-    fn kind_of(&self, tool: &ToolRef) -> Option<&dyn Kind> {
-        let kind = self.kinds.iter().find(|kind| kind.takes(tool))?;
-        Some(kind.as_ref())
     }
 }
 
 #[async_trait]
 impl ToolHost for Host {
     async fn check(&self, workspace: &str, refs: &[ToolRef]) -> Result<()> {
-        let mut known = Vec::with_capacity(refs.len());
+        let mut named = Vec::with_capacity(refs.len());
         for (index, tool) in refs.iter().enumerate() {
             let path = format!("tools[{index}]");
-            let name = match self.kind_of(tool) {
+            let name = match self.kinds.of_ref(tool) {
                 Some(kind) => kind.check(workspace, &path, tool).await?,
                 None => None,
             };
-            known.push((path, name));
+            named.push(NamedRef { path, name });
         }
-        names::refuse_twins(refs, &known)
+        names::check_duplicates(refs, &named)
     }
 
     async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool> {
-        let budget = &Budget::whole();
-        let asked = refs.iter().enumerate().map(|(index, tool)| async move {
-            match self.kind_of(tool) {
-                Some(kind) => kind.resolve(context, (index, tool), budget).await,
+        let budget = &ListingBudget::full();
+        let resolving = refs.iter().enumerate().map(|(index, tool)| async move {
+            let reference = IndexedRef { index, tool };
+            match self.kinds.of_ref(tool) {
+                Some(kind) => kind.resolve(context, reference, budget).await,
                 None => Vec::new(),
             }
         });
-        let mut tools: Vec<ServerTool> = join_all(asked).await.into_iter().flatten().collect();
-        names::settle(refs, &mut tools);
+        let resolved = join_all(resolving).await;
+        let mut tools: Vec<ServerTool> = resolved.into_iter().flatten().collect();
+        names::make_unique(refs, &mut tools);
         tools
     }
 
@@ -191,15 +225,14 @@ impl ToolHost for Host {
         call: Invocation,
         cancel: CancellationToken,
     ) -> Outcome {
-        let wanted = tool.target.get("kind").and_then(Value::as_str);
-        match self.kinds.iter().find(|kind| Some(kind.name()) == wanted) {
+        match self.kinds.of_target(&tool.target) {
             Some(kind) => kind.call(context, tool, call, cancel).await,
             None => content::failure("This server cannot execute this tool."),
         }
     }
 
     async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
-        self.installed.given(workspace).await
+        self.plugins.provided(workspace).await
     }
 
     fn check_address(&self, url: &str) -> std::result::Result<(), String> {
@@ -213,6 +246,6 @@ impl ToolHost for Host {
         most: usize,
         within: Duration,
     ) -> std::result::Result<FetchedFile, String> {
-        fetch::file(&self.outbound, url, most, within).await
+        fetch_file(&self.outbound, url, most, within).await
     }
 }

@@ -1,31 +1,33 @@
 //! Tools that the server executes itself, behind [`runloom_ports::tools::ToolHost`].
 //!
-//! Not here: tools that clients execute, and the question whether a call may be repeated (both are the core's).
+//! Tools that clients execute, and the decision whether a call may be repeated, are outside this crate.
 //!
-//! Reading order: [`Host`] (the table of kinds), `kind` (what a kind must do), [`outbound`] (the one guarded way out), then one
-//! folder per kind: `mcp`, `a2a`, `workspace`, `plugin`; `action` (what a definition does) with `http` and `code`; `content` bounds what a model reads, `names` makes names valid, `places` keeps workspaces
-//! from taking what others need, `budget` the refs of a run from being too much together.
+//! Reading order: [`Host`] (the table of kinds), `tool_kind` (the interface of a kind), [`outbound`] (the guarded HTTP
+//! client), then one folder per kind: `mcp`, `a2a`, `workspace`, `plugin`. `definition` executes tool definitions, with
+//! `http` and `code`. `content` limits the size of results, `names` makes tool names valid, `workspace_limits` limits
+//! concurrency per workspace, `listing_budget` limits the tools that MCP servers list for one run.
 //!
-//! Invariants: every connection goes through [`outbound::Outbound`]; every call ends; a peer's failure is text for the model.
+//! Invariants: every connection goes through [`outbound::Outbound`]; every call ends; a failure of a peer is a message
+//! for the model.
 
 mod a2a;
-mod absent;
-mod action;
-mod budget;
 mod charset;
 mod code;
 mod content;
+mod definition;
 mod escape;
 mod fetch;
 mod host;
 mod http;
-mod kind;
+mod listing_budget;
 mod mcp;
 mod names;
 pub mod outbound;
-mod places;
 mod plugin;
+mod tool_kind;
+mod unavailable_tool;
 mod workspace;
+mod workspace_limits;
 
 pub use code::{SandboxProgram, probe, sandbox};
 pub use host::{Host, HostParts, ToolLimits};

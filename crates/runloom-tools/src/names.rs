@@ -1,4 +1,4 @@
-//! Model-facing names: valid for every provider, unique in the run, the same at every resolution.
+//! Model-facing tool names: valid for every provider, unique in the run, the same at every resolution.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +9,11 @@ use runloom_protocol::limits::TOOL_NAME_MAX_CHARS;
 use runloom_protocol::tools::{ClientTool, ToolRef};
 use sha2::{Digest, Sha256};
 
-/// Digits of a hash that stand for the part of a long name that was cut off.
+/// Hash digits that replace the end of a name that is too long.
 const HASH_DIGITS: usize = 8;
 
-/// Makes the name match `^[a-zA-Z0-9_]{1,64}$`. A name that is cut ends in a hash of the whole, so that two long names stay two.
+/// Makes the name match `^[a-zA-Z0-9_]{1,64}$`. A shortened name ends in a hash of the full one, so that long names
+/// stay distinct.
 pub(crate) fn valid(name: &str) -> String {
     let mut made: String = name
         .chars()
@@ -39,26 +40,31 @@ pub(crate) fn hash(text: &str) -> String {
     })
 }
 
-/// The names of tools that the client executes, which are as it wrote them.
-fn of_the_client(tool: &ToolRef) -> Vec<String> {
+/// The names of the tools of a client-resolved ref, which are used as they are.
+fn client_tool_names(tool: &ToolRef) -> Vec<String> {
     let names = tool.client_tool().map(ClientTool::model_facing_names);
     let names = names.into_iter().flatten();
     names.map(str::to_owned).collect()
 }
 
-/// Refuses two tools under one name, for each ref its path and the name of its tool. Names that only a peer's listing brings are not known yet:
-/// [`settle`] makes them unique.
+/// A ref's path in the spec, and its tool's name as far as it is known before a peer is asked.
+pub(crate) struct NamedRef {
+    pub(crate) path: String,
+    pub(crate) name: Option<String>,
+}
+
+/// Refuses two refs with the same tool name. Names that a peer lists are not known yet: [`make_unique`] handles them.
 ///
 /// # Errors
-/// [`Error::Invalid`] with every name that is there twice.
-pub(crate) fn refuse_twins(refs: &[ToolRef], known: &[(String, Option<String>)]) -> Result<()> {
+/// [`Error::Invalid`] with every duplicate name.
+pub(crate) fn check_duplicates(refs: &[ToolRef], named: &[NamedRef]) -> Result<()> {
     let mut first: HashMap<String, &str> = HashMap::new();
-    let mut twins = Vec::new();
-    for (tool, (path, name)) in refs.iter().zip(known) {
+    let mut issues = Vec::new();
+    for (tool, NamedRef { path, name }) in refs.iter().zip(named) {
         let own = name.as_deref().map(valid);
-        for name in own.into_iter().chain(of_the_client(tool)) {
+        for name in own.into_iter().chain(client_tool_names(tool)) {
             if let Some(other) = first.get(name.as_str()) {
-                twins.push(Issue {
+                issues.push(Issue {
                     path: path.clone(),
                     message: format!("duplicate tool name `{name}`: already used by {other}"),
                 });
@@ -67,25 +73,25 @@ pub(crate) fn refuse_twins(refs: &[ToolRef], known: &[(String, Option<String>)])
             }
         }
     }
-    if twins.is_empty() {
+    if issues.is_empty() {
         Ok(())
     } else {
-        Err(Error::Invalid(twins))
+        Err(Error::Invalid(issues))
     }
 }
 
-/// Makes the names of the resolved tools valid and unique beside those of the client's tools, which keep theirs. The first
-/// keeps its name, later ones are numbered, in the order of the tools.
-pub(crate) fn settle(refs: &[ToolRef], tools: &mut [ServerTool]) {
-    let mut taken: HashSet<String> = refs.iter().flat_map(of_the_client).collect();
+/// Makes the names of resolved tools valid and unique. Client tools keep their names; of several resolved tools the
+/// first keeps its name and later ones get a number, in the order of the tools.
+pub(crate) fn make_unique(refs: &[ToolRef], tools: &mut [ServerTool]) {
+    let mut taken: HashSet<String> = refs.iter().flat_map(client_tool_names).collect();
     for tool in tools {
         let base = valid(&tool.name);
         let mut name = base.clone();
         let mut number = 2_usize;
         while !taken.insert(name.clone()) {
-            let ending = format!("_{number}");
-            let room = TOOL_NAME_MAX_CHARS - ending.len();
-            name = format!("{}{ending}", &base[..base.len().min(room)]);
+            let suffix = format!("_{number}");
+            let room = TOOL_NAME_MAX_CHARS - suffix.len();
+            name = format!("{}{suffix}", &base[..base.len().min(room)]);
             number += 1;
         }
         tool.name = name;
@@ -112,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn names_become_valid_and_long_ones_stay_apart() {
+    fn names_become_valid_and_long_ones_stay_distinct() {
         assert_eq!(valid("docs_search"), "docs_search");
         assert_eq!(valid("my-docs.v2/sök"), "my_docs_v2_s_k");
         assert_eq!(valid(""), "_");
@@ -124,10 +130,10 @@ mod tests {
     }
 
     #[test]
-    fn clashing_names_are_numbered_and_the_clients_tools_keep_theirs() {
+    fn numbers_duplicate_names_and_keeps_client_names() {
         let refs = [serde_json::from_value(json!({"kind": "local", "name": "a_x"})).unwrap()];
         let mut tools = [tool("a_x"), tool("a.x"), tool("b"), tool("a_x_2")];
-        settle(&refs, &mut tools);
+        make_unique(&refs, &mut tools);
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["a_x_2", "a_x_3", "b", "a_x_2_2"]);
     }

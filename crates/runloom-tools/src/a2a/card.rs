@@ -1,4 +1,4 @@
-//! Agent cards: where they lie, and which endpoints they declare.
+//! Agent cards: discovery, and the endpoints they declare.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value;
 
-use crate::outbound::{Outbound, OutboundError, OutboundRequest};
+use crate::outbound::{Outbound, OutboundError, OutboundRequest, Sent};
 
-/// One card; a slow host of a card must not eat the time of the call.
+/// Timeout of fetching one card, so that a slow host does not use up the time of the call.
 const CARD_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_CARD_BYTES: usize = 1024 * 1024;
 
-/// Where cards lie below an agent's address, newest place first.
+/// Well-known paths of cards, newest first.
 const WELL_KNOWN: &[&str] = &["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
-/// How a request is packed.
+/// Transport binding of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binding {
     /// JSON-RPC 2.0 on one URL.
@@ -24,69 +24,83 @@ pub(super) enum Binding {
     Rest,
 }
 
-/// Which generation of the protocol is spoken.
+/// Version of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Generation {
+pub(super) enum A2aVersion {
     /// 0.2 and 0.3: `message/send`, parts with a `kind`.
     V03,
     /// 1.0: `SendMessage`, parts by field, states in capitals.
     V10,
 }
 
-/// One address to talk to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    pub(super) url: Url,
-    pub(super) binding: Binding,
-    pub(super) generation: Generation,
-    /// Declared by a v1.0 card; sent back with each request.
-    pub(super) tenant: Option<String>,
-    /// The URL is the address of `message:send` itself, found by probing.
-    pub(super) exact: bool,
+/// What an endpoint's URL addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UrlScope {
+    /// The agent.
+    Agent,
+    /// Its `message:send` method; found by probing.
+    SendMethod,
 }
 
-impl Endpoint {
-    fn rpc(url: Url, generation: Generation) -> Self {
+/// One endpoint of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AgentEndpoint {
+    pub(super) url: Url,
+    pub(super) binding: Binding,
+    pub(super) version: A2aVersion,
+    /// Declared by a v1.0 card; sent with each request.
+    pub(super) tenant: Option<String>,
+    pub(super) scope: UrlScope,
+}
+
+impl AgentEndpoint {
+    fn json_rpc(url: Url, version: A2aVersion) -> Self {
         Self {
             url,
             binding: Binding::JsonRpc,
-            generation,
+            version,
             tenant: None,
-            exact: false,
+            scope: UrlScope::Agent,
         }
     }
 }
 
-/// The addresses to try, in the documented order: what the card declares, the URL as JSON-RPC root, `/rpc`, `/message:send`,
-/// `/message/send`. Each is tried only after the one before said that it is not there.
+/// A card, and the URL it was fetched from.
+struct FoundCard {
+    card: Value,
+    url: Url,
+}
+
+/// The endpoints to try, in the documented order: those of the card, the URL as JSON-RPC root, `/rpc`, `/message:send`,
+/// `/message/send`. Each is tried only after the one before reported that it does not exist.
 ///
 /// # Errors
-/// The URL is refused by the guard; no address is left to try.
+/// The outbound policy refuses the URL, or the host cannot be reached.
 pub(super) async fn endpoints(
     outbound: &Outbound,
-    given: &str,
+    card_url: &str,
     headers: &HeaderMap,
-) -> Result<Vec<Endpoint>, OutboundError> {
-    let url = outbound.check(given)?;
+) -> Result<Vec<AgentEndpoint>, OutboundError> {
+    let url = outbound.check(card_url)?;
     let base = base_of(&url);
     let mut found = match find(outbound, &url, &base, headers).await? {
-        Some((card, at)) => declared(&card, &at),
+        Some(found) => declared(&found.card, &found.url),
         None => Vec::new(),
     };
-    for generation in [Generation::V03, Generation::V10] {
-        found.push(Endpoint::rpc(base.clone(), generation));
+    for version in [A2aVersion::V03, A2aVersion::V10] {
+        found.push(AgentEndpoint::json_rpc(base.clone(), version));
     }
-    for generation in [Generation::V03, Generation::V10] {
-        found.push(Endpoint::rpc(below(&base, "/rpc"), generation));
+    for version in [A2aVersion::V03, A2aVersion::V10] {
+        found.push(AgentEndpoint::json_rpc(append_path(&base, "/rpc"), version));
     }
     for path in ["/message:send", "/message/send"] {
-        found.push(Endpoint {
+        found.push(AgentEndpoint {
             binding: Binding::Rest,
-            exact: true,
-            ..Endpoint::rpc(below(&base, path), Generation::V03)
+            scope: UrlScope::SendMethod,
+            ..AgentEndpoint::json_rpc(append_path(&base, path), A2aVersion::V03)
         });
     }
-    let mut unique: Vec<Endpoint> = Vec::with_capacity(found.len());
+    let mut unique: Vec<AgentEndpoint> = Vec::with_capacity(found.len());
     for endpoint in found {
         if !unique.contains(&endpoint) {
             unique.push(endpoint);
@@ -95,59 +109,59 @@ pub(super) async fn endpoints(
     Ok(unique)
 }
 
-/// The card and where it lay; `None` when there is none.
+/// Looks for the card at the given URL, then at the well-known paths; `None` when there is none.
 async fn find(
     outbound: &Outbound,
     url: &Url,
     base: &Url,
     headers: &HeaderMap,
-) -> Result<Option<(Value, Url)>, OutboundError> {
-    let mut places = vec![url.clone()];
+) -> Result<Option<FoundCard>, OutboundError> {
+    let mut candidates = vec![url.clone()];
     for path in WELL_KNOWN {
-        places.push(below(base, path));
+        candidates.push(append_path(base, path));
     }
     for path in WELL_KNOWN {
         let mut root = base.clone();
         root.set_path(path);
         root.set_query(None);
-        places.push(root);
+        candidates.push(root);
     }
     let mut tried: Vec<Url> = Vec::new();
-    for place in places {
-        if tried.contains(&place) {
+    for url in candidates {
+        if tried.contains(&url) {
             continue;
         }
-        match fetch(outbound, &place, headers).await {
-            Ok(Some(card)) => return Ok(Some((card, place))),
+        match fetch(outbound, &url, headers).await {
+            Ok(Some(card)) => return Ok(Some(FoundCard { card, url })),
             Ok(None) => {}
-            // A host that cannot be reached, or may not be, has no other card either.
+            // A host that is blocked or unreachable has no other card either.
             Err(
                 error @ (OutboundError::Blocked { .. }
-                | OutboundError::Network { unsent: true, .. }),
+                | OutboundError::Network { sent: Sent::No, .. }),
             ) => {
                 return Err(error);
             }
             Err(OutboundError::Timeout { .. }) => return Ok(None),
-            Err(error) => tracing::debug!(%error, "no agent card here"),
+            Err(error) => tracing::debug!(%error, "agent card not found"),
         }
-        tried.push(place);
+        tried.push(url);
     }
     Ok(None)
 }
 
 async fn fetch(
     outbound: &Outbound,
-    place: &Url,
+    url: &Url,
     headers: &HeaderMap,
 ) -> Result<Option<Value>, OutboundError> {
     let mut headers = headers.clone();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let request = OutboundRequest::new(Method::GET, place.clone())
+    let request = OutboundRequest::new(Method::GET, url.clone())
         .headers(headers)
         .within(CARD_TIMEOUT)
         .at_most(MAX_CARD_BYTES);
     let response = outbound.send(request).await?;
-    // A stream of events is the answer of something else, and might never end.
+    // An event stream is not a card and might never end.
     if !response.status().is_success()
         || response.media_type().as_deref() == Some("text/event-stream")
     {
@@ -164,8 +178,8 @@ fn is_card(value: &Value) -> bool {
         && declares.iter().any(|field| value.get(field).is_some())
 }
 
-/// The endpoints of a card that we can speak to, in the card's order of preference.
-pub(super) fn declared(card: &Value, at: &Url) -> Vec<Endpoint> {
+/// The supported endpoints of a card, in the card's order of preference.
+fn declared(card: &Value, card_url: &Url) -> Vec<AgentEndpoint> {
     let mut endpoints = Vec::new();
     let interfaces = |field: &str| {
         let list = card.get(field).and_then(Value::as_array);
@@ -174,59 +188,52 @@ pub(super) fn declared(card: &Value, at: &Url) -> Vec<Endpoint> {
     for interface in interfaces("supportedInterfaces") {
         let version = text(interface, "protocolVersion").or_else(|| text(card, "protocolVersion"));
         let binding = text(interface, "protocolBinding").or_else(|| text(interface, "transport"));
-        let generation = generation(version, Generation::V10);
+        let version = parse_version(version, A2aVersion::V10);
         let tenant = text(interface, "tenant").filter(|tenant| !tenant.is_empty());
         endpoints.extend(
-            endpoint(interface, binding, generation, at).map(|endpoint| Endpoint {
+            endpoint(interface, binding, version, card_url).map(|endpoint| AgentEndpoint {
                 tenant: tenant.map(str::to_owned),
                 ..endpoint
             }),
         );
     }
-    let version = generation(text(card, "protocolVersion"), Generation::V03);
+    let version = parse_version(text(card, "protocolVersion"), A2aVersion::V03);
     let preferred = text(card, "preferredTransport");
-    endpoints.extend(endpoint(card, preferred, version, at));
+    endpoints.extend(endpoint(card, preferred, version, card_url));
     for interface in interfaces("additionalInterfaces") {
-        endpoints.extend(endpoint(
-            interface,
-            text(interface, "transport"),
-            version,
-            at,
-        ));
+        let transport = text(interface, "transport");
+        endpoints.extend(endpoint(interface, transport, version, card_url));
     }
     endpoints
 }
 
 fn endpoint(
-    declares: &Value,
+    interface: &Value,
     binding: Option<&str>,
-    generation: Generation,
-    at: &Url,
-) -> Option<Endpoint> {
+    version: A2aVersion,
+    card_url: &Url,
+) -> Option<AgentEndpoint> {
     let binding = match binding.map(str::to_ascii_uppercase).as_deref() {
         None | Some("JSONRPC" | "JSON-RPC") => Binding::JsonRpc,
         Some("HTTP+JSON" | "HTTP_JSON" | "REST") => Binding::Rest,
         Some(_) => return None,
     };
-    let url = at.join(text(declares, "url")?).ok()?;
-    // The spec's headers go to the declared endpoint: never from an encrypted card into the open.
-    if at.scheme() == "https" && url.scheme() != "https" {
+    let url = card_url.join(text(interface, "url")?).ok()?;
+    // A card fetched over https must not lead to plain http.
+    if card_url.scheme() == "https" && url.scheme() != "https" {
         return None;
     }
-    Some(Endpoint {
-        url,
+    Some(AgentEndpoint {
         binding,
-        generation,
-        tenant: None,
-        exact: false,
+        ..AgentEndpoint::json_rpc(url, version)
     })
 }
 
-fn generation(version: Option<&str>, otherwise: Generation) -> Generation {
+fn parse_version(version: Option<&str>, default: A2aVersion) -> A2aVersion {
     match version.map(|version| version.trim_start_matches('v')) {
-        Some(version) if version.starts_with("0.") => Generation::V03,
-        Some(version) if version.starts_with(|c: char| ('1'..='9').contains(&c)) => Generation::V10,
-        _ => otherwise,
+        Some(version) if version.starts_with("0.") => A2aVersion::V03,
+        Some(version) if version.starts_with(|c: char| ('1'..='9').contains(&c)) => A2aVersion::V10,
+        _ => default,
     }
 }
 
@@ -234,7 +241,7 @@ fn text<'v>(value: &'v Value, field: &str) -> Option<&'v str> {
     value.get(field)?.as_str()
 }
 
-/// The agent's address: the URL without a well-known ending.
+/// The agent's base URL: the card's URL without a well-known path.
 fn base_of(url: &Url) -> Url {
     let mut base = url.clone();
     let path = url.path();
@@ -247,8 +254,8 @@ fn base_of(url: &Url) -> Url {
     base
 }
 
-/// The URL with more path after it; its query stays.
-pub(super) fn below(base: &Url, path: &str) -> Url {
+/// Appends to the path of a URL and keeps its query.
+pub(super) fn append_path(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     let kept = base.path().trim_end_matches('/').to_owned();
     url.set_path(&format!("{kept}{path}"));
@@ -261,43 +268,46 @@ mod tests {
 
     use super::*;
 
-    fn at() -> Url {
+    fn card_url() -> Url {
         Url::parse("https://agents.example/a/.well-known/agent-card.json").unwrap()
     }
 
     #[test]
-    fn a_card_of_each_generation_declares_its_endpoints() {
+    fn reads_the_endpoints_of_both_versions() {
         let old = json!({"name": "a", "url": "https://agents.example/a", "protocolVersion": "0.3.0",
             "preferredTransport": "HTTP+JSON",
             "additionalInterfaces": [{"url": "https://agents.example/rpc", "transport": "JSONRPC"},
                                      {"url": "https://agents.example/grpc", "transport": "GRPC"}]});
-        let found = declared(&old, &at());
-        let kinds: Vec<_> = found.iter().map(|e| (e.binding, e.generation)).collect();
+        let found = declared(&old, &card_url());
+        let kinds: Vec<_> = found.iter().map(|e| (e.binding, e.version)).collect();
         assert_eq!(
             kinds,
             [
-                (Binding::Rest, Generation::V03),
-                (Binding::JsonRpc, Generation::V03)
+                (Binding::Rest, A2aVersion::V03),
+                (Binding::JsonRpc, A2aVersion::V03)
             ]
         );
         let new = json!({"name": "a", "supportedInterfaces": [
             {"url": "/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0", "tenant": "t"},
             {"url": "/old", "protocolBinding": "JSONRPC", "protocolVersion": "0.3"}]});
-        let found = declared(&new, &at());
+        let found = declared(&new, &card_url());
         assert_eq!(found[0].url.as_str(), "https://agents.example/rpc");
-        assert_eq!(found[0].generation, Generation::V10);
+        assert_eq!(found[0].version, A2aVersion::V10);
         assert_eq!(found[0].tenant.as_deref(), Some("t"));
-        assert_eq!(found[1].generation, Generation::V03);
+        assert_eq!(found[1].version, A2aVersion::V03);
     }
 
     #[test]
-    fn the_agents_address_is_the_card_url_without_its_ending() {
-        assert_eq!(base_of(&at()).as_str(), "https://agents.example/a");
+    fn derives_the_base_url_from_the_card_url() {
+        assert_eq!(base_of(&card_url()).as_str(), "https://agents.example/a");
         let root = Url::parse("https://agents.example/").unwrap();
-        assert_eq!(below(&root, "/rpc").as_str(), "https://agents.example/rpc");
+        assert_eq!(
+            append_path(&root, "/rpc").as_str(),
+            "https://agents.example/rpc"
+        );
         let query = Url::parse("https://agents.example/x?k=1").unwrap();
         assert_eq!(
-            below(&query, "/rpc").as_str(),
+            append_path(&query, "/rpc").as_str(),
             "https://agents.example/x/rpc?k=1"
         );
     }

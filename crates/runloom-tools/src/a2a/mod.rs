@@ -1,10 +1,11 @@
-//! `kind: "a2a"`: a remote agent as a tool with one argument, the message. Speaks v0.3 and v1.0, JSON-RPC and HTTP+JSON.
+//! `kind: "a2a"`: a remote agent as a tool with one argument, the message. Supports v0.3 and v1.0 over JSON-RPC and
+//! HTTP+JSON.
 //!
-//! Reading order: [`A2a`] (the kind and the course of a call), `card` (which addresses to try), `dialogue` (the requests),
-//! `wire` (both generations over one model).
+//! Reading order: [`A2a`] (the kind and the execution of a call), `card` (the endpoints to try), `task_client` (the
+//! requests), `wire` (both protocol versions over one model).
 
 mod card;
-mod dialogue;
+mod task_client;
 mod wire;
 
 use std::time::Duration;
@@ -20,26 +21,30 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::action::Secrets;
-use crate::budget::Budget;
-use crate::content::{self, Content};
+use crate::content::{self, ResultContent};
+use crate::definition::CallSecrets;
 use crate::host::ToolLimits;
-use crate::kind::Kind;
-use crate::outbound::{Outbound, spec_headers, tell_trace};
+use crate::listing_budget::ListingBudget;
+use crate::outbound::{Outbound, add_trace_header, spec_headers};
+use crate::tool_kind::{IndexedRef, ToolKind};
 
-use dialogue::{Miss, Speaker};
-use wire::{Outgoing, Reply, State};
+use task_client::{TaskClient, TaskError, TaskErrorKind};
+use wire::{AgentReply, TaskState, UserMessage};
 
-/// The first and the longest pause between two looks at a task.
+const KIND: &str = "a2a";
+
+/// First and longest pause between two polls of a task.
 const FIRST_PAUSE: Duration = Duration::from_millis(150);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// One look at a task, and how many may fail in a row.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
-const MAX_BLIND_LOOKS: usize = 5;
+/// Timeout of one poll, and the number of failures in a row that end the call.
+const POLL_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_FAILED_POLLS: usize = 5;
 
-/// How long a cancellation may take; nobody waits for it.
+/// Timeout of a cancellation, which happens in the background.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+const CANCELLED: &str = "the call was cancelled";
 
 /// Remote agents that the server calls.
 pub(crate) struct A2a {
@@ -49,7 +54,7 @@ pub(crate) struct A2a {
 }
 
 impl A2a {
-    /// No connection is made before the first call.
+    /// Makes no connection before the first call.
     pub(crate) fn new(outbound: Outbound, tasks: Tasks, limits: ToolLimits) -> Self {
         Self {
             outbound,
@@ -58,7 +63,10 @@ impl A2a {
         }
     }
 
-    /// The whole call; the failure is in words for a model.
+    /// Sends the message and waits for the agent's result.
+    ///
+    /// # Errors
+    /// A message for the model.
     pub(crate) async fn delegate(
         &self,
         agent: &A2aTool,
@@ -67,8 +75,8 @@ impl A2a {
     ) -> Result<Outcome, String> {
         let deadline = Instant::now() + self.limits.call_timeout;
         let message = call.input.get("message").and_then(Value::as_str);
-        let message = Outgoing {
-            // The id of the call is the id of the message: an agent can recognise a repetition by it.
+        let message = UserMessage {
+            // The call's id is the message's id, so that an agent can recognise a repetition.
             id: call.tool_use_id.clone(),
             text: message
                 .ok_or("the argument \"message\" is missing")?
@@ -76,30 +84,36 @@ impl A2a {
             context_id: agent.context_id.clone(),
         };
         let mut headers = spec_headers(&agent.headers).map_err(|error| error.to_string())?;
-        tell_trace(&mut headers, call.trace.as_ref());
-        let mut work = self
-            .open((agent, headers), message, deadline, cancel)
-            .await?;
+        add_trace_header(&mut headers, call.trace.as_ref());
+        let outgoing = Delegation {
+            card_url: &agent.agent_card_url,
+            headers,
+            message,
+            deadline,
+        };
+        let task = self.send_to_agent(outgoing, cancel).await?;
+        self.poll(task, deadline, cancel).await
+    }
+
+    /// Polls a task until it ends.
+    async fn poll(
+        &self,
+        mut running: RunningTask,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, String> {
         let mut pause = FIRST_PAUSE;
-        let mut blind = 0;
+        let mut failed_polls = 0;
         loop {
-            let id = match &work.reply {
-                Reply::Message(message) => return Ok(wire::message_content(message).success()),
-                Reply::Task {
-                    state: State::Done,
-                    task,
-                    ..
-                } => return Ok(done(task)),
-                Reply::Task {
-                    state: State::Stopped(word),
-                    task,
-                    ..
-                } => return Ok(stopped(word, task)),
-                Reply::Task {
-                    id,
-                    state: State::Running,
-                    ..
-                } => id,
+            let id = match &running.reply {
+                AgentReply::Message(message) => {
+                    return Ok(wire::message_content(message).success());
+                }
+                AgentReply::Task { id, state, task } => match state {
+                    TaskState::Completed => return Ok(wire::task_content(task).success()),
+                    TaskState::Stopped(state) => return Ok(stopped_outcome(state, task)),
+                    TaskState::Running => id,
+                },
             };
             if Instant::now() + pause >= deadline {
                 return Err(format!(
@@ -115,19 +129,19 @@ impl A2a {
                 return Err(CANCELLED.to_owned());
             }
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
-            let looking = work.speaker.get(id, LOOK_TIMEOUT);
-            match cancel.run_until_cancelled(looking).await {
+            let polling = running.client.get(id, POLL_TIMEOUT);
+            match cancel.run_until_cancelled(polling).await {
                 None => return Err(CANCELLED.to_owned()),
                 Some(Ok(reply)) => {
-                    blind = 0;
-                    work.reply = reply;
+                    failed_polls = 0;
+                    running.reply = reply;
                 }
-                Some(Err(miss)) => {
-                    blind += 1;
-                    if blind >= MAX_BLIND_LOOKS {
+                Some(Err(error)) => {
+                    failed_polls += 1;
+                    if failed_polls >= MAX_FAILED_POLLS {
                         return Err(format!(
-                            "its task {id} cannot be followed: {}",
-                            miss.words()
+                            "the state of its task {id} cannot be read: {}",
+                            error.message
                         ));
                     }
                 }
@@ -135,84 +149,101 @@ impl A2a {
         }
     }
 
-    /// Finds the endpoint and sends the message, once: the next address is tried only when the one before did nothing.
-    async fn open(
+    /// Finds the agent's endpoint and sends the message once: another endpoint is tried only when the one before did
+    /// nothing.
+    async fn send_to_agent(
         &self,
-        (agent, headers): (&A2aTool, HeaderMap),
-        message: Outgoing,
-        deadline: Instant,
+        outgoing: Delegation<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Work, String> {
-        let finding = card::endpoints(&self.outbound, &agent.agent_card_url, &headers);
+    ) -> Result<RunningTask, String> {
+        let Delegation {
+            card_url,
+            headers,
+            message,
+            deadline,
+        } = outgoing;
+        let finding = card::endpoints(&self.outbound, card_url, &headers);
         let endpoints = cancel.run_until_cancelled(finding).await.ok_or(CANCELLED)?;
-        let mut first = None;
+        let mut first_error = None;
         for endpoint in endpoints.map_err(|error| error.to_string())? {
-            let speaker = Speaker {
+            let client = TaskClient {
                 outbound: self.outbound.clone(),
                 headers: headers.clone(),
                 endpoint,
             };
-            let left = deadline.saturating_duration_since(Instant::now());
-            let sending = self.send(speaker, message.clone(), left);
+            let timeout = deadline.saturating_duration_since(Instant::now());
+            let sending = self.send(client, message.clone(), timeout);
             let sent = cancel.run_until_cancelled(sending).await;
             match sent.ok_or(CANCELLED)? {
-                Ok(work) => return Ok(work),
-                Err(Miss::Failed(words)) => return Err(words),
-                // The first address is the one the agent meant, so that its words are the ones to repeat.
-                Err(Miss::Elsewhere(words)) => drop(first.get_or_insert(words)),
+                Ok(running) => return Ok(running),
+                // The first endpoint is the preferred one, so its error is the one to report.
+                Err(error) if error.kind == TaskErrorKind::NotHere => {
+                    first_error.get_or_insert(error.message);
+                }
+                Err(error) => return Err(error.message),
             }
         }
-        let words = first.unwrap_or_else(|| "it declares no endpoint".to_owned());
-        Err(format!("no endpoint of the agent takes messages: {words}"))
+        let reason = first_error.unwrap_or_else(|| "it declares no endpoint".to_owned());
+        Err(format!(
+            "no endpoint of the agent accepts messages: {reason}"
+        ))
     }
 
-    /// Sends the message in a task of its own: when nobody waits for the reply any more, the request is not simply dropped,
-    /// which would leave the agent at work; its task is learned of and cancelled.
+    /// Sends the message in a background task. If the caller is dropped before the response, the background task still
+    /// reads the agent's task id and cancels it, so that the agent does not keep working.
     async fn send(
         &self,
-        speaker: Speaker,
-        message: Outgoing,
-        within: Duration,
-    ) -> Result<Work, Miss> {
-        let (mut waiting, answer) = tokio::sync::oneshot::channel();
+        client: TaskClient,
+        message: UserMessage,
+        timeout: Duration,
+    ) -> Result<RunningTask, TaskError> {
+        let (mut caller, response) = tokio::sync::oneshot::channel();
         let tasks = self.tasks.clone();
-        self.tasks.spawn("a2a message", async move {
+        self.tasks.spawn("a2a_send", async move {
             let sent = {
-                let mut sending = std::pin::pin!(speaker.send(&message, within));
+                let mut sending = std::pin::pin!(client.send(&message, timeout));
                 tokio::select! {
                     sent = &mut sending => sent,
-                    () = waiting.closed() => match tokio::time::timeout(CANCEL_TIMEOUT, sending).await {
+                    () = caller.closed() => match tokio::time::timeout(CANCEL_TIMEOUT, sending).await {
                         Ok(sent) => sent,
                         Err(_) => return,
                     },
                 }
             };
-            let work = sent.map(|reply| Work {
-                speaker,
+            let running = sent.map(|reply| RunningTask {
+                client,
                 tasks,
                 reply,
             });
-            // Whether nobody takes it or takes it and leaves: what is dropped is cancelled.
-            drop(waiting.send(work));
+            // A running task that is dropped, here or by the caller, is cancelled.
+            drop(caller.send(running));
         });
-        let lost = || Miss::Failed("the request was lost".to_owned());
-        answer.await.unwrap_or_else(|_| Err(lost()))
+        let lost = || TaskError::failed("the request was lost");
+        response.await.unwrap_or_else(|_| Err(lost()))
     }
 }
 
-/// What an agent was given to do, as it stood last. When it is given up while the agent works, by a cancel or by whoever drops it
-/// because its time is over, the agent is told to stop: its work would be for nobody.
-struct Work {
-    speaker: Speaker,
-    tasks: Tasks,
-    reply: Reply,
+/// A message for an agent, before its endpoint is known.
+struct Delegation<'a> {
+    card_url: &'a str,
+    headers: HeaderMap,
+    message: UserMessage,
+    deadline: Instant,
 }
 
-impl Drop for Work {
+/// The last known state of an agent's task. When it is dropped while the agent works, after a cancel or a timeout, the
+/// agent's task is cancelled.
+struct RunningTask {
+    client: TaskClient,
+    tasks: Tasks,
+    reply: AgentReply,
+}
+
+impl Drop for RunningTask {
     fn drop(&mut self) {
-        let Reply::Task {
+        let AgentReply::Task {
             id,
-            state: State::Running,
+            state: TaskState::Running,
             ..
         } = &self.reply
         else {
@@ -221,43 +252,33 @@ impl Drop for Work {
         if self.tasks.kill.is_cancelled() {
             return;
         }
-        let (speaker, id) = (self.speaker.clone(), id.clone());
-        // Nobody waits for the agent to take it.
-        self.tasks.spawn("a2a cancel", async move {
-            if let Err(miss) = speaker.cancel(&id, CANCEL_TIMEOUT).await {
-                tracing::debug!(why = miss.words(), "an agent did not cancel its task");
+        let (client, id) = (self.client.clone(), id.clone());
+        self.tasks.spawn("a2a_cancel", async move {
+            if let Err(error) = client.cancel(&id, CANCEL_TIMEOUT).await {
+                tracing::debug!(error = error.message, "agent did not cancel its task");
             }
         });
     }
 }
 
-const CANCELLED: &str = "the call was cancelled";
-
-fn done(task: &Value) -> Outcome {
-    wire::task_content(task).success()
-}
-
-fn stopped(word: &str, task: &Value) -> Outcome {
-    let mut content = Content::new();
-    let (words, files) = {
-        let said = wire::task_content(task).error();
-        (said.content, said.files)
-    };
-    content.text(&match word {
+fn stopped_outcome(state: &str, task: &Value) -> Outcome {
+    let mut content = ResultContent::new();
+    let said = wire::task_content(task).error();
+    content.text(&match state {
         "input-required" => {
             "The agent asks for more input; call it again with all it needs.".to_owned()
         }
         "auth-required" => "The agent asks for credentials that it was not given.".to_owned(),
-        _ => format!("The agent's task ended as {word}."),
+        _ => format!("The agent's task ended as {state}."),
     });
-    content.text(&words);
-    for file in files {
+    content.text(&said.content);
+    for file in said.files {
         content.file(&file.filename, &file.mime_type, &file.data);
     }
     content.error()
 }
 
-/// The one argument of a remote agent.
+/// The argument schema of a remote agent.
 pub(crate) fn parameters() -> Value {
     json!({
         "type": "object",
@@ -266,19 +287,15 @@ pub(crate) fn parameters() -> Value {
     })
 }
 
-/// What the model is told of an agent that nobody described.
+/// The description of an agent whose definition has none.
 pub(crate) fn description(name: &str) -> String {
     format!("Delegate a task to the {name} agent over A2A. Pass the full task as a single message.")
 }
 
 #[async_trait]
-impl Kind for A2a {
+impl ToolKind for A2a {
     fn name(&self) -> &'static str {
-        "a2a"
-    }
-
-    fn takes(&self, tool: &ToolRef) -> bool {
-        matches!(tool, ToolRef::A2a(_))
+        KIND
     }
 
     async fn check(&self, _workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>> {
@@ -296,23 +313,22 @@ impl Kind for A2a {
     async fn resolve(
         &self,
         _context: &ToolContext,
-        (from, tool): (usize, &ToolRef),
-        _budget: &Budget,
+        reference: IndexedRef<'_>,
+        _budget: &ListingBudget,
     ) -> Vec<ServerTool> {
-        let ToolRef::A2a(agent) = tool else {
+        let ToolRef::A2a(agent) = reference.tool else {
             return Vec::new();
         };
-        let given = agent.description.as_deref();
-        let given = given.filter(|text| !text.trim().is_empty());
-        let told = given.map_or_else(|| description(&agent.name), str::to_owned);
+        let own = agent.description.as_deref();
+        let own = own.filter(|text| !text.trim().is_empty());
         vec![ServerTool {
             name: agent.name.clone(),
-            description: told,
+            description: own.map_or_else(|| description(&agent.name), str::to_owned),
             parameters: parameters(),
             output_schema: None,
             effect: Effect::Once,
-            from,
-            target: json!({"kind": "a2a"}),
+            from: reference.index,
+            target: json!({"kind": KIND}),
         }]
     }
 
@@ -326,14 +342,14 @@ impl Kind for A2a {
         let Some(ToolRef::A2a(agent)) = context.refs.get(tool.from) else {
             return content::failure("The agent of this tool is not in the run's spec.");
         };
-        let answer = self.delegate(agent, &call, &cancel).await;
-        let secrets = Secrets::of_headers(&agent.headers);
-        match answer {
+        let result = self.delegate(agent, &call, &cancel).await;
+        let secrets = CallSecrets::of_headers(&agent.headers);
+        match result {
             Ok(outcome) => secrets.redact_outcome(outcome),
-            Err(why) => content::failure(format!(
+            Err(reason) => content::failure(format!(
                 "The call to the agent \"{}\" failed: {}.",
                 agent.name,
-                secrets.redact(why)
+                secrets.redact(reason)
             )),
         }
     }

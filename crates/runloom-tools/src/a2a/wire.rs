@@ -1,34 +1,38 @@
-//! Both generations of the protocol over one model: what we send, and what we read of an answer.
+//! Both protocol versions over one model: requests and responses.
 //!
-//! Answers are read leniently, field by field: agents mix the generations, and JSON with protobuf's JSON.
+//! Responses are read leniently, field by field, because agents mix the versions, and JSON with protobuf's JSON.
 
 use serde_json::{Map, Value, json};
 
-use super::card::Generation;
-use crate::content::Content;
+use super::card::A2aVersion;
+use crate::content::ResultContent;
 
 /// One message to an agent.
 #[derive(Debug, Clone)]
-pub(super) struct Outgoing {
+pub(super) struct UserMessage {
     pub(super) id: String,
     pub(super) text: String,
     pub(super) context_id: Option<String>,
 }
 
-/// How a message is written.
+/// JSON format of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spelling {
-    /// The JSON of the 0.3 documents.
+pub(super) enum MessageFormat {
+    /// The JSON of the 0.3 specification.
     Kinds,
-    /// 0.3 over HTTP as protobuf writes it: `content` for `parts`.
+    /// 0.3 over HTTP in protobuf's JSON: `content` instead of `parts`.
     Protobuf03,
     /// 1.0.
     Fields,
 }
 
-/// The parameters of `message/send`. We ask for an answer at once and poll: a long task then survives every proxy in between,
-/// and its id is known when it has to be cancelled.
-pub(super) fn send_params(message: &Outgoing, spelling: Spelling, tenant: Option<&str>) -> Value {
+/// The parameters of `message/send`. They ask for an immediate response, and the task is polled: a long task survives
+/// proxies with short timeouts, and its id is known when it has to be cancelled.
+pub(super) fn send_params(
+    message: &UserMessage,
+    format: MessageFormat,
+    tenant: Option<&str>,
+) -> Value {
     let mut body = Map::new();
     body.insert("messageId".to_owned(), json!(message.id));
     if let Some(context) = &message.context_id {
@@ -41,8 +45,8 @@ pub(super) fn send_params(message: &Outgoing, spelling: Spelling, tenant: Option
         "image/jpeg",
         "application/pdf"
     ]);
-    let configuration = match spelling {
-        Spelling::Kinds => {
+    let configuration = match format {
+        MessageFormat::Kinds => {
             body.insert("kind".to_owned(), json!("message"));
             body.insert("role".to_owned(), json!("user"));
             body.insert(
@@ -51,12 +55,12 @@ pub(super) fn send_params(message: &Outgoing, spelling: Spelling, tenant: Option
             );
             json!({"acceptedOutputModes": modes, "blocking": false})
         }
-        Spelling::Protobuf03 => {
+        MessageFormat::Protobuf03 => {
             body.insert("role".to_owned(), json!("ROLE_USER"));
             body.insert("content".to_owned(), json!([{"text": message.text}]));
             json!({"acceptedOutputModes": modes, "blocking": false})
         }
-        Spelling::Fields => {
+        MessageFormat::Fields => {
             body.insert("role".to_owned(), json!("ROLE_USER"));
             body.insert("parts".to_owned(), json!([{"text": message.text}]));
             json!({"acceptedOutputModes": modes, "returnImmediately": true})
@@ -69,40 +73,55 @@ pub(super) fn send_params(message: &Outgoing, spelling: Spelling, tenant: Option
     params
 }
 
-/// The methods' names in a generation: send, get, cancel.
-pub(super) fn methods(generation: Generation) -> [&'static str; 3] {
-    match generation {
-        Generation::V03 => ["message/send", "tasks/get", "tasks/cancel"],
-        Generation::V10 => ["SendMessage", "GetTask", "CancelTask"],
+/// Method names of a protocol version.
+pub(super) struct MethodNames {
+    pub(super) send: &'static str,
+    pub(super) get: &'static str,
+    pub(super) cancel: &'static str,
+}
+
+/// The method names of a version.
+pub(super) fn methods(version: A2aVersion) -> MethodNames {
+    match version {
+        A2aVersion::V03 => MethodNames {
+            send: "message/send",
+            get: "tasks/get",
+            cancel: "tasks/cancel",
+        },
+        A2aVersion::V10 => MethodNames {
+            send: "SendMessage",
+            get: "GetTask",
+            cancel: "CancelTask",
+        },
     }
 }
 
-/// An agent's answer.
+/// An agent's response.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Reply {
-    /// The answer itself.
+pub(super) enum AgentReply {
+    /// A message: the result itself.
     Message(Value),
-    /// Work that has an id and a state.
+    /// A task with an id and a state.
     Task {
         id: String,
-        state: State,
+        state: TaskState,
         task: Value,
     },
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
-    /// Submitted, working, or a word that we do not know: it may still end.
+pub(super) enum TaskState {
+    /// Submitted, working or unknown: it may still end.
     Running,
     /// Completed.
-    Done,
-    /// Ended or stuck; the word for it.
+    Completed,
+    /// Any other final or interrupted state, by its name.
     Stopped(String),
 }
 
-impl Reply {
-    /// Reads a result of any spelling; `None` when it is no answer of the protocol.
+impl AgentReply {
+    /// Reads a result of either version; `None` when it is not one of the protocol.
     pub(super) fn read(result: &Value) -> Option<Self> {
         let object = result.as_object()?;
         let inner = |field: &str| object.get(field).filter(|value| value.is_object());
@@ -120,32 +139,32 @@ impl Reply {
     }
 }
 
-fn task_of(task: &Value) -> Option<Reply> {
+fn task_of(task: &Value) -> Option<AgentReply> {
     let id = task.get("id")?.as_str()?.to_owned();
     let state = task.get("status")?.get("state").and_then(Value::as_str);
-    Some(Reply::Task {
+    Some(AgentReply::Task {
         id,
-        state: state_of(state.unwrap_or_default()),
+        state: parse_state(state.unwrap_or_default()),
         task: task.clone(),
     })
 }
 
-/// `input-required`, `TASK_STATE_INPUT_REQUIRED` and their like, in one spelling.
-fn state_of(word: &str) -> State {
-    let word = word.to_ascii_lowercase().replace('_', "-");
-    let word = word.strip_prefix("task-state-").unwrap_or(&word);
-    match word {
-        "completed" => State::Done,
+/// Parses a state in either version's form: `input-required` or `TASK_STATE_INPUT_REQUIRED`.
+fn parse_state(name: &str) -> TaskState {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    let name = name.strip_prefix("task-state-").unwrap_or(&name);
+    match name {
+        "completed" => TaskState::Completed,
         "failed" | "canceled" | "cancelled" | "rejected" | "input-required" | "auth-required" => {
-            State::Stopped(word.to_owned())
+            TaskState::Stopped(name.to_owned())
         }
-        _ => State::Running,
+        _ => TaskState::Running,
     }
 }
 
-/// What a task has to say: its artifacts, then the message of its status, then the agent's last word.
-pub(super) fn task_content(task: &Value) -> Content {
-    let mut content = Content::new();
+/// The content of a task: its artifacts, then the message of its status; if both are empty, the agent's last message.
+pub(super) fn task_content(task: &Value) -> ResultContent {
+    let mut content = ResultContent::new();
     let artifacts = task.get("artifacts").and_then(Value::as_array);
     for artifact in artifacts.into_iter().flatten() {
         parts(artifact, &mut content);
@@ -158,25 +177,25 @@ pub(super) fn task_content(task: &Value) -> Content {
     }
     if content.is_empty() {
         let history = task.get("history").and_then(Value::as_array);
-        let spoken = history.into_iter().flatten().rev().find(|message| {
+        let last = history.into_iter().flatten().rev().find(|message| {
             let role = message.get("role").and_then(Value::as_str);
             role.is_some_and(|role| role.to_ascii_lowercase().ends_with("agent"))
         });
-        if let Some(message) = spoken {
+        if let Some(message) = last {
             parts(message, &mut content);
         }
     }
     content
 }
 
-/// What a message has to say.
-pub(super) fn message_content(message: &Value) -> Content {
-    let mut content = Content::new();
+/// The content of a message.
+pub(super) fn message_content(message: &Value) -> ResultContent {
+    let mut content = ResultContent::new();
     parts(message, &mut content);
     content
 }
 
-fn parts(holder: &Value, content: &mut Content) {
+fn parts(holder: &Value, content: &mut ResultContent) {
     let list = holder.get("parts").or_else(|| holder.get("content"));
     let list = list.and_then(Value::as_array);
     for (index, part) in list.into_iter().flatten().enumerate() {
@@ -184,20 +203,20 @@ fn parts(holder: &Value, content: &mut Content) {
     }
 }
 
-fn one_part(part: &Value, index: usize, content: &mut Content) {
+fn one_part(part: &Value, index: usize, content: &mut ResultContent) {
     if let Some(text) = part.get("text").and_then(Value::as_str) {
         content.text(text);
         return;
     }
     if let Some(data) = part.get("data") {
-        // Protobuf's JSON of 0.3 packs data into an object of its own.
+        // Protobuf's JSON of 0.3 wraps data in an object.
         let bare = part.get("kind").is_none() && part.get("mediaType").is_none();
         let only = data.as_object().filter(|data| bare && data.len() == 1);
         let inner = only.and_then(|data| data.get("data")).unwrap_or(data);
         content.text(&inner.to_string());
         return;
     }
-    // In 1.0 a file's fields stand in the part itself.
+    // In 1.0 the fields of a file are fields of the part.
     let file = part.get("file").unwrap_or(part);
     let field = |names: &[&str]| {
         let found = names.iter().find_map(|name| file.get(name)?.as_str());
@@ -218,14 +237,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_both_generations_are_read_alike() {
+    fn reads_responses_of_both_versions() {
         let messages = [
             json!({"kind": "message", "role": "agent", "messageId": "m", "parts": [{"kind": "text", "text": "hi"}]}),
             json!({"message": {"role": "ROLE_AGENT", "messageId": "m", "parts": [{"text": "hi"}]}}),
             json!({"msg": {"role": "ROLE_AGENT", "messageId": "m", "content": [{"text": "hi"}]}}),
         ];
         for message in messages {
-            let Some(Reply::Message(found)) = Reply::read(&message) else {
+            let Some(AgentReply::Message(found)) = AgentReply::read(&message) else {
                 panic!("{message} is a message");
             };
             assert_eq!(message_content(&found).success().content, "hi");
@@ -235,28 +254,29 @@ mod tests {
             json!({"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [{"parts": [{"text": "hi"}]}]}}),
         ];
         for task in tasks {
-            let Some(Reply::Task { id, state, task }) = Reply::read(&task) else {
+            let Some(AgentReply::Task { id, state, task }) = AgentReply::read(&task) else {
                 panic!("{task} is a task");
             };
-            assert_eq!((id.as_str(), state), ("t", State::Done));
+            assert_eq!((id.as_str(), state), ("t", TaskState::Completed));
             assert_eq!(task_content(&task).success().content, "hi");
         }
-        assert_eq!(Reply::read(&json!({"ok": true})), None);
-        assert_eq!(Reply::read(&json!("hi")), None);
+        assert_eq!(AgentReply::read(&json!({"ok": true})), None);
+        assert_eq!(AgentReply::read(&json!("hi")), None);
     }
 
     #[test]
-    fn states_are_known_in_either_spelling() {
-        for word in ["input-required", "TASK_STATE_INPUT_REQUIRED"] {
-            assert_eq!(state_of(word), State::Stopped("input-required".to_owned()));
+    fn parses_states_of_both_versions() {
+        for name in ["input-required", "TASK_STATE_INPUT_REQUIRED"] {
+            let stopped = TaskState::Stopped("input-required".to_owned());
+            assert_eq!(parse_state(name), stopped);
         }
-        for word in ["submitted", "TASK_STATE_WORKING", "", "brand-new"] {
-            assert_eq!(state_of(word), State::Running, "{word}");
+        for name in ["submitted", "TASK_STATE_WORKING", "", "brand-new"] {
+            assert_eq!(parse_state(name), TaskState::Running, "{name}");
         }
     }
 
     #[test]
-    fn every_kind_of_part_is_passed_on() {
+    fn reads_every_kind_of_part() {
         let message = json!({"parts": [
             {"kind": "text", "text": "text"},
             {"kind": "data", "data": {"a": 1}},

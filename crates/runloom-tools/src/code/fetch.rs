@@ -1,42 +1,42 @@
-//! Requests that code makes: through the guard, with limits of their own.
+//! `fetch` requests of code tools, made through the guarded client with limits of their own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reqwest::Method;
 
-use super::wire::{Fetch, FetchAnswer, Fetched};
+use super::wire::{FetchRequest, FetchResponse, FetchResult};
 use crate::outbound::{Outbound, OutboundRequest, OutboundResponse, spec_headers};
 
-/// One request in all; the call's own time ends it as well.
+/// Timeout of one request; the call's own timeout ends it as well.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes of one answer.
-const MAX_ANSWER_BYTES: usize = 2 * 1024 * 1024;
+/// Maximum bytes of one response body.
+const MAX_RESPONSE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Bytes of one request's body.
+/// Maximum bytes of one request body.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Makes one request; what goes wrong is an exception in the code.
-pub(super) async fn fetch(outbound: &Outbound, fetch: Fetch) -> Fetched {
-    let id = fetch.id;
-    let answer = exchange(outbound, fetch).await;
-    let answer = answer.unwrap_or_else(|error| FetchAnswer::Failed { error });
-    Fetched { id, answer }
+/// Makes one request. Errors become exceptions in the code.
+pub(super) async fn fetch(outbound: &Outbound, request: FetchRequest) -> FetchResponse {
+    let id = request.id;
+    let result = send(outbound, request).await;
+    let result = result.unwrap_or_else(|error| FetchResult::Failed { error });
+    FetchResponse { id, result }
 }
 
-async fn exchange(outbound: &Outbound, fetch: Fetch) -> Result<FetchAnswer, String> {
+async fn send(outbound: &Outbound, fetch: FetchRequest) -> Result<FetchResult, String> {
     let url = outbound
         .check(&fetch.url)
         .map_err(|error| error.to_string())?;
     let method = fetch.method.as_deref().unwrap_or("GET");
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
-        .map_err(|_| "this is not a method".to_owned())?;
+        .map_err(|_| "this is not an HTTP method".to_owned())?;
     let headers = spec_headers(&fetch.headers).map_err(|error| error.to_string())?;
     let mut request = OutboundRequest::new(method, url)
         .headers(headers)
         .within(TIMEOUT)
-        .at_most(MAX_ANSWER_BYTES);
+        .at_most(MAX_RESPONSE_BYTES);
     if let Some(body) = fetch.body {
         if body.len() > MAX_BODY_BYTES {
             return Err(format!("the body is longer than {MAX_BODY_BYTES} bytes"));
@@ -50,7 +50,7 @@ async fn exchange(outbound: &Outbound, fetch: Fetch) -> Result<FetchAnswer, Stri
     let (status, headers) = (response.status().as_u16(), headers_of(&response));
     let url = response.url().to_string();
     let body = response.bytes().await.map_err(|error| error.to_string())?;
-    Ok(FetchAnswer::Answered {
+    Ok(FetchResult::Response {
         status,
         url,
         headers,

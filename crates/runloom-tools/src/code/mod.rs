@@ -1,10 +1,10 @@
-//! Code tools: JavaScript in a process of its own, started for one call and gone with it.
+//! Code tools: JavaScript in a sandbox process that is started for one call and ends with it.
 //!
-//! The engine runs in a child of this program that has no environment, no descriptors but its pipes, and limits on memory, time,
-//! files and processes which it sets before it reads the code. The child asks for requests over its pipe; the parent makes
-//! them through the guard. Nothing of one call is there in the next.
+//! The engine runs in a child of this program without environment variables and without descriptors except its pipes.
+//! The child limits its memory, time, files and processes before it reads the code. It sends `fetch` requests over its
+//! pipe, and the parent makes them through the guarded client. Calls share no state.
 //!
-//! Reading order: [`Sandbox::run`], `wire` (what both say), `fetch` (requests that the code makes), [`sandbox`] (the child).
+//! Reading order: [`Sandbox::run`], `wire` (messages), `fetch` (requests of the code), [`sandbox`] (the child).
 
 mod child;
 mod fetch;
@@ -19,32 +19,32 @@ use runloom_ports::tools::{Invocation, Outcome};
 use runloom_protocol::definition::CodeCall;
 use tokio::time::Instant;
 
-use crate::action::Secrets;
-use crate::content::{self, Content};
+use crate::content::{self, ResultContent};
+use crate::definition::CallSecrets;
 use crate::host::ToolLimits;
 use crate::outbound::Outbound;
-use crate::places::Places;
+use crate::workspace_limits::{Capacity, WorkspaceLimits};
 
-use wire::{Done, Ended, Job};
+use wire::{CodeEnd, CodeJob, CodeResult};
 
 pub use child::sandbox;
 
-/// The program that becomes the child: it must call [`sandbox`] and nothing else when it is started like this.
+/// The program of the sandbox process. Started with these arguments, it must call [`sandbox`] and nothing else.
 #[derive(Debug, Clone)]
 pub struct SandboxProgram {
-    /// What is started.
+    /// Path of the executable.
     pub program: PathBuf,
     /// Arguments before the sandbox's own.
     pub arguments: Vec<String>,
 }
 
 impl SandboxProgram {
-    /// This program itself, with a word that makes it a sandbox.
+    /// This program itself, with the subcommand that starts a sandbox.
     ///
     /// # Errors
-    /// When the system does not tell where this program is.
-    pub fn this_program(word: &str) -> std::io::Result<Self> {
-        // On Linux this is the running image, even when an upgrade has replaced the file.
+    /// The path of this program cannot be determined.
+    pub fn this_program(subcommand: &str) -> std::io::Result<Self> {
+        // On Linux this is the running image, even after an upgrade replaced the file.
         let image = PathBuf::from("/proc/self/exe");
         let program = if cfg!(target_os = "linux") && image.exists() {
             image
@@ -53,17 +53,17 @@ impl SandboxProgram {
         };
         Ok(Self {
             program,
-            arguments: vec![word.to_owned()],
+            arguments: vec![subcommand.to_owned()],
         })
     }
 }
 
-/// Runs a program of one number, to see whether sandboxes work on this system.
+/// Runs a trivial script, to check whether sandboxes work on this system.
 ///
 /// # Errors
-/// What does not work.
+/// The reason, for display.
 pub async fn probe(program: &SandboxProgram) -> Result<(), String> {
-    let job = Job {
+    let job = CodeJob {
         source: "return 1".to_owned(),
         arguments: serde_json::json!({}),
         tool_use_id: "probe".to_owned(),
@@ -73,121 +73,138 @@ pub async fn probe(program: &SandboxProgram) -> Result<(), String> {
         max_output_bytes: 16,
         allow_fetch: false,
     };
-    match process::run(program, &job, None).await?.ended {
-        Ended::Result { text, .. } if text == "1" => Ok(()),
-        Ended::Broken { message } => Err(message),
+    match process::run(program, &job, None).await?.end {
+        CodeEnd::Result { text, .. } if text == "1" => Ok(()),
+        CodeEnd::SandboxFailed { message } => Err(message),
         other => Err(format!("it ended unexpectedly: {other:?}")),
     }
 }
 
-/// How much longer than its tool's time a call may take: a child that was killed for it is still to be heard and buried.
+/// Added to a tool's timeout, for the end of a sandbox that was killed at its timeout.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
+
+/// Maximum bytes of console output in an error message.
+const MAX_CONSOLE_BYTES: usize = 2048;
 
 /// One call of a code tool.
 #[derive(Clone, Copy)]
-pub(crate) struct Script<'a> {
+pub(crate) struct CodeRun<'a> {
     pub(crate) code: &'a CodeCall,
-    pub(crate) within: Duration,
+    pub(crate) timeout: Duration,
     pub(crate) call: &'a Invocation,
-    pub(crate) secrets: &'a Secrets,
+    pub(crate) secrets: &'a CallSecrets,
 }
 
 /// Runs code tools.
 pub(crate) struct Sandbox {
     program: SandboxProgram,
     outbound: Outbound,
-    places: Places,
-    /// The operator is told once of sandboxes that break, and the model each time.
-    told: Once,
+    limits: WorkspaceLimits,
+    /// A failure of the sandbox itself is logged once.
+    failure_logged: Once,
 }
 
 impl Sandbox {
-    /// No process is started before the first call.
+    /// Starts no process before the first call.
     pub(crate) fn new(program: SandboxProgram, outbound: Outbound, limits: &ToolLimits) -> Self {
         Self {
             program,
             outbound,
-            places: Places::new(limits.max_sandboxes, limits.max_workspace_sandboxes),
-            told: Once::new(),
+            limits: WorkspaceLimits::new(Capacity {
+                total: limits.max_sandboxes,
+                per_workspace: limits.max_workspace_sandboxes,
+            }),
+            failure_logged: Once::new(),
         }
     }
 
     /// Runs the code to its end. Dropping the future kills the process.
     ///
     /// # Errors
-    /// Why it has no result, in words for a model and without secrets.
-    pub(crate) async fn run(&self, workspace: &str, script: Script<'_>) -> Result<Outcome, String> {
+    /// A message for the model, without secrets.
+    pub(crate) async fn run(&self, workspace: &str, run: CodeRun<'_>) -> Result<Outcome, String> {
         let begun = Instant::now();
-        let waiting = tokio::time::timeout(script.within, self.places.take(workspace));
-        let Ok(_place) = waiting.await else {
+        let waiting = tokio::time::timeout(run.timeout, self.limits.acquire(workspace));
+        let Ok(_permit) = waiting.await else {
             return Err("too many code tools run at once; try again later".to_owned());
         };
-        let left = script.within.saturating_sub(begun.elapsed());
+        let remaining = run.timeout.saturating_sub(begun.elapsed());
         let CodeCall {
             memory_mb,
             max_output_bytes,
             allow_fetch,
             ..
-        } = *script.code;
-        let secrets = script.secrets.iter();
-        let job = Job {
-            source: script.code.source.clone(),
-            arguments: script.call.input.clone(),
-            tool_use_id: script.call.tool_use_id.clone(),
+        } = *run.code;
+        let secrets = run.secrets.iter();
+        let job = CodeJob {
+            source: run.code.source.clone(),
+            arguments: run.call.input.clone(),
+            tool_use_id: run.call.tool_use_id.clone(),
             secrets: secrets
                 .map(|(name, clear)| (name.to_owned(), clear.to_owned()))
                 .collect(),
-            timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            timeout_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
             memory_mb,
             max_output_bytes,
             allow_fetch,
         };
         let outbound = allow_fetch.then_some(&self.outbound);
-        let done = process::run(&self.program, &job, outbound).await?;
-        if let Ended::Broken { message } = &done.ended {
-            self.told.call_once(|| {
-                tracing::warn!(%message, "the sandbox of a code tool broke; `runloom doctor` says whether code tools can run here (told once)");
+        let result = process::run(&self.program, &job, outbound).await?;
+        if let CodeEnd::SandboxFailed { message } = &result.end {
+            self.failure_logged.call_once(|| {
+                tracing::warn!(%message, "sandbox of a code tool failed; run `runloom doctor` (logged once)");
             });
         }
-        outcome(done, &script)
+        outcome(result, &run)
     }
 }
 
-fn outcome(done: Done, script: &Script<'_>) -> Result<Outcome, String> {
-    let why = match done.ended {
-        Ended::Result { text, left_out: 0 } => {
-            let mut content = Content::new();
-            content.text(&script.secrets.redact(text));
+fn outcome(result: CodeResult, run: &CodeRun<'_>) -> Result<Outcome, String> {
+    let reason = match result.end {
+        CodeEnd::Result {
+            text,
+            omitted_bytes: 0,
+        } => {
+            let mut content = ResultContent::new();
+            content.text(&run.secrets.redact(text));
             return Ok(content.success());
         }
-        Ended::Result { text, left_out } => {
-            let mut content = Content::new();
-            content.text(&script.secrets.redact_cut(text));
+        CodeEnd::Result {
+            text,
+            omitted_bytes,
+        } => {
+            let mut content = ResultContent::new();
+            content.text(&run.secrets.redact_truncated(text));
             content.text(&format!(
-                "[cut: {left_out} more bytes were left out; the tool's limit is {} bytes]",
-                script.code.max_output_bytes
+                "[truncated: {omitted_bytes} more bytes were omitted; the tool's limit is {} bytes]",
+                run.code.max_output_bytes
             ));
             return Ok(content.success());
         }
-        Ended::Exception {
+        CodeEnd::Exception {
             message,
             line: Some(line),
         } => format!("{} (line {line})", message.trim_end_matches('.')),
-        Ended::Exception {
+        CodeEnd::Exception {
             message,
             line: None,
         } => message.trim_end_matches('.').to_owned(),
-        Ended::OutOfTime => format!("it did not end within {:?}", script.within),
-        Ended::OutOfMemory => {
-            let limit = script.code.memory_mb;
-            format!("it used up its memory of {limit} MB")
+        CodeEnd::OutOfTime => format!("it did not end within {:?}", run.timeout),
+        CodeEnd::OutOfMemory => {
+            let limit = run.code.memory_mb;
+            format!("it exceeded its memory limit of {limit} MB")
         }
-        Ended::NeverSettles => "it waits for a promise that nothing will ever settle".to_owned(),
-        Ended::Broken { message } => format!("the sandbox could not be set up: {message}"),
+        CodeEnd::NeverSettles => "it waits for a promise that can never settle".to_owned(),
+        CodeEnd::SandboxFailed { message } => {
+            format!("the sandbox could not be set up: {message}")
+        }
     };
-    let console = script.secrets.redact(done.console);
-    Err(script.secrets.redact(match console.trim_end() {
-        "" => why,
-        console => format!("{why}. It wrote:\n{}\n", content::cut(console, 2048)),
+    let console = run.secrets.redact(result.console);
+    Err(run.secrets.redact(match console.trim_end() {
+        "" => reason,
+        console => {
+            let console = content::truncate(console, MAX_CONSOLE_BYTES);
+            format!("{reason}. Console output:\n{console}\n")
+        }
     }))
 }

@@ -1,4 +1,4 @@
-//! The parent's side: starts a child, answers what it asks for, and makes sure that it ends.
+//! The parent's side: starts the sandbox process, serves its requests, and ensures that it ends.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,65 +12,67 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::wire::{self, Done, Ended, FetchAnswer, Fetched, Job, Said};
+use super::wire::{
+    self, CodeEnd, CodeJob, CodeResult, FetchRequest, FetchResponse, FetchResult, SandboxMessage,
+};
 use super::{SandboxProgram, fetch};
 use crate::outbound::Outbound;
 
-/// How much longer than its own clock a child may live: for starting, and for code that no clock interrupts.
+/// Added to the child's own timeout, for its start and for code that its clock does not interrupt.
 const OVERTIME: Duration = Duration::from_millis(1500);
 
-/// How long a child that has said its last word, or was killed, may take to be gone.
-const END: Duration = Duration::from_secs(5);
+/// Timeout of waiting for the exit of a child that has sent its result or was killed.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Requests of one call, and how many of them at once.
+/// Maximum requests of one call, in total and at once.
 const MAX_FETCHES: usize = 64;
-const MAX_FETCHES_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_FETCHES: usize = 8;
 
-/// Refusals are told so often; then the child is a flood.
-const MAX_ASKED: usize = 1024;
+/// Maximum requests including refused ones; a child that sends more is stopped.
+const MAX_FETCH_ATTEMPTS: usize = 1024;
 
-/// Runs a job to its end. The child is killed when this is dropped.
+/// Runs a job to its end. Dropping the future kills the child.
 pub(super) async fn run(
     program: &SandboxProgram,
-    job: &Job,
+    job: &CodeJob,
     outbound: Option<&Outbound>,
-) -> Result<Done, String> {
+) -> Result<CodeResult, String> {
     let deadline = Instant::now() + Duration::from_millis(job.timeout_ms) + OVERTIME;
     let mut child = spawn(program, job).map_err(|error| {
-        tracing::error!(%error, program = %program.program.display(), "a sandbox cannot be started");
+        tracing::error!(%error, program = %program.program.display(), "sandbox cannot be started");
         "the sandbox cannot be started".to_owned()
     })?;
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("the sandbox has no pipes".to_owned());
     };
-    let talking = talk(job, outbound, input, output);
-    let done = match tokio::time::timeout_at(deadline, talking).await {
-        Ok(Ok(done)) => Ok(done),
+    let serving = serve(job, outbound, input, output);
+    let served = match tokio::time::timeout_at(deadline, serving).await {
+        Ok(Ok(result)) => Ok(result),
         Ok(Err(error)) => Err(Some(error)),
         Err(_) => {
             let _ = child.start_kill();
             Err(None)
         }
     };
-    let status = tokio::time::timeout(END, child.wait()).await;
-    match done {
-        Ok(done) => Ok(done),
-        Err(None) => Ok(only(Ended::OutOfTime)),
+    let status = tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await;
+    match served {
+        Ok(result) => Ok(result),
+        Err(None) => Ok(without_console(CodeEnd::OutOfTime)),
         Err(Some(error)) => match status {
-            Ok(Ok(status)) => Ok(only(post_mortem(status, &error))),
-            _ => Err(format!("the sandbox broke ({error})")),
+            Ok(Ok(status)) => Ok(without_console(end_of_dead_child(status, &error))),
+            Ok(Err(_)) | Err(_) => Err(format!("the sandbox failed ({error})")),
         },
     }
 }
 
-fn spawn(program: &SandboxProgram, job: &Job) -> io::Result<Child> {
-    // The processor's time is bounded a little above the clock's: the clock is to be first.
+fn spawn(program: &SandboxProgram, job: &CodeJob) -> io::Result<Child> {
+    // The limit of CPU time is a little longer than the timeout, which has the better message.
     let seconds = (job.timeout_ms + 2000).div_ceil(1000);
     Command::new(&program.program)
         .args(&program.arguments)
         .args([job.memory_mb.to_string(), seconds.to_string()])
         .env_clear()
-        // The allocator sets a gigabyte aside at its start, which no limit that comes later would count.
+        // The allocator reserves a gigabyte at its start otherwise, before the limits are set.
         .env("MIMALLOC_ARENA_RESERVE", "0")
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -80,96 +82,97 @@ fn spawn(program: &SandboxProgram, job: &Job) -> io::Result<Child> {
         .spawn()
 }
 
-/// Gives the job and answers requests until the child has said how it ended. Reading and writing go on beside each other: both
+/// Sends the job and serves requests until the child sends its result. Reads and writes concurrently, because both
 /// pipes may be full at once.
-async fn talk(
-    job: &Job,
+async fn serve(
+    job: &CodeJob,
     outbound: Option<&Outbound>,
     mut input: ChildStdin,
     output: ChildStdout,
-) -> io::Result<Done> {
-    let (answers, mut unsent) = mpsc::unbounded_channel();
+) -> io::Result<CodeResult> {
+    let (responses, mut unsent) = mpsc::unbounded_channel();
     let writing = async {
         wire::send(&mut input, job).await?;
-        while let Some(fetched) = unsent.recv().await {
-            wire::send(&mut input, &fetched).await?;
+        while let Some(response) = unsent.recv().await {
+            wire::send(&mut input, &response).await?;
         }
         io::Result::Ok(())
     };
     tokio::select! {
-        done = listen(outbound, output, answers) => done,
-        // A child that does not read any more may still have said its last word: only reading tells.
+        result = read_messages(outbound, output, responses) => result,
+        // After a write error the child may still have sent its result, so only reading ends the loop.
         never = async { drop(writing.await); std::future::pending().await } => never,
     }
 }
 
-async fn listen(
+async fn read_messages(
     outbound: Option<&Outbound>,
     output: ChildStdout,
-    answers: mpsc::UnboundedSender<Fetched>,
-) -> io::Result<Done> {
-    // A message must not be dropped half-way, so that each is read by a future that lives as long as it takes.
+    responses: mpsc::UnboundedSender<FetchResponse>,
+) -> io::Result<CodeResult> {
+    // `receive` is not cancel-safe, so the stream keeps its future across iterations of the loop.
     let messages = futures_util::stream::unfold(BufReader::new(output), |mut output| async {
-        let said = wire::receive::<Said>(&mut output).await;
-        Some((said, output))
+        let message = wire::receive::<SandboxMessage>(&mut output).await;
+        Some((message, output))
     });
     let mut messages = std::pin::pin!(messages);
-    let (mut running, mut waiting) = (FuturesUnordered::new(), VecDeque::new());
-    let mut asked = 0_usize;
+    let mut running = FuturesUnordered::new();
+    let mut waiting: VecDeque<FetchRequest> = VecDeque::new();
+    let mut attempts = 0_usize;
     loop {
-        while running.len() < MAX_FETCHES_AT_ONCE
+        while running.len() < MAX_CONCURRENT_FETCHES
             && let Some(outbound) = outbound
             && let Some(request) = waiting.pop_front()
         {
             running.push(fetch::fetch(outbound, request));
         }
         tokio::select! {
-            said = messages.next() => match said.transpose()? {
+            message = messages.next() => match message.transpose()? {
                 None => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Some(Said::Done(done)) => return Ok(done),
-                Some(Said::Fetch(request)) => {
-                    asked += 1;
-                    if asked > MAX_ASKED {
-                        return Err(io::Error::other("it does not stop asking for requests"));
+                Some(SandboxMessage::Done(result)) => return Ok(result),
+                Some(SandboxMessage::Fetch(request)) => {
+                    attempts += 1;
+                    if attempts > MAX_FETCH_ATTEMPTS {
+                        return Err(io::Error::other("it sends too many requests"));
                     }
-                    if outbound.is_none() || asked > MAX_FETCHES {
-                        let _ = answers.send(refusal(request.id, outbound));
+                    if outbound.is_none() || attempts > MAX_FETCHES {
+                        let _ = responses.send(refusal(request.id, outbound));
                     } else {
                         waiting.push_back(request);
                     }
                 }
             },
-            Some(fetched) = running.next() => drop(answers.send(fetched)),
+            Some(response) = running.next() => drop(responses.send(response)),
         }
     }
 }
 
-fn refusal(id: u32, outbound: Option<&Outbound>) -> Fetched {
+fn refusal(id: u32, outbound: Option<&Outbound>) -> FetchResponse {
     let error = match outbound {
         None => {
-            "this tool may not make requests: its definition does not say allowFetch".to_owned()
+            "this tool may not make requests: its definition does not set allowFetch".to_owned()
         }
         Some(_) => format!("one call makes at most {MAX_FETCHES} requests"),
     };
-    let answer = FetchAnswer::Failed { error };
-    Fetched { id, answer }
+    let result = FetchResult::Failed { error };
+    FetchResponse { id, result }
 }
 
-fn only(ended: Ended) -> Done {
-    Done {
-        ended,
+fn without_console(end: CodeEnd) -> CodeResult {
+    CodeResult {
+        end,
         console: String::new(),
     }
 }
 
-/// What a child died of that could not say so itself.
-fn post_mortem(status: std::process::ExitStatus, error: &io::Error) -> Ended {
+/// The end of a child that died before it sent a result.
+fn end_of_dead_child(status: std::process::ExitStatus, error: &io::Error) -> CodeEnd {
     match signal(status) {
         // SIGXCPU, and SIGKILL at the hard limit.
-        Some(24 | 9) => Ended::OutOfTime,
-        // An allocation that fails aborts; so does the kernel's last word on a stack.
-        Some(6 | 11) => Ended::OutOfMemory,
-        _ => Ended::Broken {
+        Some(24 | 9) => CodeEnd::OutOfTime,
+        // SIGABRT after a failed allocation, SIGSEGV after a stack overflow.
+        Some(6 | 11) => CodeEnd::OutOfMemory,
+        _ => CodeEnd::SandboxFailed {
             message: format!("{status}, {error}"),
         },
     }

@@ -1,4 +1,4 @@
-//! What parent and child say to each other: JSON behind its length, over the child's standard input and output.
+//! Messages between server and sandbox: length-prefixed JSON over the child's standard input and output.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The longest message in either direction. The longest text is a result or an answer of 2 MiB, each byte of which takes at most
-/// six as JSON.
+/// Maximum length of a message. The longest text is a result or a response of 2 MiB, each byte of which takes at most
+/// six bytes as JSON.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Parent to child, once: what to run.
+/// Parent to child, first message: the code to run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Job {
+pub(super) struct CodeJob {
     pub(super) source: String,
     pub(super) arguments: Value,
     pub(super) tool_use_id: String,
@@ -28,16 +28,16 @@ pub(super) struct Job {
 /// Child to parent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said {
-    /// Asks for a request.
-    Fetch(Fetch),
+pub(super) enum SandboxMessage {
+    /// A request of the code.
+    Fetch(FetchRequest),
     /// The last message.
-    Done(Done),
+    Done(CodeResult),
 }
 
-/// A request that the code makes.
+/// A request of the code.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Fetch {
+pub(super) struct FetchRequest {
     pub(super) id: u32,
     pub(super) url: String,
     #[serde(default)]
@@ -48,53 +48,53 @@ pub(super) struct Fetch {
     pub(super) body: Option<String>,
 }
 
-/// Parent to child: how a request ended.
+/// Parent to child: the response to a request.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Fetched {
+pub(super) struct FetchResponse {
     pub(super) id: u32,
     #[serde(flatten)]
-    pub(super) answer: FetchAnswer,
+    pub(super) result: FetchResult,
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum FetchAnswer {
-    /// There was an answer.
-    Answered {
+pub(super) enum FetchResult {
+    /// The server responded.
+    Response {
         status: u16,
         url: String,
         headers: BTreeMap<String, String>,
         body: String,
     },
-    /// There was none.
+    /// There was no response.
     Failed { error: String },
 }
 
-/// How the code ended.
+/// The result of the code.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Done {
-    pub(super) ended: Ended,
-    /// What it wrote to the console, bounded.
+pub(super) struct CodeResult {
+    pub(super) end: CodeEnd,
+    /// Console output, up to a limit.
     pub(super) console: String,
 }
 
 /// How the code ended.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Ended {
-    /// With a result; so many bytes of it were left out.
-    Result { text: String, left_out: u64 },
-    /// With an exception: what, and where in the source.
+pub(super) enum CodeEnd {
+    /// A result, possibly truncated.
+    Result { text: String, omitted_bytes: u64 },
+    /// An exception, with its line in the source.
     Exception { message: String, line: Option<u32> },
-    /// Its time was up.
+    /// The timeout.
     OutOfTime,
-    /// Its memory was used up.
+    /// The memory limit.
     OutOfMemory,
-    /// Its promise can never settle: nothing is under way that could settle it.
+    /// A promise that nothing can settle any more.
     NeverSettles,
     /// The sandbox itself could not be set up.
-    Broken { message: String },
+    SandboxFailed { message: String },
 }
 
 /// Writes one message.
@@ -107,7 +107,7 @@ pub(super) fn write(to: &mut impl Write, message: &impl Serialize) -> io::Result
 pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
-    let mut bytes = vec![0; checked(length)?];
+    let mut bytes = vec![0; check_length(length)?];
     from.read_exact(&mut bytes)?;
     Ok(serde_json::from_slice(&bytes)?)
 }
@@ -121,14 +121,14 @@ pub(super) async fn send(
     to.flush().await
 }
 
-/// Reads one message. Not to be dropped half-way: what was read would be lost.
+/// Reads one message. Not cancel-safe: a dropped future loses what it has read.
 pub(super) async fn receive<T: DeserializeOwned>(
     from: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length).await?;
-    let length = checked(length)?;
-    // The buffer grows with what comes, not with what is announced.
+    let length = check_length(length)?;
+    // The buffer grows with the received bytes, not with the announced length.
     let mut bytes = Vec::new();
     let read = from.take(length as u64).read_to_end(&mut bytes).await?;
     if read < length {
@@ -141,12 +141,12 @@ fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, message)?;
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
-    checked(length.to_be_bytes())?;
+    check_length(length.to_be_bytes())?;
     frame[..4].copy_from_slice(&length.to_be_bytes());
     Ok(frame)
 }
 
-fn checked(length: [u8; 4]) -> io::Result<usize> {
+fn check_length(length: [u8; 4]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
     if length > MAX_BYTES {
         return Err(io::Error::other("a message is too long"));

@@ -1,55 +1,55 @@
-//! The body of a call: JSON is built as data, texts are filled in the alphabet of their media type.
+//! Request bodies: JSON is built as data; text bodies are filled with the escaping of their media type.
 
 use runloom_protocol::definition::HttpCall;
 use runloom_protocol::definition::template::Piece;
 use serde_json::{Map, Value};
 
-use super::fill::{Filling, Result, as_text, pieces, sole_argument};
+use super::template_values::{Result, TemplateValues, as_text, pieces, sole_argument};
 use crate::escape;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What is sent.
+/// A request body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Body {
+pub(super) struct RequestBody {
     pub(super) text: String,
-    /// The media type, unless the definition's headers name one.
+    /// The media type that is sent when the definition's headers declare none.
     pub(super) media_type: &'static str,
 }
 
-/// The body with everything filled in; `declared` is the media type that the headers name.
+/// Builds the body; `declared` is the `Content-Type` of the definition's headers.
 pub(super) fn build(
     call: &HttpCall,
     declared: Option<&str>,
-    filling: &Filling<'_>,
-) -> Result<Option<Body>> {
+    values: &TemplateValues<'_>,
+) -> Result<Option<RequestBody>> {
     let essence = declared.unwrap_or_default().split(';').next();
     let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
     let data = match &call.body {
-        Some(Value::String(text)) => return text_body(text, &essence, filling).map(Some),
-        Some(body) => fill(body, filling)?.unwrap_or(Value::Null),
-        None if call.method.carries_body() => Value::Object(filling.arguments.clone()),
+        Some(Value::String(text)) => return text_body(text, &essence, values).map(Some),
+        Some(body) => fill(body, values)?.unwrap_or(Value::Null),
+        None if call.method.carries_body() => Value::Object(values.arguments.clone()),
         None => return Ok(None),
     };
     if let (FORM, Value::Object(fields)) = (essence.as_str(), &data) {
         let text = form(fields);
         let media_type = FORM;
-        return Ok(Some(Body { text, media_type }));
+        return Ok(Some(RequestBody { text, media_type }));
     }
-    Ok(Some(Body {
+    Ok(Some(RequestBody {
         text: data.to_string(),
         media_type: JSON,
     }))
 }
 
-/// JSON whose strings are templates. `None` = a lone argument that is absent.
-fn fill(value: &Value, filling: &Filling<'_>) -> Result<Option<Value>> {
+/// Fills JSON whose strings are templates. `None` when the value is a single argument that is absent.
+fn fill(value: &Value, values: &TemplateValues<'_>) -> Result<Option<Value>> {
     Ok(Some(match value {
         Value::String(text) => match sole_argument(text) {
-            Some(path) => return Ok(filling.argument(path).cloned()),
-            None => filling
+            Some(path) => return Ok(values.argument(path).cloned()),
+            None => values
                 .fill(text, |_, value| Ok(value.to_owned()))?
                 .text
                 .into(),
@@ -57,13 +57,13 @@ fn fill(value: &Value, filling: &Filling<'_>) -> Result<Option<Value>> {
         Value::Array(items) => {
             let items = items
                 .iter()
-                .map(|item| Ok(fill(item, filling)?.unwrap_or(Value::Null)));
+                .map(|item| Ok(fill(item, values)?.unwrap_or(Value::Null)));
             Value::Array(items.collect::<Result<_>>()?)
         }
         Value::Object(fields) => {
             let mut filled = Map::new();
             for (name, value) in fields {
-                if let Some(value) = fill(value, filling)? {
+                if let Some(value) = fill(value, values)? {
                     filled.insert(name.clone(), value);
                 }
             }
@@ -89,23 +89,23 @@ fn form(fields: &Map<String, Value>) -> String {
     pairs.join("&")
 }
 
-fn text_body(text: &str, essence: &str, filling: &Filling<'_>) -> Result<Body> {
+fn text_body(text: &str, essence: &str, values: &TemplateValues<'_>) -> Result<RequestBody> {
     let looks_like_json = essence.is_empty() && text.trim_start().starts_with(['{', '[']);
-    let plain = |write: fn(&str) -> String| filling.fill(text, |_, value| Ok(write(value)));
+    let filled = |encode: fn(&str) -> String| values.fill(text, |_, value| Ok(encode(value)));
     let (text, media_type) = if looks_like_json || essence == JSON || essence.ends_with("+json") {
-        (json_text(text, filling)?, JSON)
+        (json_text(text, values)?, JSON)
     } else if essence == FORM {
-        (plain(escape::percent)?.text, FORM)
+        (filled(escape::percent)?.text, FORM)
     } else if essence.ends_with("xml") || essence == "text/html" {
-        (plain(escape::markup)?.text, TEXT)
+        (filled(escape::markup)?.text, TEXT)
     } else {
-        (plain(str::to_owned)?.text, TEXT)
+        (filled(str::to_owned)?.text, TEXT)
     };
-    Ok(Body { text, media_type })
+    Ok(RequestBody { text, media_type })
 }
 
-/// JSON written as text: between quotes a value is the inside of a string, elsewhere it is a whole JSON value.
-fn json_text(text: &str, filling: &Filling<'_>) -> Result<String> {
+/// Fills JSON written as text: inside quotes a value becomes part of the string, elsewhere it becomes a JSON value.
+fn json_text(text: &str, values: &TemplateValues<'_>) -> Result<String> {
     let (mut filled, mut quoted, mut escaped) = (String::new(), false, false);
     for piece in pieces(text)? {
         let value = match piece {
@@ -121,12 +121,12 @@ fn json_text(text: &str, filling: &Filling<'_>) -> Result<String> {
                 filled.push_str(text);
                 continue;
             }
-            Piece::Secret(name) => Value::from(filling.secret(name)?),
-            Piece::Argument(path) => filling.argument(path).cloned().unwrap_or(Value::Null),
+            Piece::Secret(name) => Value::from(values.secret(name)?),
+            Piece::Argument(path) => values.argument(path).cloned().unwrap_or(Value::Null),
         };
         match (quoted, &value) {
             (true, Value::Null) => {}
-            (true, value) => filled.push_str(&escape::json_inside(&as_text(value))),
+            (true, value) => filled.push_str(&escape::json_string(&as_text(value))),
             (false, value) => filled.push_str(&value.to_string()),
         }
     }
@@ -139,9 +139,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::action::Secrets;
+    use crate::definition::CallSecrets;
 
-    fn sent(body: Option<Value>, media_type: Option<&str>, arguments: &Value) -> Option<Body> {
+    fn sent(
+        body: Option<Value>,
+        media_type: Option<&str>,
+        arguments: &Value,
+    ) -> Option<RequestBody> {
         let call = HttpCall {
             method: HttpMethod::Post,
             url: "https://a.example/".to_owned(),
@@ -151,12 +155,12 @@ mod tests {
             response: ResponseMapping::default(),
             max_response_bytes: 1000,
         };
-        let secrets = Secrets::of(&[("KEY", "s\"cret")]);
-        let filling = Filling {
+        let secrets = CallSecrets::of(&[("KEY", "s\"cret")]);
+        let values = TemplateValues {
             arguments: arguments.as_object().unwrap(),
             secrets: &secrets,
         };
-        build(&call, media_type, &filling).unwrap()
+        build(&call, media_type, &values).unwrap()
     }
 
     fn text(body: Value, media_type: Option<&str>, arguments: &Value) -> String {
@@ -166,7 +170,7 @@ mod tests {
     const HOSTILE: &str = "x\", \"admin\": true, \"y\": \"{{secret:KEY}}\n<b>&";
 
     #[test]
-    fn json_is_built_as_data() {
+    fn builds_json_as_data() {
         let arguments = json!({"q": HOSTILE, "n": 5, "list": [1, {"a": null}], "none": null});
         let body = json!({"query": "find {{q}}", "n": "{{n}}", "n2": "n={{n}}", "list": "{{list}}", "none": "{{none}}",
             "gone": "{{gone}}", "items": ["{{gone}}", "{{n}}"], "key": "{{secret:KEY}}", "fixed": 1, "mixed": "a{{gone}}b"});
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn json_as_text_keeps_its_structure_inside_and_outside_of_quotes() {
+    fn json_text_keeps_its_structure() {
         let arguments = json!({"q": HOSTILE, "n": 5, "o": {"a": "\""}});
         let body = r#"{"in": "a \" {{q}}", "out": {{q}}, "n": {{n}}, "o": {{o}}, "oin": "{{o}}", "gone": {{gone}}, "k": "{{secret:KEY}}"}"#;
         for media_type in [
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_escaped_as_their_media_type_wants() {
+    fn escapes_text_by_media_type() {
         let arguments = json!({"q": "a&b=<c>\"", "n": 5});
         let filled = |body: &str, media_type| text(json!(body), Some(media_type), &arguments);
         assert_eq!(filled("q={{q}}&n={{n}}", FORM), "q=a%26b%3D%3Cc%3E%22&n=5");
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_body_the_arguments_are_sent() {
+    fn sends_the_arguments_when_the_definition_has_no_body() {
         let arguments = json!({"q": "a b", "tags": ["x", "y"], "none": null});
         let body = sent(None, None, &arguments).unwrap();
         assert_eq!((body.text, body.media_type), (arguments.to_string(), JSON));

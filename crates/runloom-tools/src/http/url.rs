@@ -1,4 +1,4 @@
-//! The URL of a call: arguments fill places in it and never change its shape.
+//! Request URLs: arguments fill path segments and query values and never change the structure of the URL.
 
 use runloom_protocol::definition::HttpCall;
 use runloom_protocol::definition::template::Piece;
@@ -6,24 +6,24 @@ use runloom_protocol::definition::template::Piece;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::fill::{Filling, Result, as_text, pieces, sole_argument};
+use super::template_values::{Result, TemplateValues, as_text, pieces, sole_argument};
 use crate::escape;
 
-/// The URL with everything filled in.
-pub(super) fn build(call: &HttpCall, filling: &Filling<'_>) -> Result<Url> {
-    let mut url = template(&call.url, filling)?;
+/// Builds the URL with all templates filled in.
+pub(super) fn build(call: &HttpCall, values: &TemplateValues<'_>) -> Result<Url> {
+    let mut url = fill(&call.url, values)?;
     url.set_fragment(None);
     for (name, text) in &call.query {
-        match sole_argument(text).map(|path| filling.argument(path)) {
+        match sole_argument(text).map(|path| values.argument(path)) {
             Some(None) => {}
-            // Lists are written as the same name several times, which nearly every server reads.
+            // A list repeats the parameter name, which most servers understand.
             Some(Some(Value::Array(items))) => {
                 for item in items.iter().filter(|item| !item.is_null()) {
                     url.query_pairs_mut().append_pair(name, &as_text(item));
                 }
             }
-            _ => {
-                let filled = filling.fill(text, |_, value| Ok(value.to_owned()))?;
+            Some(Some(_)) | None => {
+                let filled = values.fill(text, |_, value| Ok(value.to_owned()))?;
                 if !filled.is_vacant {
                     url.query_pairs_mut().append_pair(name, &filled.text);
                 }
@@ -33,51 +33,52 @@ pub(super) fn build(call: &HttpCall, filling: &Filling<'_>) -> Result<Url> {
     Ok(url)
 }
 
-fn template(text: &str, filling: &Filling<'_>) -> Result<Url> {
-    let (mut filled, mut shape) = (String::new(), String::new());
+/// Fills the URL template. The result must have the same structure as the template filled with a single letter.
+fn fill(text: &str, values: &TemplateValues<'_>) -> Result<Url> {
+    let (mut filled, mut model) = (String::new(), String::new());
     for piece in pieces(text)? {
         let value = match piece {
             Piece::Text(text) => {
                 filled.push_str(text);
-                shape.push_str(text);
+                model.push_str(text);
                 continue;
             }
-            Piece::Secret(name) => filling.secret(name)?.to_owned(),
-            Piece::Argument(path) => match filling.argument(path) {
+            Piece::Secret(name) => values.secret(name)?.to_owned(),
+            Piece::Argument(path) => match values.argument(path) {
                 Some(value) => as_text(value).into_owned(),
-                None if shape.contains('?') => String::new(),
+                None if model.contains('?') => String::new(),
                 None => return Err(format!("the argument `{path}` is missing")),
             },
         };
         filled.push_str(&escape::percent(&value));
-        shape.push('x');
+        model.push('x');
     }
-    let parse =
-        |text: &str| Url::parse(text).map_err(|error| format!("the tool's URL is wrong ({error})"));
-    if filled == shape {
+    let parse = |text: &str| {
+        Url::parse(text).map_err(|error| format!("the tool's URL is invalid ({error})"))
+    };
+    if filled == model {
         return parse(&filled);
     }
-    let (filled, shape) = (parse(&filled)?, parse(&shape)?);
-    if is_alike(&filled, &shape) {
+    let (filled, model) = (parse(&filled)?, parse(&model)?);
+    if has_same_structure(&filled, &model) {
         return Ok(filled);
     }
-    Err("an argument is empty or made of dots, which would make the URL another one".to_owned())
+    Err("an argument in the URL is empty, \".\" or \"..\", which would change the path".to_owned())
 }
 
-/// Percent-encoding leaves dots alone, and parsers resolve `.` and `..` however they are spelt: what was parsed is compared with
-/// the same template filled with a letter.
-fn is_alike(filled: &Url, shape: &Url) -> bool {
+/// Compares parsed URLs, because percent-encoding leaves dots alone and parsers resolve `.` and `..` in every encoding.
+fn has_same_structure(filled: &Url, model: &Url) -> bool {
     let segments = |url: &Url| -> Vec<String> {
         let segments = url.path_segments().into_iter().flatten();
         segments.map(str::to_owned).collect()
     };
-    let place = |url: &Url| {
+    let origin = |url: &Url| {
         let host = url.host_str().map(str::to_owned);
         (url.scheme().to_owned(), host, url.port())
     };
-    let (own, expected) = (segments(filled), segments(shape));
-    place(filled) == place(shape)
-        && filled.query_pairs().count() == shape.query_pairs().count()
+    let (own, expected) = (segments(filled), segments(model));
+    origin(filled) == origin(model)
+        && filled.query_pairs().count() == model.query_pairs().count()
         && own.len() == expected.len()
         && own
             .iter()
@@ -91,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::action::Secrets;
+    use crate::definition::CallSecrets;
 
     fn call(url: &str, query: &[(&str, &str)]) -> HttpCall {
         let query = query
@@ -109,16 +110,16 @@ mod tests {
     }
 
     fn built(call: &HttpCall, arguments: &Value) -> Result<String> {
-        let secrets = Secrets::of(&[("KEY", "s/cret&")]);
-        let filling = Filling {
+        let secrets = CallSecrets::of(&[("KEY", "s/cret&")]);
+        let values = TemplateValues {
             arguments: arguments.as_object().unwrap(),
             secrets: &secrets,
         };
-        build(call, &filling).map(String::from)
+        build(call, &values).map(String::from)
     }
 
     #[test]
-    fn hostile_arguments_stay_in_their_place() {
+    fn encodes_hostile_arguments() {
         let template = "https://api.example/v1/users/{{id}}/mails?q={{q}}";
         for (value, expected) in [
             (json!("7"), "https://api.example/v1/users/7/mails?q=7"),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_would_change_the_path_are_refused() {
+    fn rejects_arguments_that_would_change_the_path() {
         for (template, value) in [
             ("https://a.example/v1/{{id}}", json!("..")),
             ("https://a.example/v1/{{id}}", json!(".")),
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_encoded_and_absent_arguments_left_out() {
+    fn encodes_queries_and_omits_absent_arguments() {
         let call = call(
             "https://a.example/?fixed=1&in={{gone}}#part",
             &[

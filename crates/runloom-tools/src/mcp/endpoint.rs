@@ -1,30 +1,30 @@
-//! Where an MCP server is.
+//! Addresses of MCP servers.
 
 use std::collections::BTreeMap;
 
 use reqwest::header::HeaderMap;
 use runloom_protocol::tools::McpTool;
 
-use super::link::Fault;
 use super::process::Launch;
+use super::session::McpError;
 use crate::names;
 use crate::outbound::{Outbound, OutboundError, spec_headers};
 
-/// An MCP server as a ref or a plugin names it.
+/// An MCP server as a ref or a definition names it, with secrets filled in.
 #[derive(Clone)]
-pub(crate) enum Endpoint {
+pub(crate) enum McpEndpoint {
     /// Over Streamable HTTP.
     Http {
-        /// The endpoint.
+        /// The server's URL.
         url: String,
-        /// Sent with each request, in clear.
+        /// Headers of every request.
         headers: BTreeMap<String, String>,
     },
-    /// A process of this machine.
+    /// A process on this machine.
     Process(Launch),
 }
 
-impl From<&McpTool> for Endpoint {
+impl From<&McpTool> for McpEndpoint {
     fn from(server: &McpTool) -> Self {
         Self::Http {
             url: server.url.clone(),
@@ -33,57 +33,69 @@ impl From<&McpTool> for Endpoint {
     }
 }
 
-/// An endpoint that may be used.
-pub(super) enum Checked {
+/// An endpoint that the outbound policy allows.
+pub(super) struct CheckedEndpoint {
+    pub(super) address: McpAddress,
+    /// Distinguishes the endpoint from others, without its secrets in plain text.
+    pub(super) fingerprint: String,
+}
+
+/// Where a server is connected to.
+pub(super) enum McpAddress {
     /// Over Streamable HTTP.
     Http {
-        /// The endpoint.
+        /// The server's URL.
         url: String,
-        /// Sent with each request.
+        /// Headers of every request.
         headers: HeaderMap,
     },
-    /// A process of this machine.
+    /// A process on this machine.
     Process(Launch),
 }
 
-impl Checked {
-    /// Its name for the log; an address may hold a credential.
+impl McpAddress {
+    /// A name for log lines; the URL may hold a credential.
     pub(super) fn label(&self) -> &str {
         match self {
             Self::Http { .. } => "over HTTP",
             Self::Process(launch) => &launch.spec.label,
         }
     }
-}
 
-impl Endpoint {
-    /// The endpoint as it is used, and what tells it from others without showing its secrets.
-    pub(super) fn checked(&self, outbound: &Outbound) -> Result<(Checked, String), Fault> {
-        let refused = |error: OutboundError| Fault::passing(error.to_string());
-        match self {
-            Self::Http { url, headers } => {
-                let url = outbound.check(url).map_err(refused)?.to_string();
-                let checked = Checked::Http {
-                    headers: spec_headers(headers).map_err(refused)?,
-                    url: url.clone(),
-                };
-                Ok((checked, format!("{url} {}", fingerprint(&headers))))
-            }
-            Self::Process(launch) => {
-                let spec = &launch.spec;
-                let whole = (&spec.command, &spec.args, &spec.env, &spec.folder);
-                let place = format!("process {} {}", spec.label, fingerprint(&whole));
-                Ok((Checked::Process(launch.clone()), place))
-            }
-        }
-    }
-
+    /// Whether the server is a process on this machine.
     pub(super) fn is_process(&self) -> bool {
         matches!(self, Self::Process(_))
     }
 }
 
-/// A hash: keys of a map are printed and compared more freely than secrets should be.
-fn fingerprint(value: &impl serde::Serialize) -> String {
+impl McpEndpoint {
+    /// Checks the endpoint against the outbound policy.
+    pub(super) fn check(&self, outbound: &Outbound) -> Result<CheckedEndpoint, McpError> {
+        let refused = |error: OutboundError| McpError::transient(error.to_string());
+        match self {
+            Self::Http { url, headers } => {
+                let url = outbound.check(url).map_err(refused)?.to_string();
+                let fingerprint = format!("{url} {}", hash(&headers));
+                let headers = spec_headers(headers).map_err(refused)?;
+                let address = McpAddress::Http { url, headers };
+                Ok(CheckedEndpoint {
+                    address,
+                    fingerprint,
+                })
+            }
+            Self::Process(launch) => {
+                let spec = &launch.spec;
+                let identity = (&spec.command, &spec.args, &spec.env, &spec.folder);
+                Ok(CheckedEndpoint {
+                    address: McpAddress::Process(launch.clone()),
+                    fingerprint: format!("process {} {}", spec.label, hash(&identity)),
+                })
+            }
+        }
+    }
+}
+
+/// Hash of a value that may hold secrets.
+fn hash(value: &impl serde::Serialize) -> String {
     names::hash(&serde_json::to_string(value).unwrap_or_default())
 }

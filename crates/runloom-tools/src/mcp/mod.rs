@@ -1,18 +1,19 @@
 //! `kind: "mcp"`: the tools of an MCP server over Streamable HTTP, protocol versions 2024-11-05 to 2026-07-28.
 //!
-//! Plugins of the operator may also bring servers that are processes of this machine.
+//! Plugins of the operator may also define servers that are processes on this machine.
 //!
-//! Reading order: [`Mcp`] (the kind), `endpoint` (where a server is), `pool` (connections and listings), `link` (one connection),
-//! `listing` (what is kept of a list), `http` (its backend on the guarded client) and `process` (its pipes), `events` (a cap), `result` (from MCP's words to ours).
+//! Reading order: [`Mcp`] (the kind), `endpoint` (addresses), `pool` (sessions and cached listings), `session` (one
+//! session), `listing` (limits of a listing), `http_client` (transport on the guarded client), `process` (transport on
+//! pipes), `event_limit`, `result` (conversion of results).
 
 mod endpoint;
-mod events;
-mod http;
-mod link;
+mod event_limit;
+mod http_client;
 mod listing;
 mod pool;
 mod process;
 mod result;
+mod session;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,173 +22,213 @@ use async_trait::async_trait;
 use runloom_ports::error::{Error, Result};
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
-use runloom_protocol::tools::ToolRef;
-use serde_json::{Map, Value};
+use runloom_protocol::tools::{McpTool, ToolRef};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::action::Secrets;
-use crate::budget::Budget;
 use crate::content;
+use crate::definition::CallSecrets;
 use crate::host::ToolLimits;
-use crate::kind::Kind;
+use crate::listing_budget::ListingBudget;
 use crate::outbound::{Outbound, spec_headers};
+use crate::tool_kind::{IndexedRef, ToolKind, ToolOrigin};
+use crate::unavailable_tool;
 
-pub(crate) use endpoint::Endpoint;
-pub(crate) use http::MAX_REFUSAL_BYTES;
-use link::{Call, Fault};
-use listing::Listing;
-use pool::{Held, Pool};
+pub(crate) use endpoint::McpEndpoint;
+pub(crate) use http_client::MAX_REFUSAL_BYTES;
+use pool::{McpPool, ServerHandle};
 pub(crate) use process::Launch;
+use session::{McpError, ToolCall};
 
-/// Whoever gives a call its time ends it with it, in its own words: the clock here is later by this.
-const MARGIN: Duration = Duration::from_secs(5);
+const KIND: &str = "mcp";
+
+/// Added to a definition's timeout, so that the definition's own timeout ends the call first, with its own message.
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 
 /// MCP servers that the server connects to.
 pub(crate) struct Mcp {
     outbound: Outbound,
-    pool: Pool,
+    pool: McpPool,
     tasks: Tasks,
     limits: ToolLimits,
 }
 
+/// The tools of a server that a run uses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToolSelection<'a> {
+    /// Prefix of every name, unless it is empty.
+    pub(crate) prefix: &'a str,
+    /// Names of the tools; `None` selects all.
+    pub(crate) filter: Option<&'a [String]>,
+    /// Index of the ref.
+    pub(crate) index: usize,
+}
+
+/// What ends a call early.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallBounds<'a> {
+    /// Timeout of the definition, if the call belongs to one.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) cancel: &'a CancellationToken,
+}
+
 impl Mcp {
-    /// No connection is made before the first ref is resolved.
+    /// Makes no connection before the first ref is resolved.
     pub(crate) fn new(outbound: Outbound, tasks: &Tasks, limits: ToolLimits) -> Self {
         Self {
-            pool: Pool::new(outbound.clone(), tasks, limits.clone()),
+            pool: McpPool::new(outbound.clone(), tasks, limits.clone()),
             outbound,
             tasks: tasks.clone(),
             limits,
         }
     }
 
-    async fn list(
-        &self,
-        workspace: &Arc<str>,
-        server: &Endpoint,
-        called: &str,
-    ) -> Result<Arc<Listing>, Fault> {
-        let slot = self.pool.slot(workspace, server)?;
-        self.pool.tools(&slot, called).await
-    }
-
-    /// One tool of a server, with the server's schema; the failure is in words for a model.
+    /// One tool of a server, with the server's schema.
+    ///
+    /// # Errors
+    /// A message for the model.
     pub(crate) async fn describe(
         &self,
         workspace: &Arc<str>,
-        server: &Endpoint,
+        endpoint: &McpEndpoint,
         tool: &str,
-        budget: &Budget,
+        budget: &ListingBudget,
     ) -> Result<ServerTool, String> {
-        let filter = [tool.to_owned()];
-        let found = self.expose(workspace, server, ("", Some(&filter)), (0, budget));
-        let found = found.await?.pop();
-        found.ok_or_else(|| format!("it has no tool \"{tool}\""))
+        let selection = ToolSelection {
+            prefix: "",
+            filter: Some(&[tool.to_owned()]),
+            index: 0,
+        };
+        let mut tools = self.expose(workspace, endpoint, selection, budget).await?;
+        tools
+            .pop()
+            .ok_or_else(|| format!("it has no tool \"{tool}\""))
     }
 
-    /// The tools of a server, their names prefixed; the failure is in words for a model.
+    /// The selected tools of a server.
+    ///
+    /// # Errors
+    /// A message for the model.
     pub(crate) async fn expose(
         &self,
         workspace: &Arc<str>,
-        server: &Endpoint,
-        (prefix, filter): (&str, Option<&[String]>),
-        (from, budget): (usize, &Budget),
+        endpoint: &McpEndpoint,
+        selection: ToolSelection<'_>,
+        budget: &ListingBudget,
     ) -> Result<Vec<ServerTool>, String> {
-        let called = match (prefix, filter) {
+        let label = match (selection.prefix, selection.filter) {
             ("", Some([tool])) => tool,
-            _ => prefix,
+            (prefix, _) => prefix,
         };
-        let listing = self.list(workspace, server, called).await;
-        let listing = listing.map_err(|fault| fault.message)?;
-        result::expose((prefix, filter), (from, budget), &listing.tools)
+        let listing = async {
+            let server = self.pool.server(workspace, endpoint)?;
+            self.pool.tools(&server, label).await
+        };
+        let listing = listing.await.map_err(|error| error.message)?;
+        result::expose(selection, &listing.tools, budget)
     }
 
-    /// Calls one tool of a server by the server's own name for it; `within` is the time that its definition gives it. The failure is
-    /// in words for a model.
+    /// Calls one tool of a server by the server's own name for it.
+    ///
+    /// # Errors
+    /// A message for the model.
     pub(crate) async fn call_tool(
         &self,
         workspace: &Arc<str>,
-        server: &Endpoint,
+        endpoint: &McpEndpoint,
         tool: &str,
         call: Invocation,
-        (within, cancel): (Option<Duration>, &CancellationToken),
+        bounds: CallBounds<'_>,
     ) -> Result<Outcome, String> {
-        let asked = Call {
+        let idle_timeout = match bounds.timeout {
+            Some(timeout) => timeout + TIMEOUT_MARGIN,
+            None => self.limits.idle_timeout,
+        };
+        let call = ToolCall {
             tool,
             arguments: arguments(call.input),
             tool_use_id: &call.tool_use_id,
             trace: call.trace,
-            idle: within.map_or(self.limits.idle_timeout, |time| time + MARGIN),
+            idle_timeout,
         };
-        let answer = self.execute(workspace, server, asked, cancel).await;
-        answer.map_err(|fault| fault.to_string())
+        let result = self.execute(workspace, endpoint, call, bounds.cancel).await;
+        result.map_err(|error| error.to_string())
     }
 
     async fn execute(
         &self,
         workspace: &Arc<str>,
-        server: &Endpoint,
-        call: Call<'_>,
+        endpoint: &McpEndpoint,
+        call: ToolCall<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Fault> {
-        let slot = self.pool.slot(workspace, server)?;
-        let Some(_turn) = cancel.run_until_cancelled(slot.turn()).await else {
-            return Err(Fault::passing("the call was cancelled before it began"));
+    ) -> Result<Outcome, McpError> {
+        let not_begun = || McpError::transient("the call was cancelled before it began");
+        let server = self.pool.server(workspace, endpoint)?;
+        let Some(_permit) = cancel.run_until_cancelled(server.call_permit()).await else {
+            return Err(not_begun());
         };
-        let opening = tokio::time::timeout(self.limits.resolve_timeout, self.pool.link(&slot));
-        let link = tokio::select! {
-            link = opening => link.map_err(|_| slot.late("it cannot be connected to", self.limits.resolve_timeout))??,
-            () = cancel.cancelled() => {
-                return Err(Fault::passing("the call was cancelled before it began"));
-            }
+        let timeout = self.limits.resolve_timeout;
+        let opening = tokio::time::timeout(timeout, self.pool.session(&server));
+        let session = tokio::select! {
+            session = opening => session.map_err(|_| server.timed_out("cannot connect", timeout))??,
+            () = cancel.cancelled() => return Err(not_begun()),
         };
-        let mut waiting = Waiting {
+        let mut unanswered = UnansweredCall {
             pool: &self.pool,
-            slot: &slot,
+            server: &server,
             cancel,
             since: Instant::now(),
-            answered: false,
+            is_answered: false,
         };
-        let answer = link.call(call, &self.limits, &self.tasks, cancel).await;
-        slot.touch();
-        if answer.as_ref().err().is_none_or(Fault::is_refusal) {
-            waiting.answered = true;
-            slot.worked();
+        let result = session.call(call, &self.limits, &self.tasks, cancel).await;
+        server.touch();
+        if result.as_ref().err().is_none_or(McpError::is_refusal) {
+            unanswered.is_answered = true;
+            server.note_success();
         }
-        if answer.as_ref().is_err_and(Fault::is_broken) || !link.is_alive() {
-            slot.forget(&link).await;
+        if result.as_ref().is_err_and(McpError::is_broken) || !session.is_alive() {
+            server.drop_session(&session).await;
         }
-        answer.and_then(result::outcome)
+        result.and_then(result::outcome)
     }
 }
 
-/// A call that may be given up, also by whoever drops it because its time is over.
-struct Waiting<'a> {
-    pool: &'a Pool,
-    slot: &'a Held,
+/// Probes a server when a call to it is dropped without an answer, for example after its timeout.
+struct UnansweredCall<'a> {
+    pool: &'a McpPool,
+    server: &'a ServerHandle,
     cancel: &'a CancellationToken,
     since: Instant,
-    answered: bool,
+    is_answered: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for UnansweredCall<'_> {
     fn drop(&mut self) {
-        // Who cancels does not say that the server was slow, nor does who had no time left when its turn came.
-        let waited = self.since.elapsed() >= self.pool.patience();
-        if !self.answered && waited && !self.cancel.is_cancelled() {
-            self.pool.doubt(self.slot);
+        // A cancelled call, or one with hardly any time left, does not show that the server is slow.
+        let is_overdue = self.since.elapsed() >= self.pool.probe_after();
+        if !self.is_answered && is_overdue && !self.cancel.is_cancelled() {
+            self.pool.probe(self.server);
         }
     }
+}
+
+/// A placeholder for the tools of a server that cannot be reached.
+fn server_placeholder(server: &McpTool, index: usize, reason: &str) -> ServerTool {
+    let description = format!(
+        "The MCP server \"{}\" is unavailable, so none of its tools can be used. Calling this tool returns the reason.",
+        server.name
+    );
+    let origin = ToolOrigin {
+        index,
+        target: json!({"kind": KIND}),
+    };
+    unavailable_tool::placeholder(&server.name, description, origin, reason)
 }
 
 #[async_trait]
-impl Kind for Mcp {
+impl ToolKind for Mcp {
     fn name(&self) -> &'static str {
-        "mcp"
-    }
-
-    fn takes(&self, tool: &ToolRef) -> bool {
-        matches!(tool, ToolRef::Mcp(_))
+        KIND
     }
 
     async fn check(&self, _workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>> {
@@ -205,31 +246,35 @@ impl Kind for Mcp {
     async fn resolve(
         &self,
         context: &ToolContext,
-        (from, tool): (usize, &ToolRef),
-        budget: &Budget,
+        reference: IndexedRef<'_>,
+        budget: &ListingBudget,
     ) -> Vec<ServerTool> {
-        let ToolRef::Mcp(server) = tool else {
+        let ToolRef::Mcp(server) = reference.tool else {
             return Vec::new();
         };
-        let wanted = (server.name.as_str(), server.tool_filter.as_deref());
-        let endpoint = Endpoint::from(server);
-        let found = self.expose(&context.workspace, &endpoint, wanted, (from, budget));
-        let secrets = Secrets::of_headers(&server.headers);
-        match found.await {
+        let selection = ToolSelection {
+            prefix: &server.name,
+            filter: server.tool_filter.as_deref(),
+            index: reference.index,
+        };
+        let endpoint = McpEndpoint::from(server);
+        let exposed = self.expose(&context.workspace, &endpoint, selection, budget);
+        let secrets = CallSecrets::of_headers(&server.headers);
+        match exposed.await {
             Ok(tools) => {
-                let shown = tools.into_iter().map(|tool| secrets.redact_tool(tool));
-                shown.collect()
+                let redacted = tools.into_iter().map(|tool| secrets.redact_tool(tool));
+                redacted.collect()
             }
-            Err(why) => {
-                let why = secrets.redact_failure(why);
-                let logged = Secrets::of_headers_for_the_log(&server.headers);
-                let logged = logged.redact_failure(why.clone());
+            Err(reason) => {
+                let reason = secrets.redact_failure(reason);
+                let logged = CallSecrets::of_logged_headers(&server.headers);
+                let logged = logged.redact_failure(reason.clone());
                 tracing::info!(
                     server = server.name,
-                    why = logged,
-                    "an MCP server is unavailable"
+                    reason = logged,
+                    "MCP server unavailable"
                 );
-                vec![result::stub(server, from, &why)]
+                vec![server_placeholder(server, reference.index, &reason)]
             }
         }
     }
@@ -244,25 +289,29 @@ impl Kind for Mcp {
         let Some(ToolRef::Mcp(server)) = context.refs.get(tool.from) else {
             return content::failure("The MCP server of this tool is not in the run's spec.");
         };
-        if let Some(why) = tool.target.get("unavailable").and_then(Value::as_str) {
+        if let Some(reason) = tool.target.get("unavailable").and_then(Value::as_str) {
             return content::failure(format!(
-                "The MCP server \"{}\" was unavailable when the run began: {why}.",
+                "The MCP server \"{}\" was unavailable when the run began: {reason}.",
                 server.name
             ));
         }
         let Some(name) = tool.target.get("tool").and_then(Value::as_str) else {
             return content::failure("This tool was resolved by another version of the server.");
         };
-        let (endpoint, bounds) = (Endpoint::from(server), (None, &cancel));
+        let endpoint = McpEndpoint::from(server);
+        let bounds = CallBounds {
+            timeout: None,
+            cancel: &cancel,
+        };
         let calling = self.call_tool(&context.workspace, &endpoint, name, call, bounds);
-        let called = calling.await;
-        let secrets = Secrets::of_headers(&server.headers);
-        match called {
+        let result = calling.await;
+        let secrets = CallSecrets::of_headers(&server.headers);
+        match result {
             Ok(outcome) => secrets.redact_outcome(outcome),
-            Err(why) => content::failure(format!(
+            Err(reason) => content::failure(format!(
                 "The call to the MCP server \"{}\" failed: {}.",
                 server.name,
-                secrets.redact_failure(why)
+                secrets.redact_failure(reason)
             )),
         }
     }

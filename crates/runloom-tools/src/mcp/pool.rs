@@ -1,426 +1,483 @@
-//! Connections and listings, shared by the runs of a workspace that use the same server with the same headers.
+//! Pool of MCP sessions and cached listings, shared by the runs of a workspace that use the same server with the same
+//! headers.
 
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use runloom_ports::tasks::Tasks;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::endpoint::{Checked, Endpoint};
-use super::link::{Fault, Link};
-use super::listing::Listing;
+use super::endpoint::{McpAddress, McpEndpoint};
+use super::listing::ToolListing;
+use super::session::{McpError, McpSession};
 use crate::host::ToolLimits;
 use crate::outbound::Outbound;
-use crate::places::{Place, Places, Scarce};
+use crate::workspace_limits::{Capacity, Exhausted, WorkspaceLimits, WorkspacePermit};
 
-/// How often idle connections are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which idle sessions are closed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Bytes of listings that are kept to be used again, of all servers together; beyond them a server is asked each time.
-const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
+/// Maximum bytes of cached listings of all servers; beyond them listings are not cached.
+const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 
-/// How long a process that failed twice in a row is left alone: this, doubled with every further failure, up to the most.
-const PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pause before a process is started again after its second failure in a row; doubled with every further failure.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// One server as one workspace sees it. Sessions are never shared between workspaces, whatever their headers say.
+/// One server of one workspace. Sessions are never shared between workspaces, even with the same headers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct ServerKey {
     workspace: Arc<str>,
-    place: String,
+    fingerprint: String,
 }
 
-/// What is known about one server.
-pub(super) struct Slot {
-    key: Key,
-    endpoint: Checked,
-    is_process: bool,
-    /// Calls at once: a server on the network bounds them itself, a process of ours cannot be relied upon to.
-    turns: Arc<Semaphore>,
-    /// How many turns there are.
+/// The state of one server.
+pub(super) struct PooledServer {
+    key: ServerKey,
+    address: McpAddress,
+    /// Limits concurrent calls to a process; servers on the network limit them themselves.
+    call_permits: Arc<Semaphore>,
     concurrency: u32,
-    /// Failures in a row, and when the last was.
-    failed: Mutex<Option<(Instant, u32)>>,
-    /// Held while connecting, so that many runs make one connection.
-    link: tokio::sync::Mutex<Option<Arc<Link>>>,
-    listing: Mutex<Option<(Instant, Arc<Listing>)>>,
-    used: Mutex<Instant>,
-    /// Somebody is asking whether the process still lives.
-    doubted: AtomicBool,
-    /// Its share of the connections, from the first connection on.
-    place: OnceLock<Place>,
-    /// Who works with it now; changed only while the slots are locked.
-    users: AtomicUsize,
+    failures: Mutex<Option<FailureStreak>>,
+    /// Locked while connecting, so that concurrent runs open one session.
+    session: tokio::sync::Mutex<Option<Arc<McpSession>>>,
+    listing: Mutex<Option<CachedListing>>,
+    last_used: Mutex<Instant>,
+    /// Whether a probe of the process is running.
+    is_probed: AtomicBool,
+    /// The permit for a session, from the first session on.
+    permit: OnceLock<WorkspacePermit>,
+    /// Handles to this server; changed only while the table is locked.
+    handles: AtomicUsize,
 }
 
-/// A slot that somebody works with; it is not closed meanwhile.
-pub(super) struct Held {
-    slot: Arc<Slot>,
-    slots: Arc<Slots>,
+/// Failures in a row.
+#[derive(Debug, Clone, Copy)]
+struct FailureStreak {
+    last: Instant,
+    count: u32,
 }
 
-/// Every slot, and how many there may be.
-struct Slots {
-    known: Mutex<HashMap<Key, Arc<Slot>>>,
-    connections: Places,
-    processes: Places,
+#[derive(Debug, Clone)]
+struct CachedListing {
+    since: Instant,
+    listing: Arc<ToolListing>,
 }
 
-/// All servers.
-pub(super) struct Pool {
+/// A server in use; it is not closed while a handle exists.
+pub(super) struct ServerHandle {
+    server: Arc<PooledServer>,
+    table: Arc<ServerTable>,
+}
+
+/// All servers, and the limits on their number.
+struct ServerTable {
+    servers: Mutex<HashMap<ServerKey, Arc<PooledServer>>>,
+    connections: WorkspaceLimits,
+    processes: WorkspaceLimits,
+}
+
+/// The pool.
+pub(super) struct McpPool {
     outbound: Outbound,
     limits: ToolLimits,
     tasks: Tasks,
-    slots: Arc<Slots>,
+    table: Arc<ServerTable>,
 }
 
-impl Pool {
-    /// An empty pool; a task closes what is idle until the process stops.
+impl McpPool {
+    /// An empty pool. A task closes idle sessions until shutdown.
     pub(super) fn new(outbound: Outbound, tasks: &Tasks, limits: ToolLimits) -> Self {
-        let slots = Arc::new(Slots {
-            known: Mutex::default(),
-            connections: Places::new(limits.max_connections, limits.max_workspace_connections),
-            // How many a workspace can have is up to the operator, who configures them.
-            processes: Places::new(limits.max_processes, limits.max_processes),
+        let table = Arc::new(ServerTable {
+            servers: Mutex::default(),
+            connections: WorkspaceLimits::new(Capacity {
+                total: limits.max_connections,
+                per_workspace: limits.max_workspace_connections,
+            }),
+            // The operator configures processes, so workspaces have no limit of their own.
+            processes: WorkspaceLimits::new(Capacity {
+                total: limits.max_processes,
+                per_workspace: limits.max_processes,
+            }),
         });
-        let (swept, stop, idle) = (Arc::clone(&slots), tasks.stop.clone(), Idle::of(&limits));
-        tasks.spawn("mcp idle connections", async move {
+        let (swept, stop) = (Arc::clone(&table), tasks.stop.clone());
+        let timeouts = IdleTimeouts::of(&limits);
+        tasks.spawn("mcp_idle_sessions", async move {
             while stop
-                .run_until_cancelled(tokio::time::sleep(SWEEP_EVERY))
+                .run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL))
                 .await
                 .is_some()
             {
-                sweep(&mut lock(&swept.known), idle);
+                sweep(&mut swept.servers.lock(), timeouts);
             }
-            lock(&swept.known).clear();
+            swept.servers.lock().clear();
         });
         Self {
             outbound,
             limits,
             tasks: tasks.clone(),
-            slots,
+            table,
         }
     }
 
-    /// The slot of a server; made when it is new.
-    pub(super) fn slot(&self, workspace: &Arc<str>, endpoint: &Endpoint) -> Result<Held, Fault> {
-        let (checked, place) = endpoint.checked(&self.outbound)?;
-        let key = Key {
+    /// A handle to the server at an endpoint.
+    pub(super) fn server(
+        &self,
+        workspace: &Arc<str>,
+        endpoint: &McpEndpoint,
+    ) -> Result<ServerHandle, McpError> {
+        let checked = endpoint.check(&self.outbound)?;
+        let key = ServerKey {
             workspace: Arc::clone(workspace),
-            place,
+            fingerprint: checked.fingerprint,
         };
-        let mut known = lock(&self.slots.known);
-        if let Some(slot) = known.get(&key) {
-            slot.touch();
-            return Ok(Held::of(slot, &self.slots));
+        let mut servers = self.table.servers.lock();
+        if let Some(server) = servers.get(&key) {
+            server.touch();
+            return Ok(ServerHandle::new(server, &self.table));
         }
-        let is_process = endpoint.is_process();
-        let concurrency = match is_process {
+        let concurrency = match checked.address.is_process() {
             true => self.limits.process_concurrency,
             false => u32::MAX,
         };
-        let turns = usize::try_from(concurrency)
+        let permits = usize::try_from(concurrency)
             .unwrap_or(usize::MAX)
             .min(Semaphore::MAX_PERMITS);
-        let slot = Arc::new(Slot {
+        let server = Arc::new(PooledServer {
             key: key.clone(),
-            endpoint: checked,
-            is_process,
-            turns: Arc::new(Semaphore::new(turns)),
+            address: checked.address,
+            call_permits: Arc::new(Semaphore::new(permits)),
             concurrency,
-            failed: Mutex::default(),
-            link: tokio::sync::Mutex::default(),
+            failures: Mutex::default(),
+            session: tokio::sync::Mutex::default(),
             listing: Mutex::default(),
-            used: Mutex::new(Instant::now()),
-            doubted: AtomicBool::new(false),
-            place: OnceLock::new(),
-            users: AtomicUsize::new(0),
+            last_used: Mutex::new(Instant::now()),
+            is_probed: AtomicBool::new(false),
+            permit: OnceLock::new(),
+            handles: AtomicUsize::new(0),
         });
-        let held = Held::of(&slot, &self.slots);
-        // Once the server stops nobody sweeps any more: the slot then ends with whoever asked for it.
+        let handle = ServerHandle::new(&server, &self.table);
+        // After shutdown began, nothing is swept any more: the server is dropped with its last handle.
         if !self.tasks.stop.is_cancelled() {
-            known.insert(key, slot);
+            servers.insert(key, server);
         }
-        Ok(held)
+        Ok(handle)
     }
 
-    /// A live connection: the one there is, or a new one when there is none or it died.
-    pub(super) async fn link(&self, slot: &Slot) -> Result<Arc<Link>, Fault> {
-        let mut held = slot.link.lock().await;
-        if let Some(link) = held.as_ref().filter(|link| link.is_alive()) {
-            return Ok(Arc::clone(link));
+    /// The server's session, or a new one when there is none or it died.
+    pub(super) async fn session(&self, server: &PooledServer) -> Result<Arc<McpSession>, McpError> {
+        let mut current = server.session.lock().await;
+        if let Some(session) = current.as_ref().filter(|session| session.is_alive()) {
+            return Ok(Arc::clone(session));
         }
-        // The dead one goes first, so that a failure to connect does not leave it in place.
-        held.take();
-        slot.may_start()?;
-        if slot.place.get().is_none() {
-            // Nobody else sets it: the connection is locked.
-            let _ = slot.place.set(self.slots.place(slot).await);
+        // The dead session is dropped first, so that a failure to connect does not leave it in place.
+        current.take();
+        server.check_restart_pause()?;
+        if server.permit.get().is_none() {
+            // The session is locked, so the permit cannot be set twice.
+            let _ = server.permit.set(self.table.permit(server).await);
         }
-        let opened = Link::open(&self.outbound, &slot.endpoint, &self.limits, &self.tasks).await;
-        let link = Arc::new(opened.inspect_err(|_| slot.note_failure())?);
-        *held = Some(Arc::clone(&link));
-        Ok(link)
+        let opening = McpSession::open(&self.outbound, &server.address, &self.limits, &self.tasks);
+        let opened = opening.await;
+        let session = Arc::new(opened.inspect_err(|_| server.note_failure())?);
+        *current = Some(Arc::clone(&session));
+        Ok(session)
     }
 
-    /// How long a process may leave a request unanswered before it is doubted.
-    pub(super) fn patience(&self) -> Duration {
+    /// How long a process may leave a call unanswered before it is probed.
+    pub(super) fn probe_after(&self) -> Duration {
         self.limits.process_answer
     }
 
-    /// Asks a process that left a request unanswered whether it lives, and ends one that hangs: the next call starts another. A
-    /// server on the network is somebody else's to restart.
-    pub(super) fn doubt(&self, slot: &Held) {
-        let stops = self.tasks.stop.is_cancelled();
-        if !slot.is_process || stops || slot.doubted.swap(true, Ordering::AcqRel) {
+    /// Checks in the background whether a process that left a call unanswered still works, and kills one that hangs;
+    /// the next call starts another. Servers on the network are not probed, because they cannot be restarted from
+    /// here.
+    pub(super) fn probe(&self, server: &ServerHandle) {
+        let is_stopping = self.tasks.stop.is_cancelled();
+        if !server.address.is_process()
+            || is_stopping
+            || server.is_probed.swap(true, Ordering::AcqRel)
+        {
             return;
         }
-        let (slot, stop) = (slot.again(), self.tasks.stop.clone());
-        let (patience, at_most) = (self.limits.process_answer, self.limits.call_timeout);
-        self.tasks.spawn("mcp process probe", async move {
-            let _doubt = Doubt(&slot);
-            stop.run_until_cancelled(slot.end_if_it_hangs(patience, at_most))
+        let (server, stop) = (server.another(), self.tasks.stop.clone());
+        let (grace, call_timeout) = (self.limits.process_answer, self.limits.call_timeout);
+        self.tasks.spawn("mcp_process_probe", async move {
+            let _probe = ProbeGuard(&server);
+            stop.run_until_cancelled(server.kill_if_hanging(grace, call_timeout))
                 .await;
         });
     }
 
-    /// The server's tools, at most a short time old; within the time that a server has to list them.
-    pub(super) async fn tools(&self, slot: &Held, called: &str) -> Result<Arc<Listing>, Fault> {
-        if let Some((when, tools)) = lock(&slot.listing).as_ref()
-            && when.elapsed() < self.limits.listing_ttl
+    /// The server's tools, cached for `listing_ttl`. `label` names the server in log lines.
+    pub(super) async fn tools(
+        &self,
+        server: &ServerHandle,
+        label: &str,
+    ) -> Result<Arc<ToolListing>, McpError> {
+        if let Some(cached) = server.listing.lock().as_ref()
+            && cached.since.elapsed() < self.limits.listing_ttl
         {
-            return Ok(Arc::clone(tools));
+            return Ok(Arc::clone(&cached.listing));
         }
-        // Whoever only looks whether the tools are at hand goes away here, before a connection is made.
+        // A caller that polls only once, to use a cached listing, stops here before a connection is made.
         tokio::task::yield_now().await;
-        let within = self.limits.resolve_timeout;
-        let late = || slot.late("it did not list its tools", within);
-        let deadline = Instant::now() + within;
-        let link = timeout_at(deadline, self.link(slot)).await;
-        let link = link.map_err(|_| late())??;
-        let listed = match timeout_at(deadline, link.list()).await {
+        let timeout = self.limits.resolve_timeout;
+        let timed_out = || server.timed_out("it did not list its tools", timeout);
+        let deadline = Instant::now() + timeout;
+        let session = timeout_at(deadline, self.session(server)).await;
+        let session = session.map_err(|_| timed_out())??;
+        let listing = match timeout_at(deadline, session.list()).await {
             Ok(Ok(listing)) => Arc::new(listing),
-            Ok(Err(fault)) => {
-                slot.forget(&link).await;
-                return Err(fault);
+            Ok(Err(error)) => {
+                server.drop_session(&session).await;
+                return Err(error);
             }
-            Err(_) if slot.is_process => {
-                self.doubt(slot);
-                return Err(late());
+            Err(_) if server.address.is_process() => {
+                self.probe(server);
+                return Err(timed_out());
             }
             Err(_) => {
-                slot.forget(&link).await;
-                return Err(late());
+                server.drop_session(&session).await;
+                return Err(timed_out());
             }
         };
-        slot.worked();
-        if listed.is_cut {
-            let (tools, bytes) = (listed.tools.len(), listed.bytes);
+        server.note_success();
+        if listing.is_truncated {
+            let (tools, bytes) = (listing.tools.len(), listing.bytes);
             tracing::warn!(
-                server = called,
+                server = label,
                 tools,
                 bytes,
-                "an MCP server lists more than is used; the rest is left out"
+                "MCP listing exceeds the limits; the rest is omitted"
             );
         }
-        if self.slots.kept_bytes() + listed.bytes <= MAX_KEPT_BYTES {
-            *lock(&slot.listing) = Some((Instant::now(), Arc::clone(&listed)));
+        if self.table.cached_bytes() + listing.bytes <= MAX_CACHED_BYTES {
+            *server.listing.lock() = Some(CachedListing {
+                since: Instant::now(),
+                listing: Arc::clone(&listing),
+            });
         }
-        Ok(listed)
+        Ok(listing)
     }
 }
 
-impl Slots {
-    fn places(&self, is_process: bool) -> &Places {
-        match is_process {
+impl ServerTable {
+    fn limits(&self, server: &PooledServer) -> &WorkspaceLimits {
+        match server.address.is_process() {
             true => &self.processes,
             false => &self.connections,
         }
     }
 
-    /// Waits for a place. One of those that nobody works with is closed for it when there is none: of the workspace's own when its share is
-    /// used up. The caller bounds the time.
-    async fn place(&self, slot: &Slot) -> Place {
-        let workspace = &slot.key.workspace;
-        let places = self.places(slot.is_process);
-        let ask = |scarce| drop(self.longest_unused(slot, scarce));
-        places.take_asking(workspace, ask).await
+    /// Waits for a permit. If there is none, the unused server that was idle the longest is closed: one of the same
+    /// workspace if the workspace's own limit is exhausted. The caller bounds the time.
+    async fn permit(&self, server: &PooledServer) -> WorkspacePermit {
+        let reclaim = |exhausted| drop(self.remove_longest_idle(server, exhausted));
+        let limits = self.limits(server);
+        limits
+            .acquire_or_reclaim(&server.key.workspace, reclaim)
+            .await
     }
 
-    fn kept_bytes(&self) -> usize {
-        let known = lock(&self.known);
-        let bytes = |slot: &Arc<Slot>| lock(&slot.listing).as_ref().map_or(0, |kept| kept.1.bytes);
-        known.values().map(bytes).sum()
+    fn cached_bytes(&self) -> usize {
+        let servers = self.servers.lock();
+        let bytes = |server: &Arc<PooledServer>| {
+            let cached = server.listing.lock();
+            cached.as_ref().map_or(0, |cached| cached.listing.bytes)
+        };
+        servers.values().map(bytes).sum()
     }
 
-    fn longest_unused(&self, asking: &Slot, scarce: Scarce) -> Option<Arc<Slot>> {
-        let mut known = lock(&self.known);
-        let unused = known.values().filter(|slot| {
-            let counts = scarce == Scarce::All || slot.key.workspace == asking.key.workspace;
-            counts && slot.is_process == asking.is_process && !slot.is_in_use()
+    fn remove_longest_idle(
+        &self,
+        needed_by: &PooledServer,
+        exhausted: Exhausted,
+    ) -> Option<Arc<PooledServer>> {
+        let mut servers = self.servers.lock();
+        let unused = servers.values().filter(|server| {
+            let counts =
+                exhausted == Exhausted::Total || server.key.workspace == needed_by.key.workspace;
+            let is_same_kind = server.address.is_process() == needed_by.address.is_process();
+            counts && is_same_kind && !server.is_in_use()
         });
-        let key = unused.min_by_key(|slot| *lock(&slot.used))?.key.clone();
-        known.remove(&key)
+        let key = unused
+            .min_by_key(|server| *server.last_used.lock())?
+            .key
+            .clone();
+        servers.remove(&key)
     }
 }
 
-impl Held {
-    /// The slots must be locked.
-    fn of(slot: &Arc<Slot>, slots: &Arc<Slots>) -> Self {
-        slot.users.fetch_add(1, Ordering::AcqRel);
+impl ServerHandle {
+    /// The table must be locked.
+    fn new(server: &Arc<PooledServer>, table: &Arc<ServerTable>) -> Self {
+        server.handles.fetch_add(1, Ordering::AcqRel);
         Self {
-            slot: Arc::clone(slot),
-            slots: Arc::clone(slots),
+            server: Arc::clone(server),
+            table: Arc::clone(table),
         }
     }
 
-    /// For somebody else who works with it.
-    fn again(&self) -> Self {
-        let _locked = lock(&self.slots.known);
-        Self::of(&self.slot, &self.slots)
+    /// Another handle to the same server.
+    fn another(&self) -> Self {
+        let _locked = self.table.servers.lock();
+        Self::new(&self.server, &self.table)
     }
 }
 
-impl Deref for Held {
-    type Target = Slot;
+impl Deref for ServerHandle {
+    type Target = PooledServer;
 
-    fn deref(&self) -> &Slot {
-        &self.slot
+    fn deref(&self) -> &PooledServer {
+        &self.server
     }
 }
 
-impl Drop for Held {
+impl Drop for ServerHandle {
     fn drop(&mut self) {
-        let slot = &self.slot;
-        let mut known = lock(&self.slots.known);
-        let is_last = slot.users.fetch_sub(1, Ordering::AcqRel) == 1;
-        // It is kept for later only where that keeps nobody waiting.
-        let places = self.slots.places(slot.is_process);
-        let is_kept = slot.place.get().is_some() && !places.is_wanted(&slot.key.workspace);
-        let is_known = |known: &Arc<Slot>| Arc::ptr_eq(known, slot);
-        let closed = if is_last && !is_kept && known.get(&slot.key).is_some_and(is_known) {
-            known.remove(&slot.key)
+        let server = &self.server;
+        let mut servers = self.table.servers.lock();
+        let is_last = server.handles.fetch_sub(1, Ordering::AcqRel) == 1;
+        // An idle session is kept only if no caller waits for its permit.
+        let is_contended = || {
+            let limits = self.table.limits(server);
+            limits.is_contended(&server.key.workspace)
+        };
+        let is_kept = server.permit.get().is_some() && !is_contended();
+        let is_current = |known: &Arc<PooledServer>| Arc::ptr_eq(known, server);
+        let removed = if is_last && !is_kept && servers.get(&server.key).is_some_and(is_current) {
+            servers.remove(&server.key)
         } else {
             None
         };
-        drop(known);
-        drop(closed);
+        // The session is closed after the table is unlocked.
+        drop(servers);
+        drop(removed);
     }
 }
 
-impl Slot {
+impl PooledServer {
     fn is_in_use(&self) -> bool {
-        self.users.load(Ordering::Acquire) > 0
+        self.handles.load(Ordering::Acquire) > 0
     }
 
-    /// Why something could not be done in time.
-    pub(super) fn late(&self, what: &str, within: Duration) -> Fault {
-        match self.place.get() {
-            Some(_) => Fault::broken(format!("{what} within {within:?}")),
-            None => Fault::passing("too many other MCP servers are in use at the moment"),
+    /// The error of a timeout: of the server, or of waiting for a permit.
+    pub(super) fn timed_out(&self, what: &str, timeout: Duration) -> McpError {
+        match self.permit.get() {
+            Some(_) => McpError::broken(format!("{what} within {timeout:?}")),
+            None => McpError::transient("too many other MCP servers are in use at the moment"),
         }
     }
 
-    /// Lets go of a connection that failed; the next call makes another.
-    pub(super) async fn forget(&self, link: &Arc<Link>) {
-        let mut held = self.link.lock().await;
-        if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, link)) {
-            held.take();
+    /// Drops a session that failed; the next call opens another.
+    pub(super) async fn drop_session(&self, session: &Arc<McpSession>) {
+        let mut current = self.session.lock().await;
+        if current
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, session))
+        {
+            current.take();
             self.note_failure();
         }
     }
 
-    /// Asks once, and waits for the answer until the calls of this moment are over and some time more. One that does one thing after
-    /// the other comes to the question when it is done with those, also with those that nobody waits for any more: whatever it says meanwhile
-    /// shows that it lives. Calls that come later wait for the verdict, so that a process that hangs is found however often it is called.
-    async fn end_if_it_hangs(&self, patience: Duration, at_most: Duration) {
-        let held = self.link.lock().await.clone();
-        let Some(link) = held.filter(|link| link.is_alive()) else {
+    /// Pings the process and waits for any output until all current calls have ended and `grace` has passed. A process
+    /// that works on one request at a time answers after those, also after abandoned ones, and any output shows that it
+    /// works. New calls wait for the verdict, so that a hanging process is found however often it is called.
+    async fn kill_if_hanging(&self, grace: Duration, call_timeout: Duration) {
+        let current = self.session.lock().await.clone();
+        let Some(session) = current.filter(|session| session.is_alive()) else {
             return;
         };
-        let nobody_waits = async {
-            let turns = tokio::time::timeout(at_most, self.turns.acquire_many(self.concurrency));
-            let turns = turns.await;
-            tokio::time::sleep(patience).await;
-            turns
+        let all_calls_ended = async {
+            let acquiring = self.call_permits.acquire_many(self.concurrency);
+            let permits = tokio::time::timeout(call_timeout, acquiring).await;
+            tokio::time::sleep(grace).await;
+            permits
         };
-        // The turns are kept until the process is let go of: who got one sooner would find it still there.
-        let _turns = tokio::select! {
+        // The permits are held until the session is dropped, so that no new call uses it.
+        let _permits = tokio::select! {
             biased;
-            () = link.says_something() => return,
-            // A connection that is broken is seen to by who uses it.
-            _ = link.answers() => return,
-            turns = nobody_waits => turns,
+            () = session.process_output() => return,
+            // A broken session is dropped by the call that notices it.
+            _ = session.ping() => return,
+            permits = all_calls_ended => permits,
         };
         tracing::warn!(
-            server = self.endpoint.label(),
-            "an MCP process hangs; it is ended, and the next call starts another"
+            server = self.address.label(),
+            "MCP process hangs and is killed; the next call starts another"
         );
-        self.forget(&link).await;
-        link.end();
+        self.drop_session(&session).await;
+        session.kill_process();
     }
 
-    /// A turn to call; it is given back when dropped.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+    /// Waits for permission to call.
+    pub(super) async fn call_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.call_permits).acquire_owned().await.ok()
     }
 
     fn note_failure(&self) {
-        let mut failed = lock(&self.failed);
-        let times = failed.map_or(1, |(_, times)| times.saturating_add(1));
-        *failed = Some((Instant::now(), times));
+        let mut failures = self.failures.lock();
+        let count = failures.map_or(1, |streak| streak.count.saturating_add(1));
+        *failures = Some(FailureStreak {
+            last: Instant::now(),
+            count,
+        });
     }
 
-    /// Refuses to start a process again at once when it failed: one that dies at its start must not keep the machine busy.
-    fn may_start(&self) -> Result<(), Fault> {
-        let Some((when, times)) = lock(&self.failed).filter(|_| self.is_process) else {
+    /// Refuses to restart a process too soon after repeated failures. A process that failed once is restarted at once.
+    fn check_restart_pause(&self) -> Result<(), McpError> {
+        let failures = *self.failures.lock();
+        let Some(streak) = failures.filter(|_| self.address.is_process()) else {
             return Ok(());
         };
-        let pause = PAUSE
-            .saturating_mul(1 << times.saturating_sub(2).min(10))
-            .min(PAUSE_MAX);
-        // One that lived and died is started again at once.
-        if times < 2 || when.elapsed() >= pause {
+        let pause = RESTART_PAUSE
+            .saturating_mul(1 << streak.count.saturating_sub(2).min(10))
+            .min(RESTART_PAUSE_MAX);
+        if streak.count < 2 || streak.last.elapsed() >= pause {
             return Ok(());
         }
-        Err(Fault::passing(format!(
-            "its process failed {times} times in a row and is tried again later"
+        Err(McpError::transient(format!(
+            "its process failed {} times in a row and is restarted later",
+            streak.count
         )))
     }
 
-    /// Takes note that the server answered.
-    pub(super) fn worked(&self) {
-        *lock(&self.failed) = None;
+    /// Ends the streak of failures.
+    pub(super) fn note_success(&self) {
+        *self.failures.lock() = None;
     }
 
-    /// Takes note that the slot was of use, so that its idle time begins anew.
+    /// Restarts the idle timeout.
     pub(super) fn touch(&self) {
-        *lock(&self.used) = Instant::now();
+        *self.last_used.lock() = Instant::now();
     }
 }
 
-/// Somebody is asking whether the process lives; others need not.
-struct Doubt<'a>(&'a Slot);
+/// Marks a running probe, so that there is one at a time.
+struct ProbeGuard<'a>(&'a PooledServer);
 
-impl Drop for Doubt<'_> {
+impl Drop for ProbeGuard<'_> {
     fn drop(&mut self) {
-        self.0.doubted.store(false, Ordering::Release);
+        self.0.is_probed.store(false, Ordering::Release);
     }
 }
 
-/// How long slots are kept that nobody uses.
+/// How long unused listings and sessions are kept.
 #[derive(Clone, Copy)]
-struct Idle {
+struct IdleTimeouts {
     listing: Duration,
     connection: Duration,
     process: Duration,
 }
 
-impl Idle {
+impl IdleTimeouts {
     fn of(limits: &ToolLimits) -> Self {
         Self {
             listing: limits.listing_ttl,
@@ -430,19 +487,15 @@ impl Idle {
     }
 }
 
-/// Removes listings that are too old, and slots that nobody holds and nobody used for a while.
-fn sweep(slots: &mut HashMap<Key, Arc<Slot>>, idle: Idle) {
-    slots.retain(|_, slot| {
-        lock(&slot.listing).take_if(|(when, _)| when.elapsed() >= idle.listing);
-        let idle = if slot.is_process {
-            idle.process
-        } else {
-            idle.connection
+/// Removes expired listings, and servers without handles that were idle for too long.
+fn sweep(servers: &mut HashMap<ServerKey, Arc<PooledServer>>, timeouts: IdleTimeouts) {
+    servers.retain(|_, server| {
+        let is_expired = |cached: &mut CachedListing| cached.since.elapsed() >= timeouts.listing;
+        server.listing.lock().take_if(is_expired);
+        let idle_timeout = match server.address.is_process() {
+            true => timeouts.process,
+            false => timeouts.connection,
         };
-        slot.is_in_use() || lock(&slot.used).elapsed() < idle
+        server.is_in_use() || server.last_used.lock().elapsed() < idle_timeout
     });
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

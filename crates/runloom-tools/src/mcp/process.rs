@@ -1,7 +1,8 @@
-//! An MCP server that is a process of this machine: started, listened to, and ended with everything that it started.
+//! MCP servers that are processes on this machine: start, pipes, log output, termination with all child processes.
 //!
-//! Its environment is its own: a few harmless variables of ours and what its plugin names. Its standard error goes to the log, a
-//! bounded part of it. It lives in a process group, so that a launcher (`npx`, `uvx`, a shell) does not leave the real server behind.
+//! A process gets a few harmless environment variables of the server and those of its plugin. A limited number of
+//! lines of its standard error is logged. It runs in a process group of its own, so that a launcher (`npx`, `uvx`, a
+//! shell) does not leave the real server behind.
 
 use std::io;
 use std::pin::Pin;
@@ -19,11 +20,11 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::link::Fault;
-use crate::content::cut;
+use super::session::McpError;
+use crate::content::truncate;
 
-/// Variables that are passed on: what programs need to find themselves, and nothing that could be a credential.
-const PASSED_ON: [&str; 9] = [
+/// Environment variables that are passed on; none of them can be a credential.
+const PASSED_VARIABLES: [&str; 9] = [
     "PATH",
     "HOME",
     "USER",
@@ -35,33 +36,33 @@ const PASSED_ON: [&str; 9] = [
     "SSL_CERT_DIR",
 ];
 
-/// How long a process may take to end by itself before it is killed.
-const GRACE: Duration = Duration::from_secs(2);
+/// Time between SIGTERM and SIGKILL.
+const TERMINATION_GRACE: Duration = Duration::from_secs(2);
 
-/// Lines of standard error that are logged in one minute, and bytes of one line.
-const LOG_LINES: u32 = 60;
+/// Maximum logged lines of standard error per minute, and bytes of one line.
+const LOG_LINES_PER_MINUTE: u32 = 60;
 const LOG_LINE_BYTES: usize = 1024;
 
-/// The longest message.
+/// Maximum bytes of one message.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What messages go through.
-pub(super) type Pipe = AsyncRwTransport<RoleClient, Output, ChildStdin>;
+/// The transport of messages.
+pub(super) type Pipe = AsyncRwTransport<RoleClient, ObservedStdout, ChildStdin>;
 
-/// A running process; dropping it ends it.
+/// A running process; dropping it terminates it.
 pub(super) struct Process {
     end: CancellationToken,
-    heard: watch::Receiver<()>,
-    _ends: DropGuard,
+    output: watch::Receiver<()>,
+    _end_on_drop: DropGuard,
 }
 
-/// What the process says; who wants to know is told whenever it says something.
-pub(super) struct Output {
+/// Standard output that reports whenever something is read from it.
+pub(super) struct ObservedStdout {
     stdout: ChildStdout,
-    heard: watch::Sender<()>,
+    output: watch::Sender<()>,
 }
 
-impl AsyncRead for Output {
+impl AsyncRead for ObservedStdout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -70,85 +71,80 @@ impl AsyncRead for Output {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stdout).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.heard.send_replace(());
+            self.output.send_replace(());
         }
         read
     }
 }
 
-/// What shall run, with the environment in clear.
+/// A process to start, with secrets filled into its environment.
 #[derive(Clone)]
 pub(crate) struct Launch {
-    /// What is started; the variables are filled in.
     pub(crate) spec: ProcessSpec,
-    /// What must not get into the log.
+    /// Secrets that are redacted from log lines.
     pub(crate) secrets: Vec<runloom_ports::secret::Secret>,
 }
 
 impl Launch {
     fn redact(&self, line: &str) -> String {
-        let all = self.secrets.iter();
-        all.fold(line.to_owned(), |line, secret| secret.redact(&line))
+        let secrets = self.secrets.iter();
+        secrets.fold(line.to_owned(), |line, secret| secret.redact(&line))
     }
 }
 
 impl Process {
-    /// Starts the process. It ends with the value that is returned, or with the server.
-    pub(super) fn start(launch: &Launch, tasks: &Tasks) -> Result<(Self, Pipe), Fault> {
+    /// Starts the process. It is terminated when the returned value is dropped, or with the server.
+    pub(super) fn start(launch: &Launch, tasks: &Tasks) -> Result<(Self, Pipe), McpError> {
         let spec = &launch.spec;
         let mut child = command(spec)
             .spawn()
-            .map_err(|error| Fault::broken(format!("its process cannot be started: {error}")))?;
+            .map_err(|error| McpError::broken(format!("its process cannot be started: {error}")))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Fault::broken("its process has no pipes"));
+            return Err(McpError::broken("its process has no pipes"));
         };
         if let Some(stderr) = child.stderr.take() {
             let launch = launch.clone();
-            tasks.spawn("mcp process stderr", log(stderr, launch));
+            tasks.spawn("mcp_process_stderr", log_stderr(stderr, launch));
         }
         let end = CancellationToken::new();
         let (ended, kill) = (end.clone(), tasks.kill.clone());
         let label = launch.spec.label.clone();
-        tracing::info!(
-            server = label,
-            pid = child.id(),
-            "an MCP process was started"
-        );
-        tasks.spawn("mcp process", async move {
+        tracing::info!(server = label, pid = child.id(), "MCP process started");
+        tasks.spawn("mcp_process", async move {
             reap(child, &ended, &kill, &label).await;
         });
-        let (says, heard) = watch::channel(());
-        let output = Output {
+        let (sender, output) = watch::channel(());
+        let stdout = ObservedStdout {
             stdout,
-            heard: says,
+            output: sender,
         };
-        let pipe = AsyncRwTransport::new(output, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+        let pipe = AsyncRwTransport::new(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
         let process = Self {
             end: end.clone(),
-            heard,
-            _ends: end.drop_guard(),
+            output,
+            _end_on_drop: end.drop_guard(),
         };
         Ok((process, pipe))
     }
 
-    /// Waits until it says something, whatever it is.
-    pub(super) async fn says_something(&self) {
-        let mut heard = self.heard.clone();
-        heard.mark_unchanged();
-        if heard.changed().await.is_err() {
-            // It will say nothing any more.
+    /// Waits for any output.
+    pub(super) async fn output(&self) {
+        let mut output = self.output.clone();
+        output.mark_unchanged();
+        if output.changed().await.is_err() {
+            // Standard output is closed.
             std::future::pending().await
         }
     }
 
-    /// Ends it now, whoever still waits for it.
-    pub(super) fn end(&self) {
+    /// Terminates the process now. Pending calls fail.
+    pub(super) fn kill(&self) {
         self.end.cancel();
     }
 }
 
 fn command(spec: &ProcessSpec) -> Command {
-    // A relative path is the plugin's own program, wherever the server works.
+    // A relative path is relative to the plugin's folder, not to the server's working directory.
     let program = match &spec.folder {
         Some(folder) if spec.command.contains('/') => folder.join(&spec.command),
         _ => spec.command.clone().into(),
@@ -158,7 +154,7 @@ fn command(spec: &ProcessSpec) -> Command {
         .args(&spec.args)
         .env_clear()
         .envs(
-            PASSED_ON
+            PASSED_VARIABLES
                 .iter()
                 .filter_map(|name| Some((*name, std::env::var_os(name)?))),
         )
@@ -174,42 +170,42 @@ fn command(spec: &ProcessSpec) -> Command {
     command
 }
 
-/// Waits for the end of the process, or brings it about: its input is closed by then, so that most go by themselves.
+/// Waits until the process ends or must end. By then its input is closed, so that most servers exit by themselves.
 async fn reap(mut child: Child, ended: &CancellationToken, kill: &CancellationToken, label: &str) {
     let group = child
         .id()
         .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let by_itself = tokio::select! {
+    let exited = tokio::select! {
         status = child.wait() => Some(status),
         () = ended.cancelled() => None,
         () = kill.cancelled() => None,
     };
-    if by_itself.is_none() {
+    if exited.is_none() {
         signal(group, Signal::TERM);
-        let waited = tokio::time::timeout(GRACE, child.wait());
+        let waited = tokio::time::timeout(TERMINATION_GRACE, child.wait());
         let _ = kill.run_until_cancelled(waited).await;
     }
-    // Whatever it started and left behind goes with it.
+    // Kills the child processes that it left behind.
     signal(group, Signal::KILL);
     match child.wait().await {
-        Ok(status) => tracing::info!(server = label, %status, "an MCP process ended"),
-        Err(error) => tracing::warn!(server = label, %error, "an MCP process cannot be waited for"),
+        Ok(status) => tracing::info!(server = label, %status, "MCP process ended"),
+        Err(error) => tracing::warn!(server = label, %error, "cannot wait for an MCP process"),
     }
 }
 
 fn signal(group: Option<Pid>, signal: Signal) {
     if let Some(group) = group {
-        // The group may be gone already.
+        // The group may not exist any more.
         let _ = kill_process_group(group, signal);
     }
 }
 
-/// Logs what the process says on its standard error, no more than a few lines a minute; the rest is read and dropped.
-async fn log(stderr: ChildStderr, launch: Launch) {
+/// Logs standard error, up to [`LOG_LINES_PER_MINUTE`]; further lines are counted and dropped.
+async fn log_stderr(stderr: ChildStderr, launch: Launch) {
     let mut reader = BufReader::new(stderr);
     let (mut line, mut chunk) = (Vec::new(), [0_u8; 4096]);
     let mut minute = tokio::time::Instant::now();
-    let (mut said, mut left_out) = (0, 0_u64);
+    let (mut logged, mut dropped) = (0, 0_u64);
     while let Ok(read @ 1..) = reader.read(&mut chunk).await {
         for byte in &chunk[..read] {
             if *byte != b'\n' {
@@ -219,20 +215,20 @@ async fn log(stderr: ChildStderr, launch: Launch) {
                 continue;
             }
             if minute.elapsed() > Duration::from_secs(60) {
-                (minute, said) = (tokio::time::Instant::now(), 0);
+                (minute, logged) = (tokio::time::Instant::now(), 0);
             }
-            if said < LOG_LINES {
-                said += 1;
+            if logged < LOG_LINES_PER_MINUTE {
+                logged += 1;
                 let text = launch.redact(&String::from_utf8_lossy(&line));
                 tracing::info!(
                     server = launch.spec.label,
-                    left_out,
+                    dropped,
                     "{}",
-                    cut(text.trim_end(), LOG_LINE_BYTES)
+                    truncate(text.trim_end(), LOG_LINE_BYTES)
                 );
-                left_out = 0;
+                dropped = 0;
             } else {
-                left_out += 1;
+                dropped += 1;
             }
             line.clear();
         }

@@ -1,100 +1,88 @@
-//! From MCP's results and listings to ours.
+//! Conversion of MCP listings and results.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult, Tool};
 use runloom_ports::effect::Effect;
 use runloom_ports::tools::{Outcome, ServerTool};
-use runloom_protocol::tools::McpTool;
 use serde_json::{Value, json};
 
-use super::link::{Fault, unexpected};
-use super::listing::size;
-use crate::budget::Budget;
-use crate::content::{Content, cut};
+use super::listing::json_size;
+use super::session::{McpError, invalid_response};
+use super::{KIND, ToolSelection};
+use crate::content::{ResultContent, truncate};
+use crate::listing_budget::ListingBudget;
 
-/// The most bytes of one tool's description.
+/// Maximum bytes of one tool's description.
 const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 
-/// The most bytes of one tool's schema: a listing is repeated to the model on every turn.
+/// Maximum bytes of one tool's schemas, which are sent to the model on every turn.
 const MAX_SCHEMA_BYTES: usize = 128 * 1024;
 
-/// What the run's model is offered, in the server's order. The prefix stands before every name, unless it is empty.
+/// The selected tools, in the server's order.
 ///
 /// # Errors
-/// In words for a model, when it is more than the run's budget.
+/// A message for the model, when they exceed the run's budget.
 pub(super) fn expose(
-    (prefix, filter): (&str, Option<&[String]>),
-    (from, budget): (usize, &Budget),
+    selection: ToolSelection<'_>,
     tools: &[Tool],
+    budget: &ListingBudget,
 ) -> Result<Vec<ServerTool>, String> {
-    let wanted = |tool: &&Tool| filter.is_none_or(|names| names.iter().any(|n| *n == tool.name));
-    let named = |tool: &Tool| match prefix {
-        "" => tool.name.to_string(),
-        prefix => format!("{prefix}_{}", tool.name),
+    let prefix = selection.prefix;
+    let is_selected = |tool: &&Tool| {
+        let mut names = selection.filter.into_iter().flatten();
+        selection.filter.is_none() || names.any(|name| *name == tool.name)
     };
     let (mut kept, mut bytes) = (Vec::new(), 0);
-    for tool in tools.iter().filter(wanted) {
-        let schemas = size(&tool.input_schema) + tool.output_schema.as_ref().map_or(0, size);
+    for tool in tools.iter().filter(is_selected) {
+        let output = tool.output_schema.as_ref();
+        let schemas = json_size(&tool.input_schema) + output.map_or(0, json_size);
         if schemas > MAX_SCHEMA_BYTES {
-            tracing::warn!(server = prefix, tool = %tool.name, bytes = schemas, "an MCP tool is left out: its schema is too large");
+            tracing::warn!(server = prefix, tool = %tool.name, bytes = schemas, "MCP tool omitted: schema too large");
             continue;
         }
         bytes += tool.name.len() + description(tool).len() + schemas;
         kept.push(tool);
     }
-    // Before anything of it is copied.
+    // The budget is taken before anything is copied.
     budget.take(kept.len(), bytes)?;
     let exposed = kept.into_iter().map(|tool| {
         let output = tool.output_schema.as_ref();
         let output = output.map(|schema| Value::Object(schema.as_ref().clone()));
         ServerTool {
-            name: named(tool),
+            name: match prefix {
+                "" => tool.name.to_string(),
+                prefix => format!("{prefix}_{}", tool.name),
+            },
             description: description(tool).to_owned(),
             parameters: object_root(Value::Object(tool.input_schema.as_ref().clone())),
             output_schema: output.filter(is_object_schema),
             effect: effect(tool),
-            from,
-            target: json!({"kind": "mcp", "tool": tool.name}),
+            from: selection.index,
+            target: json!({"kind": KIND, "tool": tool.name}),
         }
     });
     Ok(exposed.collect())
 }
 
-/// What stands in for a server that cannot be reached.
-pub(super) fn stub(server: &McpTool, from: usize, why: &str) -> ServerTool {
-    ServerTool {
-        name: format!("{}_unavailable", server.name),
-        description: format!(
-            "The MCP server \"{}\" is unavailable, so that none of its tools can be used. Calling this tool says why.",
-            server.name
-        ),
-        parameters: json!({"type": "object", "properties": {}}),
-        output_schema: None,
-        effect: Effect::Read,
-        from,
-        target: json!({"kind": "mcp", "unavailable": why}),
-    }
-}
-
-/// What a call came to.
-pub(super) fn outcome(result: ServerResult) -> Result<Outcome, Fault> {
+/// The outcome of a call.
+pub(super) fn outcome(result: ServerResult) -> Result<Outcome, McpError> {
     match result {
         ServerResult::CallToolResult(result) => Ok(read(result)),
-        ServerResult::InputRequiredResult(_) => Err(Fault::passing(
-            "the tool asks for input that only a person at a client could give",
+        ServerResult::InputRequiredResult(_) => Err(McpError::transient(
+            "the tool asks for interactive input, which is not supported",
         )),
-        _ => Err(unexpected("tools/call")),
+        _ => Err(invalid_response("tools/call")),
     }
 }
 
 fn read(result: CallToolResult) -> Outcome {
-    let mut content = Content::new();
+    let mut content = ResultContent::new();
     let structured = result.structured_content.filter(|value| !value.is_null());
     if let Some(value) = &structured {
         content.text(&value.to_string());
     }
     for (index, block) in result.content.into_iter().enumerate() {
         match block {
-            // Servers repeat structured content as text for clients that know no better.
+            // Servers repeat structured content as text for older clients.
             ContentBlock::Text(_) if structured.is_some() => {}
             ContentBlock::Text(text) => content.text(&text.text),
             ContentBlock::Image(image) => {
@@ -109,19 +97,19 @@ fn read(result: CallToolResult) -> Outcome {
             ContentBlock::ResourceLink(link) => {
                 content.text(&format!("[resource {}: {}]", link.name, link.uri));
             }
-            _ => content.text("[a block of a type that this server does not know]"),
+            _ => content.text("[content block of an unknown type omitted]"),
         }
     }
     if result.is_error == Some(true) {
         if content.is_empty() {
-            content.text("The tool failed without saying why.");
+            content.text("The tool failed without a message.");
         }
         return content.error();
     }
     content.success()
 }
 
-fn embedded(content: &mut Content, resource: ResourceContents) {
+fn embedded(content: &mut ResultContent, resource: ResourceContents) {
     match resource {
         ResourceContents::TextResourceContents { uri, text, .. } => {
             content.text(&format!("[resource {uri}]\n{text}"));
@@ -136,11 +124,11 @@ fn embedded(content: &mut Content, resource: ResourceContents) {
             let mime_type = mime_type.as_deref().unwrap_or("application/octet-stream");
             content.file(name.unwrap_or("resource"), mime_type, &blob);
         }
-        _ => content.text("[a resource of a type that this server does not know]"),
+        _ => content.text("[resource of an unknown type omitted]"),
     }
 }
 
-/// `image-2.png`: a name for a block that has none.
+/// A file name such as `image-2.png` for a block without a name.
 fn numbered(what: &str, index: usize, mime_type: &str) -> String {
     let sub = mime_type.split([';', '+']).next().unwrap_or_default();
     let sub = sub.split_once('/').map_or("bin", |(_, sub)| sub.trim());
@@ -154,7 +142,7 @@ fn description(tool: &Tool) -> &str {
     };
     let given = tool.description.as_deref().or_else(title);
     let text = given.filter(|text| !text.trim().is_empty());
-    cut(text.unwrap_or(&tool.name), MAX_DESCRIPTION_BYTES)
+    truncate(text.unwrap_or(&tool.name), MAX_DESCRIPTION_BYTES)
 }
 
 fn effect(tool: &Tool) -> Effect {
@@ -168,7 +156,7 @@ fn effect(tool: &Tool) -> Effect {
     }
 }
 
-/// Non-object roots become an empty object schema.
+/// The schema, or an empty object schema when its root is not an object.
 fn object_root(schema: Value) -> Value {
     if is_object_schema(&schema) {
         schema

@@ -1,154 +1,173 @@
-//! Which addresses the server may be made to connect to.
+//! Classification of IP addresses for the outbound policy.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where an address leads.
+/// The class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// The open internet.
+pub(super) enum AddressClass {
+    /// The public internet.
     Public,
-    /// This machine or a private network: open only to operators who say so.
+    /// Loopback or a private network: allowed only by configuration.
     Private,
-    /// Link-local addresses and others where cloud metadata lives, multicast, documentation and reserved ranges. Never a tool's
-    /// home, so that a blanket permission for private networks does not open them.
+    /// Link-local addresses and others that serve cloud metadata, multicast, documentation and reserved ranges. The
+    /// permission for private networks does not include them.
     Reserved,
 }
 
-/// IPv4 ranges that are not public: network, prefix length, reach. The first that holds an address decides.
-const V4: &[(Ipv4Addr, u32, Reach)] = &[
-    // Where clouds hand out credentials outside the link-local range: Alibaba, in the carriers' private range, and Azure, in a
-    // public one.
-    (Ipv4Addr::new(100, 100, 100, 200), 32, Reach::Reserved),
-    (Ipv4Addr::new(168, 63, 129, 16), 32, Reach::Reserved),
-    (Ipv4Addr::new(0, 0, 0, 0), 8, Reach::Reserved),
-    (Ipv4Addr::new(10, 0, 0, 0), 8, Reach::Private),
-    (Ipv4Addr::new(100, 64, 0, 0), 10, Reach::Private),
-    (Ipv4Addr::new(127, 0, 0, 0), 8, Reach::Private),
-    (Ipv4Addr::new(169, 254, 0, 0), 16, Reach::Reserved),
-    (Ipv4Addr::new(172, 16, 0, 0), 12, Reach::Private),
-    (Ipv4Addr::new(192, 0, 0, 0), 24, Reach::Reserved),
-    (Ipv4Addr::new(192, 0, 2, 0), 24, Reach::Reserved),
-    (Ipv4Addr::new(192, 88, 99, 0), 24, Reach::Reserved),
-    (Ipv4Addr::new(192, 168, 0, 0), 16, Reach::Private),
-    (Ipv4Addr::new(198, 18, 0, 0), 15, Reach::Reserved),
-    (Ipv4Addr::new(198, 51, 100, 0), 24, Reach::Reserved),
-    (Ipv4Addr::new(203, 0, 113, 0), 24, Reach::Reserved),
-    (Ipv4Addr::new(224, 0, 0, 0), 3, Reach::Reserved),
+/// The classes that a client may connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AllowedAddresses {
+    /// Public addresses only.
+    Public,
+    /// Public addresses and private networks.
+    PublicAndPrivate,
+    /// Every address, for hosts that the operator named.
+    All,
+}
+
+impl AllowedAddresses {
+    pub(super) fn contains(self, address: IpAddr) -> bool {
+        match self {
+            Self::All => true,
+            Self::PublicAndPrivate => classify(address) != AddressClass::Reserved,
+            Self::Public => classify(address) == AddressClass::Public,
+        }
+    }
+}
+
+/// IPv4 ranges that are not public: network, prefix length, class. The first match decides.
+const V4: &[(Ipv4Addr, u32, AddressClass)] = &[
+    // Cloud credentials outside the link-local range: Alibaba, in the shared address space, and Azure, in a public
+    // range.
+    (
+        Ipv4Addr::new(100, 100, 100, 200),
+        32,
+        AddressClass::Reserved,
+    ),
+    (Ipv4Addr::new(168, 63, 129, 16), 32, AddressClass::Reserved),
+    (Ipv4Addr::new(0, 0, 0, 0), 8, AddressClass::Reserved),
+    (Ipv4Addr::new(10, 0, 0, 0), 8, AddressClass::Private),
+    (Ipv4Addr::new(100, 64, 0, 0), 10, AddressClass::Private),
+    (Ipv4Addr::new(127, 0, 0, 0), 8, AddressClass::Private),
+    (Ipv4Addr::new(169, 254, 0, 0), 16, AddressClass::Reserved),
+    (Ipv4Addr::new(172, 16, 0, 0), 12, AddressClass::Private),
+    (Ipv4Addr::new(192, 0, 0, 0), 24, AddressClass::Reserved),
+    (Ipv4Addr::new(192, 0, 2, 0), 24, AddressClass::Reserved),
+    (Ipv4Addr::new(192, 88, 99, 0), 24, AddressClass::Reserved),
+    (Ipv4Addr::new(192, 168, 0, 0), 16, AddressClass::Private),
+    (Ipv4Addr::new(198, 18, 0, 0), 15, AddressClass::Reserved),
+    (Ipv4Addr::new(198, 51, 100, 0), 24, AddressClass::Reserved),
+    (Ipv4Addr::new(203, 0, 113, 0), 24, AddressClass::Reserved),
+    (Ipv4Addr::new(224, 0, 0, 0), 3, AddressClass::Reserved),
 ];
 
-/// IPv6 ranges that are not public. Forms that carry an IPv4 address are judged by [`embedded`] first.
-const V6: &[(Ipv6Addr, u32, Reach)] = &[
-    // Services of clouds for their machines, credentials among them, in the range of private networks: Scaleway, AWS (metadata
-    // and the credentials of pods are two of several), Google.
+/// IPv6 ranges that are not public. IPv4-mapped addresses are classified as IPv4.
+const V6: &[(Ipv6Addr, u32, AddressClass)] = &[
+    // Cloud metadata and credentials in the range of private networks: Scaleway, AWS, Google.
     (
         Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42),
         128,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0),
         112,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
         128,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
-    (Ipv6Addr::LOCALHOST, 128, Reach::Private),
-    (Ipv6Addr::UNSPECIFIED, 96, Reach::Reserved),
+    (Ipv6Addr::LOCALHOST, 128, AddressClass::Private),
+    (Ipv6Addr::UNSPECIFIED, 96, AddressClass::Reserved),
     (
         Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),
         96,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0),
         48,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0),
         64,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0),
         23,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0),
         32,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0),
         16,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0),
         20,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0),
         7,
-        Reach::Private,
+        AddressClass::Private,
     ),
     (
         Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0),
         10,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0),
         10,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
     (
         Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0),
         8,
-        Reach::Reserved,
+        AddressClass::Reserved,
     ),
 ];
 
-/// Where the address leads.
-pub(super) fn reach(address: IpAddr) -> Reach {
+/// Classifies an address. `::ffff:a.b.c.d` is the IPv4 address itself.
+fn classify(address: IpAddr) -> AddressClass {
     match address {
-        IpAddr::V4(address) => reach_v4(address),
-        IpAddr::V6(address) => match embedded(address) {
-            Some(address) => reach_v4(address),
-            None => reach_v6(address),
+        IpAddr::V4(address) => classify_v4(address),
+        IpAddr::V6(address) => match address.to_ipv4_mapped() {
+            Some(address) => classify_v4(address),
+            None => classify_v6(address),
         },
     }
 }
 
-fn reach_v4(address: Ipv4Addr) -> Reach {
+fn classify_v4(address: Ipv4Addr) -> AddressClass {
     let bits = address.to_bits();
     V4.iter()
         .find(|(network, length, _)| (bits ^ network.to_bits()) >> (32 - length) == 0)
-        .map_or(Reach::Public, |(_, _, reach)| *reach)
+        .map_or(AddressClass::Public, |(_, _, class)| *class)
 }
 
-fn reach_v6(address: Ipv6Addr) -> Reach {
+fn classify_v6(address: Ipv6Addr) -> AddressClass {
     let bits = address.to_bits();
     let listed = V6
         .iter()
         .find(|(network, length, _)| (bits ^ network.to_bits()) >> (128 - length) == 0);
     match listed {
-        Some((_, _, reach)) => *reach,
-        // 2000::/3 is all there is of the internet. Whatever else there is (translated IPv4 addresses, segments of a
-        // network's routing) has its meaning inside some network.
-        None if bits >> 125 == 0b001 => Reach::Public,
-        None => Reach::Reserved,
+        Some((_, _, class)) => *class,
+        // 2000::/3 is the public internet. Other ranges (translated IPv4 addresses, segment routing) have a meaning
+        // only inside some network.
+        None if bits >> 125 == 0b001 => AddressClass::Public,
+        None => AddressClass::Reserved,
     }
-}
-
-/// `::ffff:a.b.c.d` is the IPv4 address itself, whatever the socket is called.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    address.to_ipv4_mapped()
 }
 
 #[cfg(test)]
@@ -156,69 +175,69 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_range_is_known_from_its_first_to_its_last_address() {
+    fn classifies_the_boundaries_of_every_range() {
         let table = [
-            ("0.0.0.0", Reach::Reserved),
-            ("0.255.255.255", Reach::Reserved),
-            ("1.0.0.0", Reach::Public),
-            ("10.255.255.255", Reach::Private),
-            ("11.0.0.0", Reach::Public),
-            ("100.63.255.255", Reach::Public),
-            ("100.64.0.0", Reach::Private),
-            ("100.100.100.199", Reach::Private),
-            ("100.100.100.200", Reach::Reserved),
-            ("100.100.100.201", Reach::Private),
-            ("100.127.255.255", Reach::Private),
-            ("100.128.0.0", Reach::Public),
-            ("127.255.255.254", Reach::Private),
-            ("168.63.129.15", Reach::Public),
-            ("168.63.129.16", Reach::Reserved),
-            ("168.63.129.17", Reach::Public),
-            ("169.254.169.254", Reach::Reserved),
-            ("172.15.255.255", Reach::Public),
-            ("172.16.0.1", Reach::Private),
-            ("172.31.255.255", Reach::Private),
-            ("172.32.0.0", Reach::Public),
-            ("192.0.0.192", Reach::Reserved),
-            ("192.168.1.1", Reach::Private),
-            ("198.17.255.255", Reach::Public),
-            ("198.19.255.255", Reach::Reserved),
-            ("223.255.255.255", Reach::Public),
-            ("224.0.0.1", Reach::Reserved),
-            ("255.255.255.255", Reach::Reserved),
-            ("::", Reach::Reserved),
-            ("::1", Reach::Private),
-            ("::127.0.0.1", Reach::Reserved),
-            ("::ffff:127.0.0.1", Reach::Private),
-            ("::ffff:169.254.169.254", Reach::Reserved),
-            ("::ffff:168.63.129.16", Reach::Reserved),
-            ("::ffff:100.100.100.200", Reach::Reserved),
-            ("::ffff:8.8.8.8", Reach::Public),
-            ("::ffff:0:7f00:1", Reach::Reserved),
-            ("1fff:ffff::1", Reach::Reserved),
-            ("2000::1", Reach::Public),
-            ("3ffe:ffff::1", Reach::Public),
-            ("3fff::1", Reach::Reserved),
-            ("3fff:1000::1", Reach::Public),
-            ("4000::1", Reach::Reserved),
-            ("5f00::1", Reach::Reserved),
-            ("64:ff9b::7f00:1", Reach::Reserved),
-            ("2002:7f00:1::", Reach::Reserved),
-            ("2001:4860:4860::8888", Reach::Public),
-            ("fc00::1", Reach::Private),
-            ("fd00:42::41", Reach::Private),
-            ("fd00:42::42", Reach::Reserved),
-            ("fd00:ec2::23", Reach::Reserved),
-            ("fd00:ec2::254", Reach::Reserved),
-            ("fd00:ec2::1:0", Reach::Private),
-            ("fd20:ce::253", Reach::Private),
-            ("fd20:ce::254", Reach::Reserved),
-            ("fdff::1", Reach::Private),
-            ("fe80::1", Reach::Reserved),
-            ("ff02::1", Reach::Reserved),
+            ("0.0.0.0", AddressClass::Reserved),
+            ("0.255.255.255", AddressClass::Reserved),
+            ("1.0.0.0", AddressClass::Public),
+            ("10.255.255.255", AddressClass::Private),
+            ("11.0.0.0", AddressClass::Public),
+            ("100.63.255.255", AddressClass::Public),
+            ("100.64.0.0", AddressClass::Private),
+            ("100.100.100.199", AddressClass::Private),
+            ("100.100.100.200", AddressClass::Reserved),
+            ("100.100.100.201", AddressClass::Private),
+            ("100.127.255.255", AddressClass::Private),
+            ("100.128.0.0", AddressClass::Public),
+            ("127.255.255.254", AddressClass::Private),
+            ("168.63.129.15", AddressClass::Public),
+            ("168.63.129.16", AddressClass::Reserved),
+            ("168.63.129.17", AddressClass::Public),
+            ("169.254.169.254", AddressClass::Reserved),
+            ("172.15.255.255", AddressClass::Public),
+            ("172.16.0.1", AddressClass::Private),
+            ("172.31.255.255", AddressClass::Private),
+            ("172.32.0.0", AddressClass::Public),
+            ("192.0.0.192", AddressClass::Reserved),
+            ("192.168.1.1", AddressClass::Private),
+            ("198.17.255.255", AddressClass::Public),
+            ("198.19.255.255", AddressClass::Reserved),
+            ("223.255.255.255", AddressClass::Public),
+            ("224.0.0.1", AddressClass::Reserved),
+            ("255.255.255.255", AddressClass::Reserved),
+            ("::", AddressClass::Reserved),
+            ("::1", AddressClass::Private),
+            ("::127.0.0.1", AddressClass::Reserved),
+            ("::ffff:127.0.0.1", AddressClass::Private),
+            ("::ffff:169.254.169.254", AddressClass::Reserved),
+            ("::ffff:168.63.129.16", AddressClass::Reserved),
+            ("::ffff:100.100.100.200", AddressClass::Reserved),
+            ("::ffff:8.8.8.8", AddressClass::Public),
+            ("::ffff:0:7f00:1", AddressClass::Reserved),
+            ("1fff:ffff::1", AddressClass::Reserved),
+            ("2000::1", AddressClass::Public),
+            ("3ffe:ffff::1", AddressClass::Public),
+            ("3fff::1", AddressClass::Reserved),
+            ("3fff:1000::1", AddressClass::Public),
+            ("4000::1", AddressClass::Reserved),
+            ("5f00::1", AddressClass::Reserved),
+            ("64:ff9b::7f00:1", AddressClass::Reserved),
+            ("2002:7f00:1::", AddressClass::Reserved),
+            ("2001:4860:4860::8888", AddressClass::Public),
+            ("fc00::1", AddressClass::Private),
+            ("fd00:42::41", AddressClass::Private),
+            ("fd00:42::42", AddressClass::Reserved),
+            ("fd00:ec2::23", AddressClass::Reserved),
+            ("fd00:ec2::254", AddressClass::Reserved),
+            ("fd00:ec2::1:0", AddressClass::Private),
+            ("fd20:ce::253", AddressClass::Private),
+            ("fd20:ce::254", AddressClass::Reserved),
+            ("fdff::1", AddressClass::Private),
+            ("fe80::1", AddressClass::Reserved),
+            ("ff02::1", AddressClass::Reserved),
         ];
         for (address, expected) in table {
-            assert_eq!(reach(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(classify(address.parse().unwrap()), expected, "{address}");
         }
     }
 }

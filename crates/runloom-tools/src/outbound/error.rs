@@ -1,4 +1,4 @@
-//! Why an outgoing request did not happen, or was not read to its end.
+//! Errors of outgoing requests.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -6,45 +6,54 @@ use std::time::Duration;
 /// Result of outgoing requests.
 pub type Result<T, E = OutboundError> = std::result::Result<T, E>;
 
-/// Why an outgoing request failed. The text names no header and no query: it may be shown to a model.
+/// Why an outgoing request failed. The message contains no header and no query, so that it may be shown to a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutboundError {
     /// The policy refuses the target. Nothing was sent.
     #[error("refused by the outbound policy: {what}")]
     Blocked {
-        /// What was refused, and why.
+        /// The refused target and the reason.
         what: String,
     },
-    /// The peer took too long.
+    /// The peer did not answer in time.
     #[error("no {step} within {after:?}")]
     Timeout {
-        /// What was waited for.
+        /// The step that timed out.
         step: &'static str,
-        /// How long it was waited for.
+        /// The timeout.
         after: Duration,
     },
-    /// The peer sent more than we take.
+    /// The response exceeds a limit.
     #[error("{what} is larger than the limit of {limit} bytes")]
     TooLarge {
-        /// What was too large.
+        /// The part that is too large.
         what: &'static str,
         /// The limit in bytes.
         limit: usize,
     },
-    /// The connection could not be made, broke, or carried something that is not HTTP as we speak it.
+    /// The connection failed, broke, or carried an unsupported response.
     #[error("{message}")]
     Network {
-        /// What happened.
+        /// The cause.
         message: String,
-        /// No byte of the request can have reached the peer.
-        unsent: bool,
+        /// Whether the peer may have received the request.
+        sent: Sent,
     },
-    /// A redirect that is not followed.
+    /// A redirect was not followed.
     #[error("redirect not followed: {why}")]
     Redirects {
-        /// Why not.
+        /// The reason.
         why: String,
     },
+}
+
+/// Whether a failed request may have reached its peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// No byte of the request was sent.
+    No,
+    /// The peer may have received the request.
+    Maybe,
 }
 
 impl OutboundError {
@@ -52,17 +61,18 @@ impl OutboundError {
         Self::Blocked { what: what.into() }
     }
 
-    /// True when no peer can have acted on the request, so that another address may be tried: none has seen it, or those that did have only
-    /// pointed elsewhere.
+    /// True when no peer can have acted on the request, so that another address may be tried: none has received it, or
+    /// those that did only sent a redirect.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
-        matches!(
-            self,
-            Self::Blocked { .. } | Self::Redirects { .. } | Self::Network { unsent: true, .. }
-        )
+        match self {
+            Self::Blocked { .. } | Self::Redirects { .. } => true,
+            Self::Network { sent, .. } => *sent == Sent::No,
+            Self::Timeout { .. } | Self::TooLarge { .. } => false,
+        }
     }
 
-    /// Reads an error of the HTTP client. A refusal by the resolver travels inside it as a source.
+    /// Converts an error of the HTTP client. A refusal by the resolver is one of its sources.
     pub(super) fn from_client(error: &reqwest::Error) -> Self {
         let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
         let mut last = String::new();
@@ -82,7 +92,10 @@ impl OutboundError {
         };
         Self::Network {
             message: format!("{what}: {last}"),
-            unsent: error.is_connect(),
+            sent: match error.is_connect() {
+                true => Sent::No,
+                false => Sent::Maybe,
+            },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Headers of a spec as they are sent.
+//! Conversion of a spec's headers for outgoing requests.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use runloom_protocol::validate::is_servers_header;
 
 use super::error::{OutboundError, Result};
 
-/// Reads the headers of a tool ref. Values are marked sensitive, so that no log shows them.
+/// Converts the headers of a tool ref. Values are marked sensitive, so that no log shows them.
 ///
 /// # Errors
-/// A name or value that is not an HTTP header, or a header that is the server's own business.
+/// A name or a value is not valid in HTTP, or the header is set by the server itself.
 pub fn spec_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(given.len());
     for (name, value) in given {
@@ -32,12 +32,13 @@ pub fn spec_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap> {
     }
     Ok(headers)
 }
-/// Tells a peer which span its work belongs to, unless the request says so already.
-pub(crate) fn tell_trace(headers: &mut HeaderMap, trace: Option<&TraceParent>) {
-    let told = trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok());
-    if let Some(told) = told {
+
+/// Adds a `traceparent` header, unless there is one.
+pub(crate) fn add_trace_header(headers: &mut HeaderMap, trace: Option<&TraceParent>) {
+    let value = trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok());
+    if let Some(value) = value {
         headers
             .entry(HeaderName::from_static("traceparent"))
-            .or_insert(told);
+            .or_insert(value);
     }
 }

@@ -1,20 +1,20 @@
-//! The one guarded way out: every connection that a user can cause goes through [`Outbound`].
+//! The guarded HTTP client: every connection that a user can cause goes through [`Outbound`].
 //!
-//! What it promises:
-//! - No private, link-local or reserved address is reached, however it is spelt, resolved or redirected to, unless the
-//!   operator allowed it ([`OutboundPolicy`]).
-//! - Only http and https, no credentials in URLs, no proxy, no decompression, no cookie jar.
-//! - Redirects are followed by hand through the same checks; other origins see no header of the spec, and no body at all.
-//! - Every request ends in time, every body and every head has a size.
+//! Guarantees:
+//! - Private, link-local and reserved addresses are not reached, however they are written, resolved or redirected to,
+//!   unless the operator allowed them ([`OutboundPolicy`]).
+//! - Only http and https; no credentials in URLs, no proxy, no decompression, no cookie jar.
+//! - Redirects go through the same checks. Other origins get no header of the spec and no body.
+//! - Every request has a timeout; every head and every body has a size limit.
 //!
-//! Reading order: [`OutboundPolicy`], [`Outbound`], `address` (what is private), `hosts` (the allow list), `resolver`,
+//! Reading order: [`OutboundPolicy`], [`Outbound`], `address` (private ranges), `allowed_hosts`, `resolver`,
 //! `redirect`, `response`.
 
 mod address;
+mod allowed_hosts;
+mod blocked_ports;
 mod error;
 mod headers;
-mod hosts;
-mod ports;
 mod redirect;
 mod resolver;
 mod response;
@@ -28,35 +28,37 @@ use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue}
 use reqwest::{Method, Url};
 use tokio::time::Instant;
 
-pub use error::{OutboundError, Result};
+pub use error::{OutboundError, Result, Sent};
+pub(crate) use headers::add_trace_header;
 pub use headers::spec_headers;
-pub(crate) use headers::tell_trace;
-pub use resolver::{Found, Lookup, SystemLookup};
+pub use resolver::{DnsLookup, LookupFuture};
 pub use response::OutboundResponse;
 
-use hosts::HostPattern;
-use resolver::{GuardedResolver, Inward};
+use address::AllowedAddresses;
+use allowed_hosts::HostPattern;
+use resolver::{GuardedResolver, SystemLookup};
+use response::Deadline;
 
-/// The longest URL we send, in bytes; longer ones are mistakes or attacks.
+/// Maximum length of a URL in bytes.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// The most header bytes of one response.
+/// Maximum header bytes of one response.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// What outgoing connections may do.
+/// Policy and limits of outgoing connections.
 #[derive(Debug, Clone)]
 pub struct OutboundPolicy {
-    /// Loopback and private networks may be reached. Link-local and reserved ranges stay closed.
+    /// Allows loopback and private networks. Link-local and reserved ranges stay blocked.
     pub allow_private_networks: bool,
-    /// Hosts that may be reached wherever they are: `host`, `host:port`, `*.internal.example`.
+    /// Hosts that may be reached at any address: `host`, `host:port`, `*.internal.example`.
     pub allow_hosts: Vec<String>,
-    /// From the first packet to a usable connection, name lookup and TLS included.
+    /// Timeout of connecting, DNS lookup and TLS included.
     pub connect_timeout: Duration,
-    /// One request in all, its body included, unless the request says otherwise.
+    /// Default timeout of one request, its response body included.
     pub total_timeout: Duration,
-    /// The most bytes of one response body, unless the request says otherwise.
+    /// Default limit of one response body.
     pub max_response_bytes: usize,
-    /// How many redirects one request may follow.
+    /// Maximum redirects of one request.
     pub max_redirects: usize,
 }
 
@@ -80,11 +82,24 @@ pub struct OutboundRequest {
     url: Url,
     headers: HeaderMap,
     body: Option<Bytes>,
-    total: Option<Duration>,
-    idle: Option<Duration>,
-    streaming: bool,
-    keeps_method: bool,
+    timeout: Option<Duration>,
+    timed_part: TimedPart,
+    method_change: MethodChange,
     limit: Option<usize>,
+}
+
+/// The part of an exchange that the request's timeout covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TimedPart {
+    HeadAndBody,
+    Head,
+}
+
+/// What happens on a redirect that would turn the request into a GET.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MethodChange {
+    Follow,
+    Refuse,
 }
 
 impl OutboundRequest {
@@ -96,57 +111,49 @@ impl OutboundRequest {
             url,
             headers: HeaderMap::new(),
             body: None,
-            total: None,
-            idle: None,
-            streaming: false,
-            keeps_method: false,
+            timeout: None,
+            timed_part: TimedPart::HeadAndBody,
+            method_change: MethodChange::Follow,
             limit: None,
         }
     }
 
-    /// Replaces the headers.
+    /// Sets the headers.
     #[must_use]
     pub fn headers(mut self, headers: HeaderMap) -> Self {
         self.headers = headers;
         self
     }
 
-    /// Gives it a body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    /// Ends the whole exchange after this time.
+    /// Sets the timeout of the whole exchange.
     #[must_use]
-    pub fn within(mut self, total: Duration) -> Self {
-        self.total = Some(total);
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
-    /// Ends the exchange when the body is silent for this long.
-    #[must_use]
-    pub fn idle(mut self, idle: Duration) -> Self {
-        self.idle = Some(idle);
-        self
-    }
-
-    /// The total time then covers only the head of the response: whoever reads the stream bounds it.
+    /// Limits the timeout to the head of the response. The reader of the body bounds the rest.
     #[must_use]
     pub fn streaming(mut self) -> Self {
-        self.streaming = true;
+        self.timed_part = TimedPart::Head;
         self
     }
 
-    /// Refuses redirects that would turn the request into a GET: for protocols in which that means something else.
+    /// Refuses redirects that would turn the request into a GET.
     #[must_use]
     pub fn keeping_method(mut self) -> Self {
-        self.keeps_method = true;
+        self.method_change = MethodChange::Refuse;
         self
     }
 
-    /// Takes at most this many bytes of body.
+    /// Sets the limit of the response body in bytes.
     #[must_use]
     pub fn at_most(mut self, bytes: usize) -> Self {
         self.limit = Some(bytes);
@@ -162,10 +169,10 @@ pub struct Outbound {
 
 struct Inner {
     policy: OutboundPolicy,
-    allowed: Vec<HostPattern>,
-    /// For hosts the operator named: any address.
-    named: reqwest::Client,
-    /// For all others: only what the policy allows.
+    allowed_hosts: Vec<HostPattern>,
+    /// Client for hosts that the operator named: any address.
+    unrestricted: reqwest::Client,
+    /// Client for all other hosts: only addresses that the policy allows.
     guarded: reqwest::Client,
 }
 
@@ -178,10 +185,10 @@ impl std::fmt::Debug for Outbound {
 }
 
 impl OutboundPolicy {
-    /// Looks whether `text` can stand in [`Self::allow_hosts`]. [`Outbound::new`] refuses what this refuses.
+    /// Validates an entry of [`Self::allow_hosts`]. [`Outbound::new`] refuses what this refuses.
     ///
     /// # Errors
-    /// It is no host.
+    /// The text is not a host pattern.
     pub fn check_host(text: &str) -> Result<()> {
         HostPattern::parse(text).map(drop)
     }
@@ -191,26 +198,26 @@ impl Outbound {
     /// A client with the system's resolver.
     ///
     /// # Errors
-    /// An entry of `allow_hosts` is no host, or TLS cannot be set up.
+    /// An entry of `allow_hosts` is invalid, or TLS cannot be set up.
     pub fn new(policy: OutboundPolicy) -> Result<Self> {
         Self::with_lookup(policy, Arc::new(SystemLookup))
     }
 
-    /// A client that asks `lookup` for addresses; what it answers goes through the guard.
+    /// A client with another resolver, whose addresses are checked like the system's.
     ///
     /// # Errors
-    /// An entry of `allow_hosts` is no host, or TLS cannot be set up.
-    pub fn with_lookup(policy: OutboundPolicy, lookup: Arc<dyn Lookup>) -> Result<Self> {
-        let allowed = policy
+    /// An entry of `allow_hosts` is invalid, or TLS cannot be set up.
+    pub fn with_lookup(policy: OutboundPolicy, lookup: Arc<dyn DnsLookup>) -> Result<Self> {
+        let allowed_hosts = policy
             .allow_hosts
             .iter()
             .map(|text| HostPattern::parse(text))
             .collect::<Result<_>>()?;
-        let inward = inward(&policy);
+        let allowed = allowed_addresses(&policy);
         let inner = Inner {
-            allowed,
-            named: client(&policy, Arc::clone(&lookup), None)?,
-            guarded: client(&policy, lookup, Some(inward))?,
+            allowed_hosts,
+            unrestricted: client(&policy, Arc::clone(&lookup), AllowedAddresses::All)?,
+            guarded: client(&policy, lookup, allowed)?,
             policy,
         };
         Ok(Self {
@@ -218,29 +225,32 @@ impl Outbound {
         })
     }
 
-    /// Checks what can be told from the URL alone, without a connection.
+    /// Parses a URL and checks it against the policy, without DNS and without connecting.
     ///
     /// # Errors
-    /// [`OutboundError::Blocked`] with what is wrong about it.
+    /// [`OutboundError::Blocked`] with the reason.
     pub fn check(&self, url: &str) -> Result<Url> {
         let parsed = Url::parse(url.trim())
             .map_err(|error| OutboundError::blocked(format!("this is not a URL ({error})")))?;
-        self.admit(&parsed)?;
+        self.client_for(&parsed)?;
         Ok(parsed)
     }
 
-    /// Sends a request and follows redirects; answers with the head, the body still to be read.
+    /// Sends a request and follows redirects. Returns once the head of the response was received.
     ///
     /// # Errors
     /// The policy refuses the target, or the peer cannot be reached, is too slow, or sends too much.
     pub async fn send(&self, mut request: OutboundRequest) -> Result<OutboundResponse> {
-        let total = request.total.unwrap_or(self.inner.policy.total_timeout);
-        let deadline = Instant::now() + total;
+        let timeout = request.timeout.unwrap_or(self.inner.policy.total_timeout);
+        let deadline = Deadline {
+            at: Instant::now() + timeout,
+            timeout,
+        };
         for _ in 0..=self.inner.policy.max_redirects {
-            let response = self.exchange(&request, deadline, total).await?;
+            let response = self.send_once(&request, deadline).await?;
             let status = response.status();
             let Some(next) = redirect::target(status, response.headers(), &request.url)? else {
-                return self.accept(response, &request, deadline, total);
+                return self.check_head(response, &request, deadline);
             };
             request = redirect::follow(request, status, next)?;
         }
@@ -249,14 +259,13 @@ impl Outbound {
         })
     }
 
-    /// One hop: the guard, then the request, until the head of the response.
-    async fn exchange(
+    /// Checks the URL and sends the request to it, without following a redirect.
+    async fn send_once(
         &self,
         request: &OutboundRequest,
-        deadline: Instant,
-        total: Duration,
+        deadline: Deadline,
     ) -> Result<reqwest::Response> {
-        let client = self.admit(&request.url)?;
+        let client = self.client_for(&request.url)?;
         let mut headers = request.headers.clone();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut builder = client
@@ -265,7 +274,7 @@ impl Outbound {
         if let Some(body) = &request.body {
             builder = builder.body(body.clone());
         }
-        match tokio::time::timeout_at(deadline, builder.send()).await {
+        match tokio::time::timeout_at(deadline.at, builder.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) if error.is_timeout() => Err(OutboundError::Timeout {
                 step: "connection",
@@ -273,18 +282,18 @@ impl Outbound {
             }),
             Ok(Err(error)) => Err(OutboundError::from_client(&error)),
             Err(_) => Err(OutboundError::Timeout {
-                step: "answer",
-                after: total,
+                step: "response",
+                after: deadline.timeout,
             }),
         }
     }
 
-    fn accept(
+    /// Refuses a response whose head is too large, or whose body is compressed or announced as too large.
+    fn check_head(
         &self,
         inner: reqwest::Response,
         request: &OutboundRequest,
-        deadline: Instant,
-        total: Duration,
+        deadline: Deadline,
     ) -> Result<OutboundResponse> {
         let head: usize = inner
             .headers()
@@ -300,9 +309,9 @@ impl Outbound {
         let encoded = inner.headers().get(CONTENT_ENCODING);
         if encoded.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(OutboundError::Network {
-                message: "the response is compressed although the request asked for plain data"
+                message: "the response is compressed although the request does not accept it"
                     .to_owned(),
-                unsent: false,
+                sent: Sent::Maybe,
             });
         }
         let limit = request
@@ -320,19 +329,21 @@ impl Outbound {
         Ok(OutboundResponse {
             inner,
             url: request.url.clone(),
-            deadline: (!request.streaming).then_some((deadline, total)),
-            idle: request.idle,
+            deadline: match request.timed_part {
+                TimedPart::HeadAndBody => Some(deadline),
+                TimedPart::Head => None,
+            },
             limit,
             read: 0,
         })
     }
 
-    /// The client for this URL, when it may be asked at all. The resolver is not asked about IP literals, so that the host is
-    /// judged here; the parser has brought every spelling (decimal, octal, hexadecimal, mapped) into one form.
-    fn admit(&self, url: &Url) -> Result<&reqwest::Client> {
+    /// The client for a URL that the policy allows. IP literals do not go through the resolver, so they are checked
+    /// here; the URL parser has normalized every form of them (decimal, octal, hexadecimal, mapped).
+    fn client_for(&self, url: &Url) -> Result<&reqwest::Client> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(OutboundError::blocked(format!(
-                "the scheme \"{}\"; only http and https are spoken",
+                "the scheme \"{}\"; only http and https are allowed",
                 url.scheme()
             )));
         }
@@ -349,18 +360,18 @@ impl Outbound {
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
             return Err(OutboundError::blocked("a URL without a host"));
         };
-        let named = |pattern: &HostPattern| pattern.names(host, port);
-        if self.inner.allowed.iter().any(named) {
-            return Ok(&self.inner.named);
+        let is_match = |pattern: &HostPattern| pattern.matches(host, port);
+        if self.inner.allowed_hosts.iter().any(is_match) {
+            return Ok(&self.inner.unrestricted);
         }
-        if ports::is_foreign(port) {
+        if blocked_ports::is_blocked(port) {
             return Err(OutboundError::blocked(format!(
                 "port {port}, which belongs to another protocol than HTTP"
             )));
         }
         let literal = host.trim_start_matches('[').trim_end_matches(']');
         if let Ok(address) = literal.parse::<IpAddr>()
-            && !inward(&self.inner.policy).allows(address)
+            && !allowed_addresses(&self.inner.policy).contains(address)
         {
             return Err(OutboundError::blocked(format!(
                 "{literal} is a private or reserved address; the operator can allow it with outbound.allow_hosts"
@@ -370,20 +381,19 @@ impl Outbound {
     }
 }
 
-fn inward(policy: &OutboundPolicy) -> Inward {
-    if policy.allow_private_networks {
-        Inward::Private
-    } else {
-        Inward::Public
+fn allowed_addresses(policy: &OutboundPolicy) -> AllowedAddresses {
+    match policy.allow_private_networks {
+        true => AllowedAddresses::PublicAndPrivate,
+        false => AllowedAddresses::Public,
     }
 }
 
 fn client(
     policy: &OutboundPolicy,
-    lookup: Arc<dyn Lookup>,
-    allowed: Option<Inward>,
+    lookup: Arc<dyn DnsLookup>,
+    allowed: AllowedAddresses,
 ) -> Result<reqwest::Client> {
-    // The process has one TLS provider; whoever comes first installs it.
+    // The TLS provider is installed once per process.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
@@ -403,6 +413,6 @@ fn client(
         .build()
         .map_err(|error| OutboundError::Network {
             message: format!("cannot set up the HTTP client: {error}"),
-            unsent: true,
+            sent: Sent::No,
         })
 }

@@ -1,13 +1,13 @@
-//! Where a redirect leads, and what of the request may follow it.
+//! Redirects: their target, and the parts of the request that are sent there.
 
 use reqwest::header::{self, HeaderMap, HeaderName};
 use reqwest::{Method, StatusCode, Url};
 
-use super::OutboundRequest;
 use super::error::{OutboundError, Result};
+use super::{MethodChange, OutboundRequest};
 
-/// What another origin may see of a request's headers. Everything else may be a secret of the spec, whatever its name.
-const HARMLESS: &[&str] = &[
+/// Headers that are sent to another origin. All others may be secrets of the spec, whatever their names.
+const CROSS_ORIGIN_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
     "content-type",
@@ -16,10 +16,10 @@ const HARMLESS: &[&str] = &[
     "mcp-protocol-version",
 ];
 
-/// The place a redirect names; `None` when the response is none.
+/// The target of a redirect; `None` when the response is not one.
 pub(super) fn target(status: StatusCode, headers: &HeaderMap, at: &Url) -> Result<Option<Url>> {
-    let follows = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
-    let Some(location) = headers.get(header::LOCATION).filter(|_| follows) else {
+    let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(location) = headers.get(header::LOCATION).filter(|_| is_redirect) else {
         return Ok(None);
     };
     let text = location.to_str().map_err(|_| OutboundError::Redirects {
@@ -36,16 +36,16 @@ pub(super) fn target(status: StatusCode, headers: &HeaderMap, at: &Url) -> Resul
     Ok(Some(next))
 }
 
-/// From `http://host` to `https://host`, both at their usual ports.
-fn is_own_https(from: &Url, to: &Url) -> bool {
-    let usual = |url: &Url| url.port().is_none();
+/// Whether a redirect leads from `http://host` to `https://host`, both at their default ports.
+fn is_https_upgrade(from: &Url, to: &Url) -> bool {
+    let has_default_port = |url: &Url| url.port().is_none();
     (from.scheme(), to.scheme()) == ("http", "https")
         && from.host() == to.host()
-        && usual(from)
-        && usual(to)
+        && has_default_port(from)
+        && has_default_port(to)
 }
 
-/// The request as it is sent to the redirect's place.
+/// The request that is sent to the redirect's target.
 pub(super) fn follow(
     mut request: OutboundRequest,
     status: StatusCode,
@@ -54,7 +54,7 @@ pub(super) fn follow(
     let keeps_method = matches!(status.as_u16(), 307 | 308)
         || matches!(request.method, Method::GET | Method::HEAD);
     if !keeps_method {
-        if request.keeps_method {
+        if request.method_change == MethodChange::Refuse {
             return Err(OutboundError::Redirects {
                 why: format!(
                     "status {status} would turn the {} into a GET",
@@ -66,20 +66,20 @@ pub(super) fn follow(
         request.body = None;
         request.headers.remove(header::CONTENT_TYPE);
     }
-    let (named, other) = (request.url.origin(), to.origin());
-    if named != other {
-        // Whatever stands in it was written for the peer that the definition names, secrets among it. That peer's own https is no other.
-        if request.body.is_some() && !is_own_https(&request.url, &to) {
+    let (from_origin, to_origin) = (request.url.origin(), to.origin());
+    if from_origin != to_origin {
+        // The body may hold secrets for the original peer, so only that peer's own https address gets it.
+        if request.body.is_some() && !is_https_upgrade(&request.url, &to) {
             return Err(OutboundError::Redirects {
                 why: format!(
-                    "it leads from {} to {}, and a request with a body goes to no other origin than its own",
-                    named.ascii_serialization(),
-                    other.ascii_serialization()
+                    "it leads from {} to {}, and a request with a body is not sent to another origin",
+                    from_origin.ascii_serialization(),
+                    to_origin.ascii_serialization()
                 ),
             });
         }
         let mut kept = HeaderMap::new();
-        for name in HARMLESS {
+        for name in CROSS_ORIGIN_HEADERS {
             if let Some(value) = request.headers.get(*name) {
                 kept.insert(HeaderName::from_static(name), value.clone());
             }
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_goes_to_its_own_hosts_https_and_to_no_other_origin() {
-        let goes = |from: &str, to: &str| {
+    fn sends_a_body_only_to_its_origin_or_its_https() {
+        let followed = |from: &str, to: &str| {
             let mut request = OutboundRequest::new(Method::POST, from.parse().unwrap());
             request.body = Some(Bytes::from_static(b"{}"));
             request.headers.insert("x-key", "k".parse().unwrap());
@@ -113,12 +113,12 @@ mod tests {
         };
         let with_headers = Some((true, true));
         assert_eq!(
-            goes("http://a.example/x", "http://a.example/x/"),
+            followed("http://a.example/x", "http://a.example/x/"),
             with_headers
         );
         let without_headers = Some((true, false));
         assert_eq!(
-            goes("http://a.example/x", "https://a.example/x"),
+            followed("http://a.example/x", "https://a.example/x"),
             without_headers
         );
         for (from, to) in [
@@ -127,7 +127,7 @@ mod tests {
             ("http://a.example:8080/", "https://a.example/"),
             ("https://a.example/", "https://b.a.example/"),
         ] {
-            assert_eq!(goes(from, to), None, "{from} to {to}");
+            assert_eq!(followed(from, to), None, "{from} to {to}");
         }
     }
 }

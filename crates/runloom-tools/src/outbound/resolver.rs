@@ -1,5 +1,5 @@
-//! Names to addresses, with the policy applied to the very addresses that are connected to: a name that changes its mind
-//! between a check and the connection gains nothing.
+//! DNS resolution. The policy is applied to the addresses that are connected to, so that a name that changes between a
+//! check and the connection (DNS rebinding) cannot bypass it.
 
 use std::future::Future;
 use std::io;
@@ -9,24 +9,24 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::address::{Reach, reach};
-use super::error::OutboundError;
+use super::address::AllowedAddresses;
+use super::error::{OutboundError, Sent};
 
-/// The answer of a [`Lookup`].
-pub type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+/// The result of a [`DnsLookup`].
+pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Asks for the addresses of a name.
-pub trait Lookup: Send + Sync + 'static {
+/// Resolves host names.
+pub trait DnsLookup: Send + Sync + 'static {
     /// All addresses of the name.
-    fn lookup(&self, name: &str) -> Found;
+    fn lookup(&self, name: &str) -> LookupFuture;
 }
 
 /// The system's resolver.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SystemLookup;
+pub(crate) struct SystemLookup;
 
-impl Lookup for SystemLookup {
-    fn lookup(&self, name: &str) -> Found {
+impl DnsLookup for SystemLookup {
+    fn lookup(&self, name: &str) -> LookupFuture {
         let name = name.to_owned();
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
@@ -35,30 +35,10 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// Gives the HTTP client only addresses that the policy allows.
+/// Resolver of the HTTP client; returns only addresses that the policy allows.
 pub(super) struct GuardedResolver {
-    pub(super) lookup: Arc<dyn Lookup>,
-    /// The furthest inward that is allowed; `None` allows everything.
-    pub(super) allowed: Option<Inward>,
-}
-
-/// How far inward connections may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inward {
-    /// Public addresses only.
-    Public,
-    /// Private networks too.
-    Private,
-}
-
-impl Inward {
-    pub(super) fn allows(self, address: IpAddr) -> bool {
-        match reach(address) {
-            Reach::Public => true,
-            Reach::Private => self == Self::Private,
-            Reach::Reserved => false,
-        }
-    }
+    pub(super) lookup: Arc<dyn DnsLookup>,
+    pub(super) allowed: AllowedAddresses,
 }
 
 impl Resolve for GuardedResolver {
@@ -69,26 +49,26 @@ impl Resolve for GuardedResolver {
         Box::pin(async move {
             let addresses = found.await.map_err(|error| OutboundError::Network {
                 message: format!("cannot resolve the host name {name}: {error}"),
-                unsent: true,
+                sent: Sent::No,
             })?;
             let kept: Vec<SocketAddr> = addresses
                 .iter()
-                .filter(|address| allowed.is_none_or(|allowed| allowed.allows(**address)))
+                .filter(|address| allowed.contains(**address))
                 .map(|address| SocketAddr::new(*address, 0))
                 .collect();
             if kept.is_empty() {
-                return Err(nothing_left(&name, &addresses).into());
+                return Err(no_usable_address(&name, &addresses).into());
             }
             Ok(Box::new(kept.into_iter()) as Addrs)
         })
     }
 }
 
-fn nothing_left(name: &str, addresses: &[IpAddr]) -> OutboundError {
+fn no_usable_address(name: &str, addresses: &[IpAddr]) -> OutboundError {
     if addresses.is_empty() {
         return OutboundError::Network {
             message: format!("the host name {name} has no address"),
-            unsent: true,
+            sent: Sent::No,
         };
     }
     OutboundError::blocked(format!(

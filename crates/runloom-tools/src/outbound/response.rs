@@ -1,4 +1,4 @@
-//! A response, read in bounded time and to a bounded size.
+//! Responses, read within a time limit and up to a size limit.
 
 use std::time::Duration;
 
@@ -9,17 +9,30 @@ use reqwest::{StatusCode, Url};
 use tokio::time::Instant;
 
 use super::error::{OutboundError, Result};
+use crate::charset::Extent;
 
-/// The answer to one outgoing request. The body is read by [`OutboundResponse::chunk`], [`OutboundResponse::bytes`] or
-/// [`OutboundResponse::into_stream`].
+/// The response to one outgoing request. The body is read by [`OutboundResponse::chunk`], [`OutboundResponse::bytes`]
+/// or [`OutboundResponse::into_stream`].
 #[derive(Debug)]
 pub struct OutboundResponse {
     pub(super) inner: reqwest::Response,
     pub(super) url: Url,
-    pub(super) deadline: Option<(Instant, Duration)>,
-    pub(super) idle: Option<Duration>,
+    pub(super) deadline: Option<Deadline>,
     pub(super) limit: usize,
     pub(super) read: usize,
+}
+
+/// The end of a request's time, and the timeout that set it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    pub(super) at: Instant,
+    pub(super) timeout: Duration,
+}
+
+/// The beginning of a body.
+pub(crate) struct BodyPrefix {
+    pub(crate) bytes: Bytes,
+    pub(crate) extent: Extent,
 }
 
 impl OutboundResponse {
@@ -49,13 +62,13 @@ impl OutboundResponse {
         Some(bare.trim().to_ascii_lowercase())
     }
 
-    /// Where the answer came from, after redirects.
+    /// The URL of the response, after redirects.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Takes at most this many bytes of body from here on.
+    /// Lowers the limit of the body to this many bytes.
     #[must_use]
     pub fn at_most(mut self, bytes: usize) -> Self {
         self.limit = self.limit.min(bytes);
@@ -67,30 +80,16 @@ impl OutboundResponse {
     /// # Errors
     /// The body is too long, too slow or broken.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
-        let (until, after) = match (self.deadline, self.idle) {
-            (Some((deadline, total)), Some(idle)) => {
-                let quiet = Instant::now() + idle;
-                if quiet < deadline {
-                    (Some(quiet), idle)
-                } else {
-                    (Some(deadline), total)
-                }
-            }
-            (Some((deadline, total)), None) => (Some(deadline), total),
-            (None, Some(idle)) => (Some(Instant::now() + idle), idle),
-            (None, None) => (None, Duration::ZERO),
-        };
         let next = self.inner.chunk();
-        let chunk =
-            match until {
-                Some(until) => tokio::time::timeout_at(until, next).await.map_err(|_| {
-                    OutboundError::Timeout {
-                        step: "end of the response",
-                        after,
-                    }
+        let chunk = match self.deadline {
+            Some(deadline) => tokio::time::timeout_at(deadline.at, next)
+                .await
+                .map_err(|_| OutboundError::Timeout {
+                    step: "end of the response",
+                    after: deadline.timeout,
                 })?,
-                None => next.await,
-            };
+            None => next.await,
+        };
         let Some(chunk) = chunk.map_err(|error| OutboundError::from_client(&error))? else {
             return Ok(None);
         };
@@ -116,20 +115,25 @@ impl OutboundResponse {
         Ok(whole.freeze())
     }
 
-    /// The beginning of the body, and whether there is more of it. The rest is not read.
+    /// The first `limit` bytes of the body. The rest is not read.
     ///
     /// # Errors
     /// The body is too slow or broken.
-    pub async fn beginning(mut self, bytes: usize) -> Result<(Bytes, bool)> {
-        let mut begun = BytesMut::new();
+    pub(crate) async fn prefix(mut self, limit: usize) -> Result<BodyPrefix> {
+        let mut bytes = BytesMut::new();
+        let mut extent = Extent::Complete;
         while let Some(chunk) = self.chunk().await? {
-            let room = bytes - begun.len();
-            begun.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            let room = limit - bytes.len();
+            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if chunk.len() > room {
-                return Ok((begun.freeze(), true));
+                extent = Extent::Truncated;
+                break;
             }
         }
-        Ok((begun.freeze(), false))
+        Ok(BodyPrefix {
+            bytes: bytes.freeze(),
+            extent,
+        })
     }
 
     /// The body piece by piece; the stream ends after its first error.

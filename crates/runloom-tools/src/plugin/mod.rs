@@ -1,9 +1,9 @@
-//! `kind: "mantyx_plugin"`: tools of installed plugins, by `@plugin/tool` or, of plugins that are global, by their bare names.
+//! `kind: "mantyx_plugin"`: tools of installed plugins, by `@plugin/tool` or, for global plugins, by their bare names.
 //!
-//! `installed` says which plugins a workspace has, `shipped` are those that come with the server. How a tool is carried out is the
-//! business of `action`, as with workspace tools. Manifests are read anew for each call: a plugin that is removed is gone at once.
+//! `catalog` lists the plugins of a workspace, `shipped` has those that ship with the server, and `definition`
+//! executes the tools. Manifests are read at each call, so that a removed plugin stops working at once.
 
-mod installed;
+mod catalog;
 mod shipped;
 
 use std::sync::Arc;
@@ -19,76 +19,76 @@ use runloom_protocol::tools::ToolRef;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::absent;
-use crate::action::Actions;
-use crate::budget::Budget;
 use crate::content;
-use crate::kind::Kind;
+use crate::definition::DefinitionExecutor;
+use crate::listing_budget::ListingBudget;
+use crate::tool_kind::{IndexedRef, ToolKind, ToolOrigin};
+use crate::unavailable_tool;
 
-pub(crate) use installed::Installed;
-pub use installed::{ConfiguredPlugin, PluginSet, shipped_tools};
-pub(crate) use shipped::Shipped;
+pub(crate) use catalog::PluginCatalog;
+pub use catalog::{ConfiguredPlugin, PluginSet, shipped_tools};
+pub(crate) use shipped::ShippedTools;
 
 const KIND: &str = "mantyx_plugin";
 
 /// Tools of plugins.
-pub(crate) struct Plugins {
-    installed: Arc<Installed>,
-    actions: Arc<Actions>,
+pub(crate) struct PluginTools {
+    catalog: Arc<PluginCatalog>,
+    executor: Arc<DefinitionExecutor>,
 }
 
-/// What a ref leads to.
-enum Found {
+/// The target of a ref.
+enum PluginTarget {
     Tool(Box<ToolDefinition>),
     Server(PluginServer),
 }
 
-impl Plugins {
-    /// Tools of the plugins that are installed.
-    pub(crate) fn new(installed: Arc<Installed>, actions: Arc<Actions>) -> Self {
-        Self { installed, actions }
+impl PluginTools {
+    /// Tools of the plugins in the catalog.
+    pub(crate) fn new(catalog: Arc<PluginCatalog>, executor: Arc<DefinitionExecutor>) -> Self {
+        Self { catalog, executor }
     }
 
-    async fn find(&self, workspace: &str, name: &str) -> Result<Option<Found>> {
-        let plugins = self.installed.plugins(workspace).await?;
+    async fn find(&self, workspace: &str, name: &str) -> Result<Option<PluginTarget>> {
+        let plugins = self.catalog.plugins(workspace).await?;
         Ok(plugins
             .iter()
             .find_map(|plugin| plugin.find(name))
             .map(|found| match found {
-                PluginMatch::Tool(tool) => Found::Tool(tool),
-                PluginMatch::Server(server) => Found::Server(server.clone()),
+                PluginMatch::Tool(tool) => PluginTarget::Tool(tool),
+                PluginMatch::Server(server) => PluginTarget::Server(server.clone()),
             }))
     }
 
+    /// The tools of a plugin's MCP server, or a placeholder. `origin.target` names the ref.
     async fn expose_server(
         &self,
         context: &ToolContext,
-        (from, budget): (usize, &Budget),
-        (name, server): (&str, &PluginServer),
+        server: &PluginServer,
+        origin: ToolOrigin,
+        budget: &ListingBudget,
     ) -> Vec<ServerTool> {
-        let exposed = self
-            .actions
-            .expose_server(&context.workspace, server, (from, budget));
-        match exposed.await {
+        let exposing =
+            self.executor
+                .expose_server(&context.workspace, server, origin.index, budget);
+        match exposing.await {
             Ok(mut tools) => {
                 for tool in &mut tools {
-                    let own = tool.target.get("tool").cloned().unwrap_or_default();
-                    tool.target = json!({"kind": KIND, "name": name, "tool": own});
+                    let mut target = origin.target.clone();
+                    target["tool"] = tool.target.get("tool").cloned().unwrap_or_default();
+                    tool.target = target;
                 }
                 tools
             }
-            Err(why) => {
-                tracing::info!(
-                    server = name,
-                    why,
-                    "an MCP server of a plugin is unavailable"
-                );
-                vec![stub(from, name, &server.name, &why)]
+            Err(reason) => {
+                let name = origin.target["name"].as_str().unwrap_or_default();
+                tracing::info!(server = name, reason, "MCP server of a plugin unavailable");
+                vec![server_placeholder(&server.name, origin, &reason)]
             }
         }
     }
 
-    /// The definition that a resolved tool was made from, as it is now.
+    /// The current definition of a resolved tool.
     async fn definition(&self, workspace: &str, target: &Value) -> Result<Option<ToolDefinition>> {
         let name = target
             .get("name")
@@ -96,21 +96,18 @@ impl Plugins {
             .unwrap_or_default();
         let own = target.get("tool").and_then(Value::as_str);
         Ok(match (self.find(workspace, name).await?, own) {
-            (Some(Found::Tool(tool)), None) => Some(*tool),
-            (Some(Found::Server(server)), Some(own)) => Some(server.tool(own)),
-            _ => None,
+            (Some(PluginTarget::Tool(tool)), None) => Some(*tool),
+            (Some(PluginTarget::Server(server)), Some(own)) => Some(server.tool(own)),
+            (Some(PluginTarget::Tool(_)), Some(_)) | (Some(PluginTarget::Server(_)), None) => None,
+            (None, _) => None,
         })
     }
 }
 
 #[async_trait]
-impl Kind for Plugins {
+impl ToolKind for PluginTools {
     fn name(&self) -> &'static str {
         KIND
-    }
-
-    fn takes(&self, tool: &ToolRef) -> bool {
-        matches!(tool, ToolRef::MantyxPlugin(_))
     }
 
     async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>> {
@@ -118,18 +115,18 @@ impl Kind for Plugins {
             return Ok(None);
         };
         match self.find(workspace, &tool.name).await? {
-            Some(Found::Tool(found)) => {
-                self.actions.check(&format!("{path}.name"), &found).await?;
+            Some(PluginTarget::Tool(found)) => {
+                self.executor.check(&format!("{path}.name"), &found).await?;
                 Ok(Some(found.name))
             }
-            Some(Found::Server(server)) => {
+            Some(PluginTarget::Server(server)) => {
                 let any = server.tool(&server.name);
-                self.actions.check(&format!("{path}.name"), &any).await?;
+                self.executor.check(&format!("{path}.name"), &any).await?;
                 Ok(None)
             }
             None => {
-                let plugins = self.installed.plugins(workspace).await?;
-                let message = missing(&tool.name, &plugins);
+                let plugins = self.catalog.plugins(workspace).await?;
+                let message = not_installed(&tool.name, &plugins);
                 Err(Error::InvalidPlugin { message })
             }
         }
@@ -138,42 +135,44 @@ impl Kind for Plugins {
     async fn resolve(
         &self,
         context: &ToolContext,
-        (from, tool): (usize, &ToolRef),
-        budget: &Budget,
+        reference: IndexedRef<'_>,
+        budget: &ListingBudget,
     ) -> Vec<ServerTool> {
-        let ToolRef::MantyxPlugin(tool) = tool else {
+        let ToolRef::MantyxPlugin(tool) = reference.tool else {
             return Vec::new();
         };
         let workspace = &context.workspace;
-        let place = (from, json!({"kind": KIND, "name": tool.name}));
-        let found = absent::insist(|| self.find(workspace, &tool.name));
-        let why = match found.await {
-            Ok(Some(Found::Tool(definition))) => {
-                let offering = self
-                    .actions
-                    .offer(workspace, &definition, place.clone(), budget);
-                match offering.await {
+        let origin = ToolOrigin {
+            index: reference.index,
+            target: json!({"kind": KIND, "name": tool.name}),
+        };
+        let find = || self.find(workspace, &tool.name);
+        let found = unavailable_tool::retry_while_unavailable(find);
+        let reason = match found.await {
+            Ok(Some(PluginTarget::Tool(definition))) => {
+                let exposing = self
+                    .executor
+                    .expose(workspace, &definition, origin.clone(), budget);
+                match exposing.await {
                     Some(tool) => return vec![tool],
-                    None => absent::UNUSABLE,
+                    None => unavailable_tool::UNUSABLE_DEFINITION,
                 }
             }
-            Ok(Some(Found::Server(server))) => {
-                let named = (tool.name.as_str(), &server);
-                return self.expose_server(context, (from, budget), named).await;
+            Ok(Some(PluginTarget::Server(server))) => {
+                return self.expose_server(context, &server, origin, budget).await;
             }
             Ok(None) => {
-                tracing::info!(
-                    tool = tool.name,
-                    "a plugin was removed before its run began"
-                );
+                tracing::info!(tool = tool.name, "plugin was removed before its run began");
                 "its plugin is no longer installed"
             }
             Err(error) => {
-                tracing::warn!(tool = tool.name, error = %Chain(&error), "the plugins cannot be read");
+                tracing::warn!(tool = tool.name, error = %Chain(&error), "plugins cannot be read");
                 "the plugins could not be read"
             }
         };
-        vec![absent::stub_of_tool(&tool.name, place, why)]
+        vec![unavailable_tool::tool_placeholder(
+            &tool.name, origin, reason,
+        )]
     }
 
     async fn call(
@@ -183,36 +182,36 @@ impl Kind for Plugins {
         call: Invocation,
         cancel: CancellationToken,
     ) -> Outcome {
-        if let Some(outcome) = absent::called(tool) {
+        if let Some(outcome) = unavailable_tool::call_placeholder(tool) {
             return outcome;
         }
         match self.definition(&context.workspace, &tool.target).await {
             Ok(Some(definition)) => {
                 let calling = self
-                    .actions
+                    .executor
                     .call(&context.workspace, &definition, call, cancel);
                 calling.await
             }
             Ok(None) => content::failure("The plugin is no longer installed."),
             Err(error) => {
-                tracing::warn!(tool = tool.name, error = %Chain(&error), "the plugins cannot be read");
+                tracing::warn!(tool = tool.name, error = %Chain(&error), "plugins cannot be read");
                 content::failure("The plugin's manifest cannot be read.")
             }
         }
     }
 }
 
-/// What stands in for a server that cannot be reached.
-fn stub(from: usize, name: &str, server: &str, why: &str) -> ServerTool {
+/// A placeholder for the tools of a server that cannot be reached.
+fn server_placeholder(server: &str, origin: ToolOrigin, reason: &str) -> ServerTool {
+    let name = origin.target["name"].as_str().unwrap_or_default();
     let description = format!(
-        "The MCP server \"{name}\" is unavailable, so that none of its tools can be used. Calling this tool says why."
+        "The MCP server \"{name}\" is unavailable, so none of its tools can be used. Calling this tool returns the reason."
     );
-    let place = (from, json!({"kind": KIND, "name": name}));
-    absent::stub(server, description, place, why)
+    unavailable_tool::placeholder(server, description, origin, reason)
 }
 
-/// Says what is missing, and what there is instead.
-fn missing(name: &str, plugins: &[PluginManifest]) -> String {
+/// The message for an unknown plugin tool, with the installed alternatives.
+fn not_installed(name: &str, plugins: &[PluginManifest]) -> String {
     let plugin = name.split('/').next().unwrap_or_default();
     let Some(manifest) = plugins.iter().find(|known| known.name == plugin) else {
         let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();

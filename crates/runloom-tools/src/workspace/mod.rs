@@ -1,6 +1,6 @@
 //! `kind: "mantyx"`: tools of the workspace, by the id or slug of their definition.
 //!
-//! The definition is asked for anew at each call, so that a run never carries a copy of it, and a deleted tool is gone at once.
+//! The definition is read at each call, so that runs hold no copy of it and a deleted tool stops working at once.
 
 use std::sync::Arc;
 
@@ -12,26 +12,28 @@ use runloom_protocol::tools::ToolRef;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::absent;
-use crate::action::Actions;
-use crate::budget::Budget;
 use crate::content;
-use crate::kind::Kind;
+use crate::definition::DefinitionExecutor;
+use crate::listing_budget::ListingBudget;
+use crate::tool_kind::{IndexedRef, ToolKind, ToolOrigin};
+use crate::unavailable_tool;
+
+const KIND: &str = "mantyx";
 
 /// The workspace's own tools.
 pub(crate) struct WorkspaceTools {
-    actions: Arc<Actions>,
+    executor: Arc<DefinitionExecutor>,
 }
 
 impl WorkspaceTools {
-    /// Tools that the actions' definitions know.
-    pub(crate) fn new(actions: Arc<Actions>) -> Self {
-        Self { actions }
+    /// Tools of the executor's definitions.
+    pub(crate) fn new(executor: Arc<DefinitionExecutor>) -> Self {
+        Self { executor }
     }
 
-    /// The definition; a plugin's tool under a name of the workspace's own is the plugin's definition with that name.
+    /// The definition. If it renames a plugin's tool, the plugin's definition under that name.
     async fn find(&self, workspace: &str, id: &str) -> Result<Option<ToolDefinition>> {
-        let definitions = &self.actions.definitions;
+        let definitions = &self.executor.definitions;
         let Some(definition) = definitions.tool(workspace, id).await? else {
             return Ok(None);
         };
@@ -42,15 +44,19 @@ impl WorkspaceTools {
             let message = format!("the plugin tool \"{}\" is not installed", call.plugin);
             return Err(Error::InvalidPlugin { message });
         };
-        Ok(Some(under_its_own_name(definition, inner)))
+        Ok(Some(renamed(definition, inner)))
     }
 }
 
-fn under_its_own_name(outer: ToolDefinition, inner: ToolDefinition) -> ToolDefinition {
-    let described = |text: String, other| if text.is_empty() { other } else { text };
+/// The plugin's definition with the workspace's name and overrides.
+fn renamed(outer: ToolDefinition, inner: ToolDefinition) -> ToolDefinition {
+    let description = match outer.description.is_empty() {
+        true => inner.description.clone(),
+        false => outer.description,
+    };
     ToolDefinition {
         name: outer.name,
-        description: described(outer.description, inner.description),
+        description,
         effect: outer.effect.or(inner.effect),
         timeout_ms: outer.timeout_ms.or(inner.timeout_ms),
         ..inner
@@ -58,13 +64,9 @@ fn under_its_own_name(outer: ToolDefinition, inner: ToolDefinition) -> ToolDefin
 }
 
 #[async_trait]
-impl Kind for WorkspaceTools {
+impl ToolKind for WorkspaceTools {
     fn name(&self) -> &'static str {
-        "mantyx"
-    }
-
-    fn takes(&self, tool: &ToolRef) -> bool {
-        matches!(tool, ToolRef::Mantyx(_))
+        KIND
     }
 
     async fn check(&self, workspace: &str, path: &str, tool: &ToolRef) -> Result<Option<String>> {
@@ -74,7 +76,7 @@ impl Kind for WorkspaceTools {
         let path = format!("{path}.id");
         match self.find(workspace, &tool.id).await? {
             Some(definition) => {
-                self.actions.check(&path, &definition).await?;
+                self.executor.check(&path, &definition).await?;
                 Ok(Some(definition.name))
             }
             None => Err(Error::invalid(
@@ -87,34 +89,38 @@ impl Kind for WorkspaceTools {
     async fn resolve(
         &self,
         context: &ToolContext,
-        (from, tool): (usize, &ToolRef),
-        budget: &Budget,
+        reference: IndexedRef<'_>,
+        budget: &ListingBudget,
     ) -> Vec<ServerTool> {
-        let ToolRef::Mantyx(tool) = tool else {
+        let ToolRef::Mantyx(tool) = reference.tool else {
             return Vec::new();
         };
-        let place = (from, json!({"kind": "mantyx", "id": tool.id}));
-        let found = absent::insist(|| self.find(&context.workspace, &tool.id));
-        let why = match found.await {
+        let origin = ToolOrigin {
+            index: reference.index,
+            target: json!({"kind": KIND, "id": tool.id}),
+        };
+        let find = || self.find(&context.workspace, &tool.id);
+        let found = unavailable_tool::retry_while_unavailable(find);
+        let reason = match found.await {
             Ok(Some(definition)) => {
-                let offering =
-                    self.actions
-                        .offer(&context.workspace, &definition, place.clone(), budget);
-                match offering.await {
+                let exposing =
+                    self.executor
+                        .expose(&context.workspace, &definition, origin.clone(), budget);
+                match exposing.await {
                     Some(tool) => return vec![tool],
-                    None => absent::UNUSABLE,
+                    None => unavailable_tool::UNUSABLE_DEFINITION,
                 }
             }
             Ok(None) => {
-                tracing::info!(tool = tool.id, "a tool was deleted before its run began");
+                tracing::info!(tool = tool.id, "tool was deleted before its run began");
                 "it is no longer in this workspace"
             }
             Err(error) => {
-                tracing::warn!(tool = tool.id, error = %Chain(&error), "a tool's definition cannot be read");
+                tracing::warn!(tool = tool.id, error = %Chain(&error), "tool definition cannot be read");
                 "its definition could not be read"
             }
         };
-        vec![absent::stub_of_tool(&tool.id, place, why)]
+        vec![unavailable_tool::tool_placeholder(&tool.id, origin, reason)]
     }
 
     async fn call(
@@ -124,20 +130,20 @@ impl Kind for WorkspaceTools {
         call: Invocation,
         cancel: CancellationToken,
     ) -> Outcome {
-        if let Some(outcome) = absent::called(tool) {
+        if let Some(outcome) = unavailable_tool::call_placeholder(tool) {
             return outcome;
         }
         let id = tool.target.get("id").and_then(|id| id.as_str());
         match self.find(&context.workspace, id.unwrap_or_default()).await {
             Ok(Some(definition)) => {
                 let calling = self
-                    .actions
+                    .executor
                     .call(&context.workspace, &definition, call, cancel);
                 calling.await
             }
             Ok(None) => content::failure("The tool is no longer in this workspace."),
             Err(error) => {
-                tracing::warn!(tool = id, error = %Chain(&error), "a tool's definition cannot be read");
+                tracing::warn!(tool = id, error = %Chain(&error), "tool definition cannot be read");
                 content::failure("The tool's definition cannot be read.")
             }
         }

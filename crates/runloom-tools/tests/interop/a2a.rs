@@ -1,4 +1,4 @@
-//! Agents of the official package, both generations, both bindings.
+//! Agents of the official package, in both protocol versions and bindings.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use runloom_ports::tools::Outcome;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::peer::{Bed, Peer};
+use crate::peer::{Peer, TestBed};
 
 async fn ask(peer: &Peer, message: &str, cancel: CancellationToken) -> Outcome {
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let refs = json!([{"kind": "a2a", "name": "real", "agentCardUrl": peer.url}]);
     let (context, tools) = bed.resolve(&refs).await;
     let input = json!({"message": message});
@@ -19,10 +19,10 @@ async fn ask(peer: &Peer, message: &str, cancel: CancellationToken) -> Outcome {
 async fn agent_works(environment: &str, script: &str, binding: &str) {
     let peer = Peer::python(environment, script, binding);
     let told = |message: &'static str| ask(&peer, message, CancellationToken::new());
-    let heard = told("hello").await;
+    let received = told("hello").await;
     assert_eq!(
-        (heard.content.as_str(), heard.is_error),
-        ("heard: hello", false)
+        (received.content.as_str(), received.is_error),
+        ("received: hello", false)
     );
     let done = told("task now").await;
     assert!(!done.is_error, "{done:?}");
@@ -37,10 +37,10 @@ async fn agent_works(environment: &str, script: &str, binding: &str) {
     );
 }
 
-async fn a_task_is_cancelled(environment: &str, script: &str, binding: &str) {
+async fn check_task_is_cancelled(environment: &str, script: &str, binding: &str) {
     let peer = Arc::new(Peer::python(environment, script, binding));
     let cancel = CancellationToken::new();
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let refs = json!([{"kind": "a2a", "name": "real", "agentCardUrl": peer.url}]);
     let (context, tools) = bed.resolve(&refs).await;
     let calling = bed.call(
@@ -65,27 +65,27 @@ async fn said(peer: &Arc<Peer>, words: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_of_0_3_over_json_rpc() {
+async fn agent_0_3_over_json_rpc() {
     agent_works("a2a-0.3", "a2a_agent_0_3.py", "jsonrpc").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_of_0_3_over_http() {
+async fn agent_0_3_over_http() {
     agent_works("a2a-0.3", "a2a_agent_0_3.py", "rest").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_of_1_0_over_json_rpc() {
+async fn agent_1_0_over_json_rpc() {
     agent_works("a2a-1", "a2a_agent_1_0.py", "jsonrpc").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_of_1_0_over_http() {
+async fn agent_1_0_over_http() {
     agent_works("a2a-1", "a2a_agent_1_0.py", "rest").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_of_both_generations_are_cancelled() {
-    a_task_is_cancelled("a2a-0.3", "a2a_agent_0_3.py", "jsonrpc").await;
-    a_task_is_cancelled("a2a-1", "a2a_agent_1_0.py", "rest").await;
+async fn cancels_tasks_of_both_versions() {
+    check_task_is_cancelled("a2a-0.3", "a2a_agent_0_3.py", "jsonrpc").await;
+    check_task_is_cancelled("a2a-1", "a2a_agent_1_0.py", "rest").await;
 }

@@ -1,14 +1,14 @@
-//! The tool host against peers that nobody here wrote: the official MCP and A2A packages.
+//! The tool host against the official MCP and A2A packages.
 //!
-//! `RUNLOOM_INTEROP_TOOLS` names the folder with the prepared environments; `cargo xtask test --only interop-tools` makes
-//! them and runs this target.
+//! `RUNLOOM_INTEROP_TOOLS` is the folder with the prepared environments; `cargo xtask test --only interop-tools`
+//! prepares them and runs this target.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test that cannot go on panics"
+    reason = "tests fail by panicking"
 )]
 
 mod a2a;

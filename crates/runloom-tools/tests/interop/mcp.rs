@@ -5,17 +5,17 @@ use runloom_ports::tools::{Outcome, ServerTool, ToolContext};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::peer::{Bed, Peer};
+use crate::peer::{Peer, TestBed};
 
 struct Server {
-    bed: Bed,
+    bed: TestBed,
     context: ToolContext,
     tools: Vec<ServerTool>,
 }
 
 impl Server {
     async fn of(peer: &Peer) -> Self {
-        let bed = Bed::new();
+        let bed = TestBed::new();
         let url = format!("{}/mcp", peer.url);
         let refs = json!([{"kind": "mcp", "name": "real", "url": url}]);
         let (context, tools) = bed.resolve(&refs).await;
@@ -41,7 +41,7 @@ impl Server {
     }
 }
 
-async fn python_server_works(environment: &str, mode: &str) {
+async fn check_python_server(environment: &str, mode: &str) {
     let peer = Peer::python(environment, "mcp_server.py", mode);
     let server = Server::of(&peer).await;
     assert_eq!(server.tool("real_add").effect, Effect::Read);
@@ -63,31 +63,31 @@ async fn python_server_works(environment: &str, mode: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_python_package_with_sessions() {
-    python_server_works("mcp-newest", "sessions").await;
+async fn newest_python_sdk_with_sessions() {
+    check_python_server("mcp-newest", "sessions").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_python_package_without_sessions() {
-    python_server_works("mcp-newest", "stateless").await;
+async fn newest_python_sdk_without_sessions() {
+    check_python_server("mcp-newest", "stateless").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_python_package_with_plain_json() {
-    python_server_works("mcp-newest", "json").await;
+async fn newest_python_sdk_with_plain_json() {
+    check_python_server("mcp-newest", "json").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_older_python_package_with_sessions() {
-    python_server_works("mcp-1", "sessions").await;
+async fn older_python_sdk_with_sessions() {
+    check_python_server("mcp-1", "sessions").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_older_python_package_with_plain_json() {
-    python_server_works("mcp-1", "json").await;
+async fn older_python_sdk_with_plain_json() {
+    check_python_server("mcp-1", "json").await;
 }
 
-async fn python_server_works_after_a_restart(environment: &str) {
+async fn check_python_server_after_a_restart(environment: &str) {
     let peer = Peer::python(environment, "mcp_server.py", "sessions");
     let server = Server::of(&peer).await;
     let port = peer.url.rsplit(':').next().unwrap().to_owned();
@@ -98,17 +98,17 @@ async fn python_server_works_after_a_restart(environment: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_python_package_after_a_restart() {
-    python_server_works_after_a_restart("mcp-newest").await;
+async fn newest_python_sdk_after_a_restart() {
+    check_python_server_after_a_restart("mcp-newest").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_older_python_package_after_a_restart() {
-    python_server_works_after_a_restart("mcp-1").await;
+async fn older_python_sdk_after_a_restart() {
+    check_python_server_after_a_restart("mcp-1").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reference_server_of_the_typescript_package() {
+async fn typescript_reference_server() {
     let peer = Peer::node("mcp-server-everything", "streamableHttp");
     let server = Server::of(&peer).await;
     let echo = server.call("real_echo", json!({"message": "hi"})).await;

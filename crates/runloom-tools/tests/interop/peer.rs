@@ -1,4 +1,4 @@
-//! Starts real peers and talks to them as a run would.
+//! Starts real peers and calls them as a run does.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ use runloom_tools::{Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// A slow machine imports large packages slowly.
-const START_AT_MOST: Duration = Duration::from_secs(60);
+/// Timeout of a peer's start; slow machines import large packages slowly.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The folder with the prepared environments.
 pub(crate) fn prepared() -> PathBuf {
@@ -42,7 +42,7 @@ fn scripts() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../interop/tools")
 }
 
-/// A running peer; killed with the test.
+/// A running peer; killed when it is dropped.
 pub(crate) struct Peer {
     pub(crate) url: String,
     child: Child,
@@ -62,7 +62,7 @@ impl Peer {
         Self::python_at("0", environment, script, argument)
     }
 
-    /// [`Self::python`] on a port, as after a restart.
+    /// [`Self::python`] on a given port, for restarts.
     pub(crate) fn python_at(port: &str, environment: &str, script: &str, argument: &str) -> Self {
         let python = prepared().join(format!("venv-{environment}/bin/python"));
         let mut command = Command::new(python);
@@ -78,7 +78,7 @@ impl Peer {
         peer
     }
 
-    /// A package's program in the Node environment, told its port by `PORT`.
+    /// A package's program in the Node environment, with its port in `PORT`.
     pub(crate) fn node(program: &str, argument: &str) -> Self {
         let port = {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -119,12 +119,12 @@ impl Peer {
         }
     }
 
-    /// Waits for a line that contains the words.
+    /// Waits for a line that contains a text.
     pub(crate) fn line_with(&self, words: &str) -> String {
         let lines = self.lines.lock().unwrap();
         loop {
             let line = lines
-                .recv_timeout(START_AT_MOST)
+                .recv_timeout(START_TIMEOUT)
                 .unwrap_or_else(|_| panic!("the peer never said {words:?}"));
             if line.contains(words) {
                 return line;
@@ -133,17 +133,17 @@ impl Peer {
     }
 }
 
-/// A host that may talk to loopback.
-pub(crate) struct Bed {
+/// A tool host that may connect to loopback.
+pub(crate) struct TestBed {
     host: Host,
     tasks: Tasks,
 }
 
-/// A workspace that keeps nothing: the peers are in the specs.
-struct Nothing;
+/// A workspace without definitions.
+struct NoDefinitions;
 
 #[async_trait::async_trait]
-impl ToolDefinitions for Nothing {
+impl ToolDefinitions for NoDefinitions {
     async fn tool(&self, _: &str, _: &str) -> Result<Option<ToolDefinition>> {
         Ok(None)
     }
@@ -157,18 +157,18 @@ impl ToolDefinitions for Nothing {
     }
 }
 
-impl Drop for Bed {
+impl Drop for TestBed {
     fn drop(&mut self) {
         self.tasks.stop.cancel();
     }
 }
 
-impl Bed {
+impl TestBed {
     pub(crate) fn new() -> Self {
         Self::with(PluginSet::default())
     }
 
-    /// A host whose operator installed these plugins.
+    /// A host with configured plugins.
     pub(crate) fn with(plugins: PluginSet) -> Self {
         let policy = OutboundPolicy {
             allow_private_networks: true,
@@ -181,7 +181,7 @@ impl Bed {
         let tasks = Tasks::default();
         let parts = HostParts {
             outbound: Outbound::new(policy).unwrap(),
-            definitions: Arc::new(Nothing),
+            definitions: Arc::new(NoDefinitions),
             plugins,
             memory: None,
             sandbox: Some(SandboxProgram {

@@ -6,14 +6,14 @@ use runloom_tools::{ConfiguredPlugin, PluginSet};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::peer::{Bed, node_program};
+use crate::peer::{TestBed, node_program};
 
 /// A plugin `@p` with one server `real`, and all of its tools.
-async fn all_tools(program: &str, args: &[&str]) -> (Bed, ToolContext, Vec<ServerTool>) {
+async fn all_tools(program: &str, args: &[&str]) -> (TestBed, ToolContext, Vec<ServerTool>) {
     let command = node_program(program);
     let body = json!({"servers": [{"name": "real", "command": command, "args": args}]});
     let manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
-    let bed = Bed::with(PluginSet {
+    let bed = TestBed::with(PluginSet {
         installed: vec![ConfiguredPlugin {
             manifest,
             workspaces: None,
@@ -27,7 +27,7 @@ async fn all_tools(program: &str, args: &[&str]) -> (Bed, ToolContext, Vec<Serve
 }
 
 async fn call(
-    (bed, context, tools): &(Bed, ToolContext, Vec<ServerTool>),
+    (bed, context, tools): &(TestBed, ToolContext, Vec<ServerTool>),
     name: &str,
     input: Value,
 ) -> Outcome {
@@ -38,7 +38,7 @@ async fn call(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reference_server_as_a_process() {
+async fn reference_server_as_a_process() {
     let server = all_tools("mcp-server-everything", &["stdio"]).await;
     let echo = call(&server, "real_echo", json!({"message": "hi"})).await;
     assert!(!echo.is_error && echo.content.contains("hi"), "{echo:?}");
@@ -50,7 +50,7 @@ async fn the_reference_server_as_a_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_system_server_as_a_process() {
+async fn file_system_server_as_a_process() {
     let folder = std::env::temp_dir().join(format!("runloom-files-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let folder = folder.canonicalize().unwrap();

@@ -1,4 +1,4 @@
-//! Agents of both generations, and all the ways in which they fail.
+//! Remote agents of both protocol versions, and their failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::peers::{
-    Bed, Heard, Peer, broken, open_policy, reply, result, rpc_error, status, typed,
+    Peer, ReceivedRequest, TestBed, broken, open_policy, reply, result, rpc_error, status, typed,
 };
 
 const MESSAGE: &str = "What is the weather?";
@@ -31,23 +31,23 @@ fn refs(url: &str) -> Value {
             "headers": {"Authorization": "Bearer secret"}}])
 }
 
-async fn ask(bed: &Bed, url: &str) -> runloom_ports::tools::Outcome {
+async fn ask(bed: &TestBed, url: &str) -> runloom_ports::tools::Outcome {
     let (context, tools) = bed.resolve(&refs(url)).await;
     bed.call(&context, &tools[0], json!({"message": MESSAGE}))
         .await
 }
 
-/// A JSON-RPC agent whose card lies at the well-known place.
+/// A JSON-RPC agent with a card at the well-known path.
 pub(crate) async fn agent<F>(script: F) -> Peer
 where
-    F: Fn(&Heard) -> Response + Send + Sync + 'static,
+    F: Fn(&ReceivedRequest) -> Response + Send + Sync + 'static,
 {
-    Peer::start(move |heard| {
-        let answer = match (&heard.method, heard.path.as_str()) {
+    Peer::start(move |received| {
+        let answer = match (&received.method, received.path.as_str()) {
             (&Method::GET, "/.well-known/agent-card.json") => reply(
                 &json!({"name": "Weather", "url": "/a2a", "protocolVersion": "0.3.0", "preferredTransport": "JSONRPC"}),
             ),
-            (&Method::POST, "/a2a") => script(&heard),
+            (&Method::POST, "/a2a") => script(&received),
             _ => status(404),
         };
         async move { answer }
@@ -56,9 +56,9 @@ where
 }
 
 #[tokio::test]
-async fn the_model_sees_one_argument_and_no_connection_is_made_before_the_call() {
+async fn resolving_makes_no_connection() {
     let peer = Peer::start(|_| async { status(404) }).await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let mut given = refs(&peer.url);
     let (_, tools) = bed.resolve(&given).await;
     assert_eq!(tools[0].name, "weather");
@@ -71,13 +71,13 @@ async fn the_model_sees_one_argument_and_no_connection_is_made_before_the_call()
     given[0]["description"] = json!("Asks the weather agent.");
     let (_, tools) = bed.resolve(&given).await;
     assert_eq!(tools[0].description, "Asks the weather agent.");
-    assert!(peer.heard().is_empty());
+    assert!(peer.received().is_empty());
 }
 
 #[tokio::test]
-async fn a_message_is_sent_to_the_endpoint_of_the_card_with_headers_and_context() {
-    let peer = agent(|heard| result(heard, &said("sunny"))).await;
-    let bed = Bed::new();
+async fn sends_the_message_to_the_declared_endpoint() {
+    let peer = agent(|received| result(received, &said("sunny"))).await;
+    let bed = TestBed::new();
     for url in [
         peer.url.clone(),
         format!("{}/", peer.url),
@@ -89,46 +89,46 @@ async fn a_message_is_sent_to_the_endpoint_of_the_card_with_headers_and_context(
             ("sunny", false)
         );
     }
-    let heard = peer.heard();
-    let sent = heard.iter().find(|h| h.method == Method::POST).unwrap();
+    let received = peer.received();
+    let sent = received.iter().find(|h| h.method == Method::POST).unwrap();
     assert_eq!(sent.rpc_method(), "message/send");
     let message = &sent.body["params"]["message"];
     assert_eq!(message["parts"], json!([{"kind": "text", "text": MESSAGE}]));
     assert_eq!(message["role"], "user");
     assert_eq!(message["contextId"], "c1");
     assert_eq!(message["messageId"], "tu_1");
-    for heard in &heard {
-        assert_eq!(heard.header("authorization"), Some("Bearer secret"));
+    for received in &received {
+        assert_eq!(received.header("authorization"), Some("Bearer secret"));
     }
     assert!(
-        heard
+        received
             .iter()
             .all(|h| h.method == Method::GET || h.path == "/a2a")
     );
 }
 
 #[tokio::test]
-async fn an_agent_of_the_new_generation_is_spoken_to_in_its_words() {
+async fn supports_agents_of_version_1_0() {
     for binding in ["JSONRPC", "HTTP+JSON"] {
-        let peer = Peer::start(move |heard| async move {
-            assert!(heard.method == Method::GET || heard.header("a2a-version") == Some("1.0"));
+        let peer = Peer::start(move |received| async move {
+            assert!(received.method == Method::GET || received.header("a2a-version") == Some("1.0"));
             let card = json!({"name": "Weather", "supportedInterfaces": [
                 {"url": "/x", "protocolBinding": "GRPC", "protocolVersion": "1.0"},
                 {"url": "/v", "protocolBinding": binding, "protocolVersion": "1.0"}]});
             let task = |state: &str| {
                 json!({"id": "t1", "status": {"state": state}, "artifacts": [{"parts": [{"text": "sunny"}]}]})
             };
-            match (&heard.method, heard.path.as_str()) {
+            match (&received.method, received.path.as_str()) {
                 (&Method::GET, "/card.json") => reply(&card),
-                (&Method::POST, "/v") if heard.rpc_method() == "SendMessage" => {
-                    result(&heard, &json!({"task": task("TASK_STATE_SUBMITTED")}))
+                (&Method::POST, "/v") if received.rpc_method() == "SendMessage" => {
+                    result(&received, &json!({"task": task("TASK_STATE_SUBMITTED")}))
                 }
-                (&Method::POST, "/v") if heard.rpc_method() == "GetTask" => {
-                    result(&heard, &task("TASK_STATE_COMPLETED"))
+                (&Method::POST, "/v") if received.rpc_method() == "GetTask" => {
+                    result(&received, &task("TASK_STATE_COMPLETED"))
                 }
                 (&Method::POST, "/v/message:send") => {
-                    assert_eq!(heard.body["message"]["role"], "ROLE_USER");
-                    assert_eq!(heard.body["message"]["parts"][0]["text"], MESSAGE);
+                    assert_eq!(received.body["message"]["role"], "ROLE_USER");
+                    assert_eq!(received.body["message"]["parts"][0]["text"], MESSAGE);
                     reply(&json!({"task": task("TASK_STATE_WORKING")}))
                 }
                 (&Method::GET, "/v/tasks/t1") => reply(&task("TASK_STATE_COMPLETED")),
@@ -136,30 +136,30 @@ async fn an_agent_of_the_new_generation_is_spoken_to_in_its_words() {
             }
         })
         .await;
-        let outcome = ask(&Bed::new(), &format!("{}/card.json", peer.url)).await;
+        let outcome = ask(&TestBed::new(), &format!("{}/card.json", peer.url)).await;
         assert_eq!(outcome.content, "sunny", "{binding}: {outcome:?}");
     }
 }
 
 #[tokio::test]
-async fn without_a_card_addresses_are_probed_in_the_documented_order() {
+async fn probes_endpoints_in_order_without_a_card() {
     let places = ["/", "/rpc", "/message:send", "/message/send"];
     for home in places {
-        let peer = Peer::start(move |heard| async move {
-            if heard.method != Method::POST || heard.path != home {
+        let peer = Peer::start(move |received| async move {
+            if received.method != Method::POST || received.path != home {
                 return status(404);
             }
             if home.contains("message") {
-                assert_eq!(heard.body["message"]["parts"][0]["text"], MESSAGE);
+                assert_eq!(received.body["message"]["parts"][0]["text"], MESSAGE);
                 return reply(&said("sunny"));
             }
-            result(&heard, &said("sunny"))
+            result(&received, &said("sunny"))
         })
         .await;
-        let outcome = ask(&Bed::new(), &peer.url).await;
+        let outcome = ask(&TestBed::new(), &peer.url).await;
         assert_eq!(outcome.content, "sunny", "{home}: {outcome:?}");
         let mut posts: Vec<String> = peer
-            .heard()
+            .received()
             .into_iter()
             .filter(|h| h.method == Method::POST)
             .map(|h| h.path)
@@ -172,45 +172,45 @@ async fn without_a_card_addresses_are_probed_in_the_documented_order() {
 }
 
 #[tokio::test]
-async fn an_unknown_method_is_asked_for_in_the_other_generation() {
-    let peer = Peer::start(|heard| async move {
-        match heard.rpc_method() {
+async fn falls_back_to_the_other_version_on_an_unknown_method() {
+    let peer = Peer::start(|received| async move {
+        match received.rpc_method() {
             "SendMessage" => result(
-                &heard,
+                &received,
                 &json!({"message": {"role": "ROLE_AGENT", "parts": [{"text": "sunny"}]}}),
             ),
-            "message/send" => rpc_error(&heard, -32601, "Method not found"),
+            "message/send" => rpc_error(&received, -32601, "Method not found"),
             _ => status(405),
         }
     })
     .await;
-    let outcome = ask(&Bed::new(), &peer.url).await;
+    let outcome = ask(&TestBed::new(), &peer.url).await;
     assert_eq!(outcome.content, "sunny", "{outcome:?}");
 }
 
 #[tokio::test]
-async fn a_task_is_followed_to_its_end_over_failing_looks() {
+async fn polls_a_task_over_failed_polls() {
     let looks = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&looks);
-    let peer = agent(move |heard| match heard.rpc_method() {
-        "message/send" => result(heard, &task("submitted", "")),
+    let peer = agent(move |received| match received.rpc_method() {
+        "message/send" => result(received, &task("submitted", "")),
         "tasks/get" => match counted.fetch_add(1, Ordering::SeqCst) {
             0 => status(503),
             1 => typed("text/html", "<html>"),
-            2 => result(heard, &task("working", "")),
-            _ => result(heard, &task("completed", "sunny")),
+            2 => result(received, &task("working", "")),
+            _ => result(received, &task("completed", "sunny")),
         },
         _ => status(500),
     })
     .await;
-    let outcome = ask(&Bed::new(), &peer.url).await;
+    let outcome = ask(&TestBed::new(), &peer.url).await;
     assert_eq!(
         (outcome.content.as_str(), outcome.is_error),
         ("sunny", false)
     );
     assert_eq!(peer.count("message/send"), 1);
-    let heard = peer.heard();
-    let look = heard
+    let received = peer.received();
+    let look = received
         .iter()
         .find(|h| h.rpc_method() == "tasks/get")
         .unwrap();
@@ -218,7 +218,7 @@ async fn a_task_is_followed_to_its_end_over_failing_looks() {
 }
 
 #[tokio::test]
-async fn a_task_that_stops_is_an_error_with_the_agents_words() {
+async fn stopped_task_is_an_error_with_the_agents_message() {
     for (state, words) in [
         ("failed", "ended as failed"),
         ("rejected", "ended as rejected"),
@@ -226,13 +226,13 @@ async fn a_task_that_stops_is_an_error_with_the_agents_words() {
         ("input-required", "more input"),
         ("auth-required", "credentials"),
     ] {
-        let peer = agent(move |heard| {
+        let peer = agent(move |received| {
             let mut stopped = task(state, "");
             stopped["status"]["message"] = said("which city?");
-            result(heard, &stopped)
+            result(received, &stopped)
         })
         .await;
-        let outcome = ask(&Bed::new(), &peer.url).await;
+        let outcome = ask(&TestBed::new(), &peer.url).await;
         assert!(outcome.is_error);
         assert!(
             outcome.content.contains(words),
@@ -248,21 +248,21 @@ async fn a_task_that_stops_is_an_error_with_the_agents_words() {
 }
 
 #[tokio::test]
-async fn a_message_that_may_have_arrived_is_never_sent_twice() {
-    let answers: [fn(&Heard) -> Response; 6] = [
+async fn never_sends_a_message_twice_that_may_have_arrived() {
+    let answers: [fn(&ReceivedRequest) -> Response; 6] = [
         |_| status(500),
         |_| status(401),
         |_| typed("application/json", broken("{\"jsonrpc\"")),
         |_| typed("text/plain", "nonsense"),
-        |heard| rpc_error(heard, -32603, "it exploded"),
-        |heard| result(heard, &json!({"ok": true})),
+        |received| rpc_error(received, -32603, "it exploded"),
+        |received| result(received, &json!({"ok": true})),
     ];
     for (turn, answer) in answers.into_iter().enumerate() {
         let peer = agent(answer).await;
-        let outcome = ask(&Bed::new(), &peer.url).await;
+        let outcome = ask(&TestBed::new(), &peer.url).await;
         assert!(outcome.is_error, "{turn}: {outcome:?}");
         let posts = peer
-            .heard()
+            .received()
             .into_iter()
             .filter(|h| h.method == Method::POST);
         assert_eq!(posts.count(), 1, "{turn}");
@@ -271,9 +271,9 @@ async fn a_message_that_may_have_arrived_is_never_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_slow_agent_ends_in_time_and_its_task_is_cancelled() {
-    let peer = agent(|heard| match heard.rpc_method() {
-        "message/send" | "tasks/get" => result(heard, &task("working", "")),
+async fn cancels_the_task_after_a_timeout() {
+    let peer = agent(|received| match received.rpc_method() {
+        "message/send" | "tasks/get" => result(received, &task("working", "")),
         _ => status(500),
     })
     .await;
@@ -281,52 +281,54 @@ async fn a_slow_agent_ends_in_time_and_its_task_is_cancelled() {
         call_timeout: Duration::from_secs(3),
         ..ToolLimits::default()
     };
-    let bed = Bed::with(open_policy(), limits);
+    let bed = TestBed::with(open_policy(), limits);
     let outcome = ask(&bed, &peer.url).await;
     assert!(
         outcome.is_error && outcome.content.contains("did not end"),
         "{outcome:?}"
     );
-    peer.until(|heard| heard.rpc_method() == "tasks/cancel")
+    peer.until(|received| received.rpc_method() == "tasks/cancel")
         .await;
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_cancels_the_task() {
-    let peer = agent(|heard| match heard.rpc_method() {
-        "message/send" | "tasks/get" => result(heard, &task("working", "")),
-        _ => result(heard, &task("canceled", "")),
+async fn dropped_call_cancels_the_task() {
+    let peer = agent(|received| match received.rpc_method() {
+        "message/send" | "tasks/get" => result(received, &task("working", "")),
+        _ => result(received, &task("canceled", "")),
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer.url)).await;
     tokio::select! {
         outcome = bed.call(&context, &tools[0], json!({"message": MESSAGE})) => panic!("{outcome:?}"),
-        () = peer.until(|heard| heard.rpc_method() == "tasks/get") => {}
+        () = peer.until(|received| received.rpc_method() == "tasks/get") => {}
     }
-    peer.until(|heard| heard.rpc_method() == "tasks/cancel" && heard.body["params"]["id"] == "t1")
-        .await;
+    peer.until(|received| {
+        received.rpc_method() == "tasks/cancel" && received.body["params"]["id"] == "t1"
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_task_that_cannot_be_followed_is_cancelled_and_one_that_ended_is_not() {
-    let peer = agent(|heard| match heard.rpc_method() {
-        "message/send" => result(heard, &task("working", "")),
+async fn cancels_only_tasks_that_may_still_run() {
+    let peer = agent(|received| match received.rpc_method() {
+        "message/send" => result(received, &task("working", "")),
         "tasks/get" => status(503),
-        _ => result(heard, &task("canceled", "")),
+        _ => result(received, &task("canceled", "")),
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let outcome = ask(&bed, &peer.url).await;
     assert!(
-        outcome.is_error && outcome.content.contains("cannot be followed"),
+        outcome.is_error && outcome.content.contains("cannot be read"),
         "{outcome:?}"
     );
-    peer.until(|heard| heard.rpc_method() == "tasks/cancel")
+    peer.until(|received| received.rpc_method() == "tasks/cancel")
         .await;
-    let done = agent(|heard| match heard.rpc_method() {
-        "message/send" => result(heard, &task("working", "")),
-        _ => result(heard, &task("completed", "sunny")),
+    let done = agent(|received| match received.rpc_method() {
+        "message/send" => result(received, &task("working", "")),
+        _ => result(received, &task("completed", "sunny")),
     })
     .await;
     let outcome = ask(&bed, &done.url).await;
@@ -337,13 +339,13 @@ async fn a_task_that_cannot_be_followed_is_cancelled_and_one_that_ended_is_not()
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_call_at_once_and_cancels_the_task() {
-    let peer = agent(|heard| match heard.rpc_method() {
-        "message/send" | "tasks/get" => result(heard, &task("working", "")),
-        _ => result(heard, &task("canceled", "")),
+async fn cancelling_ends_the_call_and_the_task() {
+    let peer = agent(|received| match received.rpc_method() {
+        "message/send" | "tasks/get" => result(received, &task("working", "")),
+        _ => result(received, &task("canceled", "")),
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer.url)).await;
     let cancel = CancellationToken::new();
     let calling = bed.call_until(
@@ -353,7 +355,8 @@ async fn a_cancel_ends_the_call_at_once_and_cancels_the_task() {
         cancel.clone(),
     );
     let cancelling = async {
-        peer.until(|heard| heard.rpc_method() == "tasks/get").await;
+        peer.until(|received| received.rpc_method() == "tasks/get")
+            .await;
         cancel.cancel();
     };
     let (outcome, ()) = tokio::join!(calling, cancelling);
@@ -361,65 +364,67 @@ async fn a_cancel_ends_the_call_at_once_and_cancels_the_task() {
         outcome.is_error && outcome.content.contains("cancelled"),
         "{outcome:?}"
     );
-    peer.until(|heard| heard.rpc_method() == "tasks/cancel" && heard.body["params"]["id"] == "t1")
-        .await;
+    peer.until(|received| {
+        received.rpc_method() == "tasks/cancel" && received.body["params"]["id"] == "t1"
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_cancel_before_the_agents_first_answer_still_cancels_the_task() {
+async fn cancelling_before_the_first_response_cancels_the_task() {
     let go = Arc::new(tokio::sync::Notify::new());
     let gate = Arc::clone(&go);
-    let peer = Peer::start(move |heard| {
+    let peer = Peer::start(move |received| {
         let gate = Arc::clone(&gate);
         async move {
-            match heard.rpc_method() {
+            match received.rpc_method() {
                 "message/send" => {
                     gate.notified().await;
-                    result(&heard, &task("working", ""))
+                    result(&received, &task("working", ""))
                 }
-                "tasks/cancel" => result(&heard, &task("canceled", "")),
+                "tasks/cancel" => result(&received, &task("canceled", "")),
                 _ => status(404),
             }
         }
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer.url)).await;
     let cancel = CancellationToken::new();
     let input = json!({"message": MESSAGE});
     let calling = bed.call_until(&context, &tools[0], input, cancel.clone());
     let cancelling = async {
-        peer.until(|heard| heard.rpc_method() == "message/send")
+        peer.until(|received| received.rpc_method() == "message/send")
             .await;
         cancel.cancel();
     };
     let (outcome, ()) = tokio::join!(calling, cancelling);
     assert!(outcome.is_error, "{outcome:?}");
     go.notify_one();
-    peer.until(|heard| heard.rpc_method() == "tasks/cancel")
+    peer.until(|received| received.rpc_method() == "tasks/cancel")
         .await;
     assert_eq!(peer.count("message/send"), 1);
 }
 
 #[tokio::test]
-async fn an_agent_that_is_down_or_silent_is_an_error_that_says_so() {
+async fn reports_unreachable_agents_and_oversized_responses() {
     let dead = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         format!("http://{}/", listener.local_addr().unwrap())
     };
-    let outcome = ask(&Bed::new(), &dead).await;
+    let outcome = ask(&TestBed::new(), &dead).await;
     assert!(
         outcome.is_error && outcome.content.contains("cannot connect"),
         "{outcome:?}"
     );
     let nothing = Peer::start(|_| async { status(404) }).await;
-    let outcome = ask(&Bed::new(), &nothing.url).await;
+    let outcome = ask(&TestBed::new(), &nothing.url).await;
     assert!(
         outcome.is_error && outcome.content.contains("no endpoint"),
         "{outcome:?}"
     );
     let huge = agent(|_| typed("application/json", "x".repeat(9_000_000))).await;
-    let outcome = ask(&Bed::new(), &huge.url).await;
+    let outcome = ask(&TestBed::new(), &huge.url).await;
     assert!(
         outcome.is_error && outcome.content.contains("larger than"),
         "{outcome:?}"

@@ -1,4 +1,4 @@
-//! Files that clients name by their address.
+//! Files that clients name by URL.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use runloom_ports::tools::ToolHost;
 use runloom_tools::ToolLimits;
 use runloom_tools::outbound::OutboundPolicy;
 
-use crate::peers::{Bed, Peer, hanging, redirect, status, typed};
+use crate::peers::{Peer, TestBed, hanging, redirect, status, typed};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
 async fn files() -> Peer {
-    Peer::start(|heard| async move {
-        match heard.path.as_str() {
+    Peer::start(|received| async move {
+        match received.path.as_str() {
             "/a.png" => typed("Image/PNG; x=y", "0123456789"),
             "/moved" => redirect(302, "/a.png"),
             "/inside" => redirect(302, "http://169.254.169.254/latest/meta-data/"),
@@ -24,8 +24,8 @@ async fn files() -> Peer {
 }
 
 #[tokio::test]
-async fn a_file_is_fetched_whole_with_the_type_that_its_server_names() {
-    let (peer, bed) = (files().await, Bed::new());
+async fn fetches_a_file_with_its_media_type() {
+    let (peer, bed) = (files().await, TestBed::new());
     for path in ["/a.png", "/moved"] {
         let url = format!("{}{path}", peer.url);
         let fetched = bed.host.fetch(&url, 10, WITHIN).await.unwrap();
@@ -35,8 +35,8 @@ async fn a_file_is_fetched_whole_with_the_type_that_its_server_names() {
 }
 
 #[tokio::test]
-async fn what_is_missing_too_large_too_slow_or_inside_is_said_to_be() {
-    let (peer, bed) = (files().await, Bed::new());
+async fn reports_missing_large_slow_and_private_files() {
+    let (peer, bed) = (files().await, TestBed::new());
     for (path, most, within, why) in [
         ("/nothing", 10, WITHIN, "404"),
         ("/a.png", 9, WITHIN, "9 bytes"),
@@ -50,9 +50,9 @@ async fn what_is_missing_too_large_too_slow_or_inside_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn nothing_inside_is_fetched() {
+async fn refuses_private_addresses() {
     let peer = files().await;
-    let bed = Bed::with(OutboundPolicy::default(), ToolLimits::default());
+    let bed = TestBed::with(OutboundPolicy::default(), ToolLimits::default());
     let inside = [
         format!("{}/a.png", peer.url),
         "https://127.0.0.1/a.png".to_owned(),
@@ -68,5 +68,5 @@ async fn nothing_inside_is_fetched() {
             "{refused}"
         );
     }
-    assert!(peer.heard().is_empty());
+    assert!(peer.received().is_empty());
 }

@@ -5,12 +5,12 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test that cannot go on panics"
+    reason = "tests fail by panicking"
 )]
 
 mod a2a;
-mod absent;
 mod cancels;
+mod duplicate_names;
 mod fetch;
 mod mcp;
 mod mcp_limits;
@@ -21,5 +21,5 @@ mod peers;
 mod plugins;
 mod processes;
 mod ssrf;
-mod twins;
+mod unavailable_tools;
 mod workspace;

@@ -1,4 +1,4 @@
-//! MCP servers that work, and all the ways in which they do not.
+//! MCP servers, and their failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,29 +12,29 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::peers::{
-    Bed, Heard, Peer, broken, hanging, open_policy, result, rpc_error, status, typed,
+    Peer, ReceivedRequest, TestBed, broken, hanging, open_policy, result, rpc_error, status, typed,
 };
 
-/// A server of the handshake generation: sessions, no stream of its own. `script` may answer first.
+/// A server with sessions and without a notification stream. `script` may override responses.
 pub(crate) async fn server<F>(script: F) -> Peer
 where
-    F: Fn(&Heard) -> Option<Response> + Send + Sync + 'static,
+    F: Fn(&ReceivedRequest) -> Option<Response> + Send + Sync + 'static,
 {
-    Peer::start(move |heard| {
-        let answer = script(&heard).unwrap_or_else(|| ordinary(&heard));
+    Peer::start(move |received| {
+        let answer = script(&received).unwrap_or_else(|| ordinary(&received));
         async move { answer }
     })
     .await
 }
 
-pub(crate) fn ordinary(heard: &Heard) -> Response {
-    if heard.method != Method::POST {
+pub(crate) fn ordinary(received: &ReceivedRequest) -> Response {
+    if received.method != Method::POST {
         return status(405);
     }
-    match heard.rpc_method() {
+    match received.rpc_method() {
         "initialize" => {
             let mut response = result(
-                heard,
+                received,
                 &json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                         "serverInfo": {"name": "scripted", "version": "1"}}),
             );
@@ -43,14 +43,17 @@ pub(crate) fn ordinary(heard: &Heard) -> Response {
                 .insert("mcp-session-id", "s1".parse().unwrap());
             response
         }
-        "tools/list" => result(heard, &json!({"tools": [tool("echo")]})),
+        "tools/list" => result(received, &json!({"tools": [tool("echo")]})),
         "tools/call" => {
-            let text = heard.body["params"]["arguments"]["text"].clone();
-            result(heard, &json!({"content": [{"type": "text", "text": text}]}))
+            let text = received.body["params"]["arguments"]["text"].clone();
+            result(
+                received,
+                &json!({"content": [{"type": "text", "text": text}]}),
+            )
         }
         "" => status(400),
         method if method.starts_with("notifications/") => status(202),
-        _ => rpc_error(heard, -32601, "Method not found"),
+        _ => rpc_error(received, -32601, "Method not found"),
     }
 }
 
@@ -69,9 +72,9 @@ fn event(value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn tools_are_listed_and_called_with_the_headers_of_the_ref() {
+async fn lists_and_calls_tools_with_the_refs_headers() {
     let peer = server(|_| None).await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     assert_eq!(tools.len(), 1);
     assert_eq!(tools[0].name, "docs_echo");
@@ -84,16 +87,16 @@ async fn tools_are_listed_and_called_with_the_headers_of_the_ref() {
     assert_eq!(keys, ["text", "b", "a"], "schemas keep their order");
     let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
     assert_eq!((outcome.content.as_str(), outcome.is_error), ("hi", false));
-    for heard in peer.heard() {
+    for received in peer.received() {
         assert_eq!(
-            heard.header("authorization"),
+            received.header("authorization"),
             Some("Bearer secret"),
             "{}",
-            heard.rpc_method()
+            received.rpc_method()
         );
     }
-    let heard = peer.heard();
-    let call = heard
+    let received = peer.received();
+    let call = received
         .iter()
         .find(|h| h.rpc_method() == "tools/call")
         .unwrap();
@@ -104,23 +107,23 @@ async fn tools_are_listed_and_called_with_the_headers_of_the_ref() {
 }
 
 #[tokio::test]
-async fn listings_are_paged_filtered_cached_and_capped() {
-    let peer = server(|heard| {
-        if heard.rpc_method() != "tools/list" {
+async fn pages_filters_caches_and_limits_listings() {
+    let peer = server(|received| {
+        if received.rpc_method() != "tools/list" {
             return None;
         }
-        let page: usize = heard.body["params"]["cursor"]
+        let page: usize = received.body["params"]["cursor"]
             .as_str()
             .map_or(0, |c| c.parse().unwrap());
         let tools: Vec<Value> = (0..20).map(|n| tool(&format!("t{page}_{n}"))).collect();
-        // It never says that this was the last page.
+        // There is always another page.
         Some(result(
-            heard,
+            received,
             &json!({"tools": tools, "nextCursor": (page + 1).to_string()}),
         ))
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (_, all) = bed.resolve(&refs(&peer)).await;
     assert_eq!(all.len(), 512);
     let asked = peer.count("tools/list");
@@ -133,16 +136,16 @@ async fn listings_are_paged_filtered_cached_and_capped() {
 }
 
 #[tokio::test]
-async fn hints_become_effects_and_odd_names_become_valid() {
-    let peer = server(|heard| {
+async fn hints_become_effects_and_names_become_valid() {
+    let peer = server(|received| {
         let hinted = |name: &str, hints: Value| {
             let mut tool = tool(name);
             tool["annotations"] = hints;
             tool
         };
-        (heard.rpc_method() == "tools/list").then(|| {
+        (received.rpc_method() == "tools/list").then(|| {
             result(
-                heard,
+                received,
                 &json!({"tools": [
                     hinted("a.b", json!({"readOnlyHint": true})),
                     hinted("a-b", json!({"idempotentHint": true})),
@@ -153,7 +156,7 @@ async fn hints_become_effects_and_odd_names_become_valid() {
         })
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     let seen: Vec<_> = tools.iter().map(|t| (t.name.as_str(), t.effect)).collect();
     assert_eq!(
@@ -166,8 +169,8 @@ async fn hints_become_effects_and_odd_names_become_valid() {
         ]
     );
     bed.call(&context, &tools[1], json!({})).await;
-    let heard = peer.heard();
-    let call = heard
+    let received = peer.received();
+    let call = received
         .iter()
         .find(|h| h.rpc_method() == "tools/call")
         .unwrap();
@@ -188,14 +191,14 @@ async fn results_become_text_and_files() {
         "empty": {"content": [], "isError": true},
         "huge": {"content": [{"type": "text", "text": "x".repeat(400_000)}]},
     });
-    let peer = server(move |heard| {
-        let which = heard.body["params"]["arguments"]["which"]
+    let peer = server(move |received| {
+        let which = received.body["params"]["arguments"]["which"]
             .as_str()
             .unwrap_or_default();
-        (heard.rpc_method() == "tools/call").then(|| result(heard, &results[which]))
+        (received.rpc_method() == "tools/call").then(|| result(received, &results[which]))
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     let call = |which: &'static str| bed.call(&context, &tools[0], json!({"which": which}));
     assert_eq!(call("structured").await.content, r#"{"b":1,"a":2}"#);
@@ -214,11 +217,11 @@ async fn results_become_text_and_files() {
     let empty = call("empty").await;
     assert!(empty.is_error && !empty.content.is_empty());
     let huge = call("huge").await;
-    assert!(huge.content.len() < 300_000 && huge.content.contains("left out"));
+    assert!(huge.content.len() < 300_000 && huge.content.contains("truncated"));
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_slow_or_talks_garbage_becomes_a_stub_that_says_why() {
+async fn unusable_server_becomes_a_placeholder_with_the_reason() {
     let dead = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         format!("http://{}/mcp", listener.local_addr().unwrap())
@@ -232,7 +235,7 @@ async fn a_server_that_is_down_slow_or_talks_garbage_becomes_a_stub_that_says_wh
     let silent = Peer::start(|_| async { typed("text/event-stream", hanging(": hi\n\n")) }).await;
     let endless =
         Peer::start(|_| async { typed("application/json", "x".repeat(20_000_000)) }).await;
-    // Patience is short only where nothing would ever come: elsewhere a busy machine must not change the answer.
+    // Timeouts are short only for peers that never answer, so that a busy machine does not change other results.
     let table = [
         ("dead", dead, "cannot connect"),
         ("slow", slow.url.clone(), "within"),
@@ -246,8 +249,8 @@ async fn a_server_that_is_down_slow_or_talks_garbage_becomes_a_stub_that_says_wh
     ];
     for (name, url, why) in table {
         let bed = match why {
-            "within" => Bed::impatient(),
-            _ => Bed::new(),
+            "within" => TestBed::impatient(),
+            _ => TestBed::new(),
         };
         let refs = json!([{"kind": "mcp", "name": name, "url": url}]);
         let (context, tools) = bed.resolve(&refs).await;
@@ -260,13 +263,13 @@ async fn a_server_that_is_down_slow_or_talks_garbage_becomes_a_stub_that_says_wh
 }
 
 #[tokio::test]
-async fn an_expired_session_is_opened_again_and_the_call_is_made_once() {
+async fn reopens_an_expired_session_and_calls_once() {
     let lost = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&lost);
     let processed = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&processed);
-    let peer = server(move |heard| {
-        if heard.rpc_method() == "tools/call" {
+    let peer = server(move |received| {
+        if received.rpc_method() == "tools/call" {
             if flag.swap(false, Ordering::SeqCst) {
                 return Some(status(404));
             }
@@ -275,7 +278,7 @@ async fn an_expired_session_is_opened_again_and_the_call_is_made_once() {
         None
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     lost.store(true, Ordering::SeqCst);
     let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
@@ -285,11 +288,11 @@ async fn an_expired_session_is_opened_again_and_the_call_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_call_whose_answer_breaks_off_is_not_repeated_and_the_next_one_works() {
+async fn broken_response_is_not_repeated_and_the_next_call_works() {
     let fails = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&fails);
-    let peer = server(move |heard| {
-        if heard.rpc_method() != "tools/call" {
+    let peer = server(move |received| {
+        if received.rpc_method() != "tools/call" {
             return None;
         }
         match counted.fetch_add(1, Ordering::SeqCst) {
@@ -304,7 +307,7 @@ async fn a_call_whose_answer_breaks_off_is_not_repeated_and_the_next_one_works()
         }
     })
     .await;
-    let bed = Bed::with(
+    let bed = TestBed::with(
         open_policy(),
         ToolLimits {
             idle_timeout: Duration::from_secs(3),
@@ -322,12 +325,13 @@ async fn a_call_whose_answer_breaks_off_is_not_repeated_and_the_next_one_works()
 }
 
 #[tokio::test]
-async fn a_refusal_by_the_server_is_repeated_in_its_words() {
-    let peer = server(|heard| {
-        (heard.rpc_method() == "tools/call").then(|| rpc_error(heard, -32602, "text must be short"))
+async fn passes_on_the_servers_error() {
+    let peer = server(|received| {
+        (received.rpc_method() == "tools/call")
+            .then(|| rpc_error(received, -32602, "text must be short"))
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     let outcome = bed.call(&context, &tools[0], json!({})).await;
     assert!(outcome.is_error);
@@ -339,15 +343,15 @@ async fn a_refusal_by_the_server_is_repeated_in_its_words() {
 }
 
 #[tokio::test]
-async fn progress_keeps_a_call_alive_and_silence_ends_it() {
+async fn progress_extends_the_idle_timeout() {
     use futures_util::StreamExt as _;
-    let peer = server(|heard| {
-        if heard.rpc_method() != "tools/call" {
+    let peer = server(|received| {
+        if received.rpc_method() != "tools/call" {
             return None;
         }
-        let id = heard.body["id"].clone();
-        let token = heard.body["params"]["_meta"]["progressToken"].clone();
-        if heard.body["params"]["arguments"]["text"] == "silent" {
+        let id = received.body["id"].clone();
+        let token = received.body["params"]["_meta"]["progressToken"].clone();
+        if received.body["params"]["arguments"]["text"] == "silent" {
             return Some(typed("text/event-stream", hanging(": waiting\n\n")));
         }
         let beats = futures_util::stream::unfold(0, move |turn| {
@@ -371,7 +375,7 @@ async fn progress_keeps_a_call_alive_and_silence_ends_it() {
         idle_timeout: Duration::from_millis(1800),
         ..ToolLimits::default()
     };
-    let bed = Bed::with(open_policy(), limits);
+    let bed = TestBed::with(open_policy(), limits);
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     let outcome = bed.call(&context, &tools[0], json!({"text": "busy"})).await;
     assert_eq!(outcome.content, "done", "{outcome:?}");
@@ -379,48 +383,49 @@ async fn progress_keeps_a_call_alive_and_silence_ends_it() {
         .call(&context, &tools[0], json!({"text": "silent"}))
         .await;
     assert!(
-        outcome.is_error && outcome.content.contains("sign of life"),
+        outcome.is_error && outcome.content.contains("no response or progress"),
         "{outcome:?}"
     );
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_call_at_once_and_tells_the_server() {
-    let peer = server(|heard| {
-        (heard.rpc_method() == "tools/call")
+async fn cancelling_ends_the_call_and_notifies_the_server() {
+    let peer = server(|received| {
+        (received.rpc_method() == "tools/call")
             .then(|| typed("text/event-stream", hanging(": waiting\n\n")))
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     let cancel = CancellationToken::new();
     let calling = bed.call_until(&context, &tools[0], json!({}), cancel.clone());
     let cancelling = async {
-        peer.until(|heard| heard.rpc_method() == "tools/call").await;
+        peer.until(|received| received.rpc_method() == "tools/call")
+            .await;
         cancel.cancel();
     };
     let (outcome, ()) = tokio::join!(calling, cancelling);
     assert!(outcome.is_error);
-    peer.until(|heard| heard.rpc_method() == "notifications/cancelled")
+    peer.until(|received| received.rpc_method() == "notifications/cancelled")
         .await;
 }
 
 #[tokio::test]
-async fn a_server_of_the_newest_generation_is_spoken_to_without_a_handshake() {
-    let peer = server(|heard| match heard.rpc_method() {
+async fn newest_protocol_needs_no_handshake() {
+    let peer = server(|received| match received.rpc_method() {
         "server/discover" => Some(result(
-            heard,
+            received,
             &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
                     "serverInfo": {"name": "new", "version": "1"}, "ttlMs": 0, "cacheScope": "private"}),
         )),
         "tools/list" => Some(result(
-            heard,
+            received,
             &json!({"resultType": "complete", "tools": [tool("echo")], "ttlMs": 0, "cacheScope": "private"}),
         )),
         _ => None,
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     assert_eq!(tools[0].name, "docs_echo");
     let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
@@ -429,18 +434,19 @@ async fn a_server_of_the_newest_generation_is_spoken_to_without_a_handshake() {
 }
 
 #[tokio::test]
-async fn unused_connections_are_closed_and_made_again_when_needed() {
+async fn closes_idle_sessions_and_reopens_them() {
     let peer = server(|_| None).await;
     let limits = ToolLimits {
         max_connections: 1,
         ..ToolLimits::default()
     };
-    let bed = Bed::with(open_policy(), limits);
+    let bed = TestBed::with(open_policy(), limits);
     let mut other = refs(&peer);
     other[0]["headers"] = json!({"Authorization": "Bearer other"});
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     bed.resolve(&other).await;
-    peer.until(|heard| heard.method == Method::DELETE).await;
+    peer.until(|received| received.method == Method::DELETE)
+        .await;
     let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
     assert_eq!(outcome.content, "hi");
     assert_eq!(peer.count("initialize"), 3);

@@ -1,4 +1,4 @@
-//! What peers repeat of the headers that they were sent.
+//! Headers that peers repeat are redacted.
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::a2a::{agent, said};
 use crate::mcp::server;
-use crate::peers::{Bed, Heard, result, rpc_error};
+use crate::peers::{ReceivedRequest, TestBed, result, rpc_error};
 
 const TOKEN: &str = "tok-canary-77";
 
@@ -16,33 +16,33 @@ fn headers() -> Value {
     json!({"Authorization": format!("Bearer {TOKEN}"), "X-Region": "north"})
 }
 
-fn token(heard: &Heard) -> String {
-    let sent = heard.header("authorization").unwrap();
+fn token(received: &ReceivedRequest) -> String {
+    let sent = received.header("authorization").unwrap();
     assert_eq!(sent, format!("Bearer {TOKEN}"));
     sent.replace("Bearer ", "")
 }
 
 #[tokio::test]
-async fn what_an_mcp_server_repeats_of_the_headers_is_taken_out() {
-    let peer = server(|heard| match heard.rpc_method() {
+async fn redacts_headers_that_an_mcp_server_repeats() {
+    let peer = server(|received| match received.rpc_method() {
         "tools/list" => {
-            let token = token(heard);
+            let token = token(received);
             let schema = json!({"type": "object", "properties": {"k": {"type": "string", "default": token}}});
             let tool = json!({"name": "echo", "description": format!("north, for {token}"),
                 "inputSchema": schema, "outputSchema": schema});
-            Some(result(heard, &json!({"tools": [tool]})))
+            Some(result(received, &json!({"tools": [tool]})))
         }
-        "tools/call" if heard.body["params"]["arguments"]["fail"] == true => {
-            Some(rpc_error(heard, -32000, &format!("no such token: {}", token(heard))))
+        "tools/call" if received.body["params"]["arguments"]["fail"] == true => {
+            Some(rpc_error(received, -32000, &format!("no such token: {}", token(received))))
         }
         "tools/call" => {
-            let text = format!("you are {} in the north", token(heard));
-            Some(result(heard, &json!({"content": [{"type": "text", "text": text}]})))
+            let text = format!("you are {} in the north", token(received));
+            Some(result(received, &json!({"content": [{"type": "text", "text": text}]})))
         }
         _ => None,
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let refs = json!([{"kind": "mcp", "name": "docs", "url": format!("{}/mcp", peer.url), "headers": headers()}]);
     let (context, tools) = bed.resolve(&refs).await;
     assert_eq!(tools[0].description, "north, for ***");
@@ -58,29 +58,29 @@ async fn what_an_mcp_server_repeats_of_the_headers_is_taken_out() {
 }
 
 #[tokio::test]
-async fn what_is_repeated_in_a_file_is_taken_out_too() {
-    let peer = server(|heard| match heard.rpc_method() {
+async fn redacts_headers_in_files() {
+    let peer = server(|received| match received.rpc_method() {
         "tools/list" => Some(result(
-            heard,
+            received,
             &json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
         )),
         "tools/call" => {
-            let said = STANDARD.encode(format!("for {}", token(heard)));
+            let said = STANDARD.encode(format!("for {}", token(received)));
             let file = |uri: &str, kind: &str, data: &str| {
                 let resource = json!({"uri": uri, "mimeType": kind, "blob": data});
                 json!({"type": "resource", "resource": resource})
             };
             let content = json!([
                 file("x://a.txt", "text/plain", &said),
-                file(&format!("x://{}.png", token(heard)), "image/png", "QUJD"),
+                file(&format!("x://{}.png", token(received)), "image/png", "QUJD"),
                 {"type": "image", "mimeType": "image/png", "data": said},
             ]);
-            Some(result(heard, &json!({"content": content})))
+            Some(result(received, &json!({"content": content})))
         }
         _ => None,
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let refs = json!([{"kind": "mcp", "name": "docs", "url": format!("{}/mcp", peer.url), "headers": headers()}]);
     let (context, tools) = bed.resolve(&refs).await;
     let outcome = bed.call(&context, &tools[0], json!({})).await;
@@ -101,16 +101,16 @@ async fn what_is_repeated_in_a_file_is_taken_out_too() {
 }
 
 #[tokio::test]
-async fn the_stub_of_an_mcp_server_that_refuses_does_not_have_what_it_was_sent() {
-    // Long words are cut, here in the middle of what must not be said.
+async fn redacts_headers_in_the_reason_of_a_placeholder() {
+    // Long messages are truncated, here in the middle of the token.
     for padding in [0, 473, 476, 479, 481] {
-        let peer = server(move |heard| {
-            let words = format!("{}no such token: {}", "x".repeat(padding), token(heard));
+        let peer = server(move |received| {
+            let words = format!("{}no such token: {}", "x".repeat(padding), token(received));
             Some((StatusCode::BAD_REQUEST, words).into_response())
         })
         .await;
         let refs = json!([{"kind": "mcp", "name": "docs", "url": format!("{}/mcp", peer.url), "headers": headers()}]);
-        let (_, tools) = Bed::new().resolve(&refs).await;
+        let (_, tools) = TestBed::new().resolve(&refs).await;
         assert_eq!(tools[0].name, "docs_unavailable");
         let stored = serde_json::to_string(&tools).unwrap();
         assert!(stored.contains("no such token"), "{stored}");
@@ -119,10 +119,11 @@ async fn the_stub_of_an_mcp_server_that_refuses_does_not_have_what_it_was_sent()
 }
 
 #[tokio::test]
-async fn what_an_agent_repeats_of_the_headers_is_taken_out() {
-    let peer = agent(|heard| result(heard, &said(&format!("north, {}", token(heard))))).await;
-    let failing = agent(|heard| rpc_error(heard, -32000, &token(heard))).await;
-    let bed = Bed::new();
+async fn redacts_headers_that_an_agent_repeats() {
+    let peer =
+        agent(|received| result(received, &said(&format!("north, {}", token(received))))).await;
+    let failing = agent(|received| rpc_error(received, -32000, &token(received))).await;
+    let bed = TestBed::new();
     for (url, words) in [(&peer.url, "north, ***"), (&failing.url, "***")] {
         let refs =
             json!([{"kind": "a2a", "name": "weather", "agentCardUrl": url, "headers": headers()}]);

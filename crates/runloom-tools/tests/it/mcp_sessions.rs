@@ -1,4 +1,4 @@
-//! MCP servers that forget sessions, refuse without naming the request, or are called by many at once.
+//! MCP sessions: expired ones, errors without a request id, concurrent calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 use crate::mcp::{ordinary, server};
-use crate::peers::{Bed, Heard, Peer, open_policy, result};
+use crate::peers::{Peer, ReceivedRequest, TestBed, open_policy, result};
 
 fn refs(peer: &Peer) -> Value {
     json!([{"kind": "mcp", "name": "docs", "url": format!("{}/mcp", peer.url)}])
@@ -24,20 +24,24 @@ fn refusal(code: u16, body: &Value) -> Response {
     (status, axum::Json(body)).into_response()
 }
 
-/// A server that knows only the session that it gave out last, and says so as many do.
-async fn forgetful(refuse: impl Fn(&Heard) -> Value + Send + Sync + 'static) -> (Peer, Forget) {
+/// A server that knows only its latest session and answers 400 to others, as many servers do.
+async fn forgetful(
+    refuse: impl Fn(&ReceivedRequest) -> Value + Send + Sync + 'static,
+) -> (Peer, Forget) {
     let epoch = Arc::new(AtomicUsize::new(1));
     let forget = Forget(Arc::clone(&epoch));
-    let peer = server(move |heard| {
+    let peer = server(move |received| {
         let known = format!("s{}", epoch.load(Ordering::SeqCst));
-        if heard.method == Method::POST && heard.rpc_method() == "initialize" {
-            let mut response = ordinary(heard);
+        if received.method == Method::POST && received.rpc_method() == "initialize" {
+            let mut response = ordinary(received);
             let headers = response.headers_mut();
             headers.insert("mcp-session-id", known.parse().unwrap());
             return Some(response);
         }
-        let stale = heard.header("mcp-session-id").is_some_and(|id| id != known);
-        stale.then(|| refusal(400, &refuse(heard)))
+        let stale = received
+            .header("mcp-session-id")
+            .is_some_and(|id| id != known);
+        stale.then(|| refusal(400, &refuse(received)))
     })
     .await;
     (peer, forget)
@@ -57,7 +61,7 @@ fn no_valid_session(id: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_refusal_that_does_not_name_the_request_is_told_at_once() {
+async fn error_without_the_requests_id_ends_the_call() {
     let words = json!({"code": -32000, "message": "Too many requests"});
     let bodies = [
         json!({"jsonrpc": "2.0", "error": words, "id": null}),
@@ -67,11 +71,11 @@ async fn a_refusal_that_does_not_name_the_request_is_told_at_once() {
     ];
     for status in [200, 400, 429, 500] {
         for body in bodies.clone() {
-            let peer = server(move |heard| {
-                (heard.rpc_method() == "tools/call").then(|| refusal(status, &body))
+            let peer = server(move |received| {
+                (received.rpc_method() == "tools/call").then(|| refusal(status, &body))
             })
             .await;
-            let bed = Bed::new();
+            let bed = TestBed::new();
             let (context, tools) = bed.resolve(&refs(&peer)).await;
             let outcome = bed.call(&context, &tools[0], json!({})).await;
             assert!(outcome.is_error, "{outcome:?}");
@@ -82,10 +86,10 @@ async fn a_refusal_that_does_not_name_the_request_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_refused_as_unknown_is_opened_again() {
+async fn reopens_a_session_that_the_server_does_not_know() {
     for id in [json!(null), json!("server-error")] {
         let (peer, forget) = forgetful(move |_| no_valid_session(&id)).await;
-        let bed = Bed::new();
+        let bed = TestBed::new();
         let (context, tools) = bed.resolve(&refs(&peer)).await;
         forget.now();
         let outcome = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
@@ -96,10 +100,9 @@ async fn a_session_that_is_refused_as_unknown_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_call_itself_that_speaks_of_sessions_is_not_repeated_but_the_next_connects_anew()
- {
-    let (peer, forget) = forgetful(|heard| no_valid_session(&heard.body["id"])).await;
-    let bed = Bed::new();
+async fn error_that_mentions_the_session_is_not_repeated() {
+    let (peer, forget) = forgetful(|received| no_valid_session(&received.body["id"])).await;
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     forget.now();
     let refused = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
@@ -110,19 +113,19 @@ async fn a_refusal_of_the_call_itself_that_speaks_of_sessions_is_not_repeated_bu
 }
 
 #[tokio::test]
-async fn words_about_sessions_that_are_no_answer_of_the_protocol_repeat_nothing() {
-    let peer = server(|heard| {
-        if heard.rpc_method() == "initialize" {
-            let mut response = ordinary(heard);
+async fn other_errors_that_mention_a_session_are_not_repeated() {
+    let peer = server(|received| {
+        if received.rpc_method() == "initialize" {
+            let mut response = ordinary(received);
             let headers = response.headers_mut();
             headers.insert("mcp-session-id", "s1".parse().unwrap());
             return Some(response);
         }
         let said = json!({"detail": "Checkout session already completed"});
-        (heard.rpc_method() == "tools/call").then(|| refusal(400, &said))
+        (received.rpc_method() == "tools/call").then(|| refusal(400, &said))
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     let refused = bed.call(&context, &tools[0], json!({"text": "hi"})).await;
     assert!(refused.content.contains("Checkout session"), "{refused:?}");
@@ -131,12 +134,12 @@ async fn words_about_sessions_that_are_no_answer_of_the_protocol_repeat_nothing(
 }
 
 #[tokio::test]
-async fn a_listing_that_never_comes_ends_the_connection() {
-    let peer = Peer::start(|heard| async move {
-        if heard.rpc_method() == "tools/list" {
+async fn listing_timeout_closes_the_session() {
+    let peer = Peer::start(|received| async move {
+        if received.rpc_method() == "tools/list" {
             std::future::pending::<()>().await;
         }
-        ordinary(&heard)
+        ordinary(&received)
     })
     .await;
     // Long enough to connect on a busy machine.
@@ -144,7 +147,7 @@ async fn a_listing_that_never_comes_ends_the_connection() {
         resolve_timeout: Duration::from_secs(3),
         ..ToolLimits::default()
     };
-    let bed = Bed::with(open_policy(), limits);
+    let bed = TestBed::with(open_policy(), limits);
     for turn in 1..=2 {
         let (_, tools) = bed.resolve(&refs(&peer)).await;
         assert_eq!(tools[0].name, "docs_unavailable");
@@ -153,23 +156,23 @@ async fn a_listing_that_never_comes_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn all_calls_of_a_moment_reach_the_server() {
+async fn concurrent_calls_reach_the_server() {
     const CALLS: usize = 40;
     let all = Arc::new(Barrier::new(CALLS));
-    let peer = Peer::start(move |heard| {
+    let peer = Peer::start(move |received| {
         let all = Arc::clone(&all);
         async move {
-            if heard.rpc_method() == "tools/call" {
-                // Nobody is answered before everybody is here.
+            if received.rpc_method() == "tools/call" {
+                // No call is answered before all have arrived.
                 all.wait().await;
                 let text = json!({"content": [{"type": "text", "text": "together"}]});
-                return result(&heard, &text);
+                return result(&received, &text);
             }
-            ordinary(&heard)
+            ordinary(&received)
         }
     })
     .await;
-    let bed = Bed::new();
+    let bed = TestBed::new();
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     let calls = (0..CALLS).map(|_| bed.call(&context, &tools[0], json!({})));
     for outcome in join_all(calls).await {

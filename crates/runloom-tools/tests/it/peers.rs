@@ -1,4 +1,4 @@
-//! Scripted peers: HTTP servers that answer as a test says and remember what they heard.
+//! Scripted peers: HTTP servers on loopback that record their requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// One request as a peer saw it.
+/// One request that a peer received.
 #[derive(Debug, Clone)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: String,
@@ -35,7 +35,7 @@ pub(crate) struct Heard {
     pub(crate) body: Value,
 }
 
-impl Heard {
+impl ReceivedRequest {
     pub(crate) fn rpc_method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
@@ -47,10 +47,10 @@ impl Heard {
 
 type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A server on loopback; it ends with the test.
+/// An HTTP server on loopback; it stops when it is dropped.
 pub(crate) struct Peer {
     pub(crate) url: String,
-    pub(crate) heard: Arc<Mutex<Vec<Heard>>>,
+    pub(crate) received: Arc<Mutex<Vec<ReceivedRequest>>>,
     tasks: Tasks,
 }
 
@@ -61,29 +61,29 @@ impl Drop for Peer {
 }
 
 impl Peer {
-    /// Answers each request by the script.
+    /// Starts a server that answers each request with `script`.
     pub(crate) async fn start<F, A>(script: F) -> Self
     where
-        F: Fn(Heard) -> A + Send + Sync + 'static,
+        F: Fn(ReceivedRequest) -> A + Send + Sync + 'static,
         A: Future<Output = Response> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
-        let (log, tasks) = (Arc::clone(&heard), Tasks::default());
-        let script: Arc<dyn Fn(Heard) -> Answer + Send + Sync> =
-            Arc::new(move |heard| Box::pin(script(heard)) as Answer);
+        let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
+        let (log, tasks) = (Arc::clone(&received), Tasks::default());
+        let script: Arc<dyn Fn(ReceivedRequest) -> Answer + Send + Sync> =
+            Arc::new(move |received| Box::pin(script(received)) as Answer);
         let router = axum::Router::new().fallback(
             move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
-                let heard = Heard {
+                let received = ReceivedRequest {
                     method,
                     path: uri.path().to_owned(),
                     query: uri.query().unwrap_or_default().to_owned(),
                     headers,
                     body: serde_json::from_slice(&body).unwrap_or(Value::Null),
                 };
-                log.lock().unwrap().push(heard.clone());
-                script(heard)
+                log.lock().unwrap().push(received.clone());
+                script(received)
             },
         );
         let stop = tasks.stop.clone();
@@ -92,30 +92,34 @@ impl Peer {
                 .run_until_cancelled(async { axum::serve(listener, router).await })
                 .await;
         });
-        Self { url, heard, tasks }
+        Self {
+            url,
+            received,
+            tasks,
+        }
     }
 
-    pub(crate) fn heard(&self) -> Vec<Heard> {
-        self.heard.lock().unwrap().clone()
+    pub(crate) fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 
-    /// How often a JSON-RPC method was asked for.
+    /// The number of requests of a JSON-RPC method.
     pub(crate) fn count(&self, method: &str) -> usize {
-        let heard = self.heard();
-        heard.iter().filter(|h| h.rpc_method() == method).count()
+        let received = self.received();
+        received.iter().filter(|h| h.rpc_method() == method).count()
     }
 
-    /// Waits until the peer has heard something that matches.
-    pub(crate) async fn until(&self, matches: impl Fn(&Heard) -> bool) {
+    /// Waits for a matching request.
+    pub(crate) async fn until(&self, matches: impl Fn(&ReceivedRequest) -> bool) {
         let seen = async {
-            while !self.heard().iter().any(&matches) {
+            while !self.received().iter().any(&matches) {
                 tokio::task::yield_now().await;
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(20), seen)
             .await
-            .expect("the peer never heard it");
+            .expect("the peer never received it");
     }
 }
 
@@ -133,13 +137,13 @@ pub(crate) fn reply(body: &Value) -> Response {
     axum::Json(body).into_response()
 }
 
-pub(crate) fn result(heard: &Heard, result: &Value) -> Response {
-    reply(&json!({"jsonrpc": "2.0", "id": heard.body["id"], "result": result}))
+pub(crate) fn result(received: &ReceivedRequest, result: &Value) -> Response {
+    reply(&json!({"jsonrpc": "2.0", "id": received.body["id"], "result": result}))
 }
 
-pub(crate) fn rpc_error(heard: &Heard, code: i64, message: &str) -> Response {
+pub(crate) fn rpc_error(received: &ReceivedRequest, code: i64, message: &str) -> Response {
     reply(
-        &json!({"jsonrpc": "2.0", "id": heard.body["id"], "error": {"code": code, "message": message}}),
+        &json!({"jsonrpc": "2.0", "id": received.body["id"], "error": {"code": code, "message": message}}),
     )
 }
 
@@ -147,7 +151,7 @@ pub(crate) fn typed(media_type: &'static str, body: impl Into<Body>) -> Response
     ([("content-type", media_type)], body.into()).into_response()
 }
 
-/// A body that says this and then nothing more, without ending.
+/// A body that begins with `beginning` and does not end.
 pub(crate) fn hanging(beginning: &str) -> Body {
     use futures_util::StreamExt as _;
     let first = Ok::<_, std::io::Error>(Bytes::from(beginning.to_owned()));
@@ -155,7 +159,7 @@ pub(crate) fn hanging(beginning: &str) -> Body {
     Body::from_stream(futures_util::stream::iter([first]).chain(never))
 }
 
-/// A body that says this and then breaks.
+/// A body that begins with `beginning` and breaks.
 pub(crate) fn broken(beginning: &str) -> Body {
     let parts = [
         Ok(Bytes::from(beginning.to_owned())),
@@ -164,7 +168,7 @@ pub(crate) fn broken(beginning: &str) -> Body {
     Body::from_stream(futures_util::stream::iter(parts))
 }
 
-/// Loopback is where the peers are.
+/// A policy that allows loopback, where the peers are.
 pub(crate) fn open_policy() -> OutboundPolicy {
     OutboundPolicy {
         allow_hosts: vec!["127.0.0.1".to_owned()],
@@ -172,18 +176,18 @@ pub(crate) fn open_policy() -> OutboundPolicy {
     }
 }
 
-/// What a test defines: tools as JSON, secrets in clear.
+/// Tool definitions, plugins and secrets of a test.
 #[derive(Default)]
-pub(crate) struct Defined {
+pub(crate) struct TestDefinitions {
     pub(crate) tools: Vec<(String, ToolDefinition)>,
     pub(crate) secrets: Vec<(String, String)>,
     pub(crate) plugins: Vec<PluginManifest>,
     pub(crate) configured: PluginSet,
-    /// How often the store is away before it answers.
+    /// How many reads fail before the store is available.
     pub(crate) away: AtomicUsize,
 }
 
-impl Defined {
+impl TestDefinitions {
     fn reach(&self) -> Result<()> {
         let left = |left: usize| left.checked_sub(1);
         let away = self
@@ -200,7 +204,7 @@ impl Defined {
 }
 
 #[async_trait::async_trait]
-impl ToolDefinitions for Defined {
+impl ToolDefinitions for TestDefinitions {
     async fn tool(&self, _: &str, id_or_slug: &str) -> Result<Option<ToolDefinition>> {
         self.reach()?;
         let found = self.tools.iter().find(|(slug, _)| slug == id_or_slug);
@@ -218,35 +222,39 @@ impl ToolDefinitions for Defined {
     }
 }
 
-/// A host with its own tasks.
-pub(crate) struct Bed {
+/// A tool host with its own tasks.
+pub(crate) struct TestBed {
     pub(crate) host: Host,
     pub(crate) tasks: Tasks,
 }
 
-impl Drop for Bed {
+impl Drop for TestBed {
     fn drop(&mut self) {
         self.tasks.stop.cancel();
     }
 }
 
-impl Bed {
+impl TestBed {
     pub(crate) fn new() -> Self {
         Self::with(open_policy(), ToolLimits::default())
     }
 
     pub(crate) fn with(policy: OutboundPolicy, limits: ToolLimits) -> Self {
-        Self::defining(Defined::default(), policy, limits)
+        Self::defining(TestDefinitions::default(), policy, limits)
     }
 
-    pub(crate) fn defining(defined: Defined, policy: OutboundPolicy, limits: ToolLimits) -> Self {
+    pub(crate) fn defining(
+        defined: TestDefinitions,
+        policy: OutboundPolicy,
+        limits: ToolLimits,
+    ) -> Self {
         let tasks = Tasks::default();
         let parts = HostParts {
             outbound: Outbound::new(policy).unwrap(),
             plugins: defined.configured.clone(),
             definitions: Arc::new(defined),
             memory: None,
-            // Code tools are tested where the program is.
+            // Code tools are tested in the crate with the binary.
             sandbox: Some(SandboxProgram {
                 program: "/nonexistent".into(),
                 arguments: Vec::new(),
@@ -259,7 +267,7 @@ impl Bed {
         }
     }
 
-    /// Short patience, for peers that never answer.
+    /// A host with a short resolve timeout, for peers that never answer.
     pub(crate) fn impatient() -> Self {
         let limits = ToolLimits {
             resolve_timeout: Duration::from_millis(400),

@@ -1,4 +1,4 @@
-//! Plugins: which tool a name leads to, and what the shipped ones do with friendly and hostile pages.
+//! Plugins: resolution of names, and the shipped tools on ordinary and hostile pages.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -13,29 +13,31 @@ use runloom_tools::outbound::OutboundPolicy;
 use runloom_tools::{ConfiguredPlugin, PluginSet, ToolLimits};
 use serde_json::{Value, json};
 
-use crate::peers::{Bed, Defined, Heard, Peer, hanging, open_policy, rpc_error, status, typed};
+use crate::peers::{
+    Peer, ReceivedRequest, TestBed, TestDefinitions, hanging, open_policy, rpc_error, status, typed,
+};
 
 fn refs(name: &str) -> Value {
     json!([{"kind": "mantyx_plugin", "name": name}])
 }
 
-/// A plugin with one HTTP tool of this name.
+/// A plugin with one HTTP tool.
 fn plugin(slug: &str, tool: &str, description: &str, global: bool) -> PluginManifest {
     let tool = json!({"type": "http", "name": tool, "description": description, "url": "https://x.example/"});
     let body = json!({"global": global, "tools": [tool]});
     plugin_manifest(&body, slug, PluginSource::Administrator).unwrap()
 }
 
-fn bed(own: Vec<PluginManifest>, configured: PluginSet) -> Bed {
-    let defined = Defined {
+fn bed(own: Vec<PluginManifest>, configured: PluginSet) -> TestBed {
+    let defined = TestDefinitions {
         plugins: own,
         configured,
-        ..Defined::default()
+        ..TestDefinitions::default()
     };
-    Bed::defining(defined, open_policy(), ToolLimits::default())
+    TestBed::defining(defined, open_policy(), ToolLimits::default())
 }
 
-async fn refused(bed: &Bed, workspace: &str, name: &str) -> Option<String> {
+async fn refused(bed: &TestBed, workspace: &str, name: &str) -> Option<String> {
     let refs: Vec<ToolRef> = serde_json::from_value(refs(name)).unwrap();
     match bed.host.check(workspace, &refs).await {
         Ok(()) => None,
@@ -44,15 +46,15 @@ async fn refused(bed: &Bed, workspace: &str, name: &str) -> Option<String> {
     }
 }
 
-/// The description of the one tool that a name leads to.
-async fn led_to(bed: &Bed, workspace: &str, name: &str) -> String {
+/// The description of the one tool that a name resolves to.
+async fn led_to(bed: &TestBed, workspace: &str, name: &str) -> String {
     let (_, tools) = bed.resolve_in(workspace, &refs(name)).await;
     assert_eq!(tools.len(), 1, "{tools:?}");
     tools[0].description.clone()
 }
 
 #[tokio::test]
-async fn the_workspaces_own_plugin_goes_before_the_operators_and_that_before_the_shipped() {
+async fn workspace_plugins_override_the_operators_and_the_shipped() {
     let set = |slugs: Option<Vec<String>>| PluginSet {
         installed: vec![ConfiguredPlugin {
             manifest: plugin("web", "fetch", "the operator's", true),
@@ -88,7 +90,7 @@ async fn the_workspaces_own_plugin_goes_before_the_operators_and_that_before_the
 }
 
 #[tokio::test]
-async fn plugins_that_nobody_put_there_are_listed_with_their_source() {
+async fn lists_provided_plugins_with_their_source() {
     let configured = PluginSet {
         installed: vec![
             ConfiguredPlugin {
@@ -117,19 +119,19 @@ async fn plugins_that_nobody_put_there_are_listed_with_their_source() {
 }
 
 #[tokio::test]
-async fn a_plugins_tool_under_another_name_has_the_time_of_its_definition_else_its_own() {
+async fn renamed_tool_uses_the_outer_timeout_first() {
     let peer = Peer::start(|_| std::future::pending()).await;
     let tool = json!({"type": "http", "name": "slow", "url": peer.url, "timeoutMs": 200});
     let body = json!({"tools": [tool]});
     let manifest = plugin_manifest(&body, "p", PluginSource::Administrator).unwrap();
     for (given, words) in [(None, "200ms"), (Some(100), "100ms"), (Some(300), "300ms")] {
         let body = json!({"type": "plugin", "plugin": "@p/slow", "timeoutMs": given});
-        let defined = Defined {
+        let defined = TestDefinitions {
             tools: vec![("t".to_owned(), tool_definition(&body, "t").unwrap())],
             plugins: vec![manifest.clone()],
-            ..Defined::default()
+            ..TestDefinitions::default()
         };
-        let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
+        let bed = TestBed::defining(defined, open_policy(), ToolLimits::default());
         let (context, tools) = bed.resolve(&json!([{"kind": "mantyx", "id": "t"}])).await;
         let outcome = bed.call(&context, &tools[0], json!({})).await;
         assert!(outcome.content.contains(words), "{}", outcome.content);
@@ -137,7 +139,7 @@ async fn a_plugins_tool_under_another_name_has_the_time_of_its_definition_else_i
 }
 
 #[tokio::test]
-async fn what_is_not_installed_is_refused_and_says_what_is() {
+async fn rejects_unknown_plugins_with_alternatives() {
     let bed = bed(vec![plugin("math", "add", "", false)], PluginSet::default());
     let message = refused(&bed, "acme", "@nothing/here").await.unwrap();
     assert!(
@@ -161,33 +163,33 @@ async fn what_is_not_installed_is_refused_and_says_what_is() {
 }
 
 #[tokio::test]
-async fn a_tool_of_a_plugins_server_on_the_network_is_called() {
-    let peer = Peer::start(|heard: Heard| async move {
+async fn calls_tools_of_a_plugins_mcp_server() {
+    let peer = Peer::start(|received: ReceivedRequest| async move {
         let answer = |result: Value| {
-            let body = json!({"jsonrpc": "2.0", "id": heard.body["id"], "result": result});
+            let body = json!({"jsonrpc": "2.0", "id": received.body["id"], "result": result});
             typed("application/json", body.to_string())
         };
-        match heard.rpc_method() {
+        match received.rpc_method() {
             "initialize" => answer(json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}})),
             "tools/list" => answer(json!({"tools": [{"name": "one", "description": "first", "inputSchema": {"type": "object"}}, {"name": "two", "inputSchema": {"type": "object"}}]})),
             "tools/call" => {
-                let secret = heard.headers.get("authorization").unwrap().to_str().unwrap();
-                answer(json!({"content": [{"type": "text", "text": format!("{} with {secret}", heard.body["params"]["name"])}]}))
+                let secret = received.headers.get("authorization").unwrap().to_str().unwrap();
+                answer(json!({"content": [{"type": "text", "text": format!("{} with {secret}", received.body["params"]["name"])}]}))
             }
             method if method.starts_with("notifications/") => status(202),
             "" => status(405),
-            _ => rpc_error(&heard, -32601, "Method not found"),
+            _ => rpc_error(&received, -32601, "Method not found"),
         }
     })
     .await;
     let body = json!({"servers": [{"name": "docs", "url": format!("{}/mcp", peer.url), "tools": ["one"],
         "headers": {"Authorization": "Bearer {{secret:T}}"}}]});
-    let defined = Defined {
+    let defined = TestDefinitions {
         plugins: vec![plugin_manifest(&body, "p", PluginSource::Administrator).unwrap()],
         secrets: vec![("T".to_owned(), "canary-1".to_owned())],
-        ..Defined::default()
+        ..TestDefinitions::default()
     };
-    let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
+    let bed = TestBed::defining(defined, open_policy(), ToolLimits::default());
     let (context, tools) = bed.resolve(&refs("@p/one")).await;
     assert_eq!(tools[0].description, "first");
     let said = bed.call(&context, &tools[0], json!({})).await;
@@ -199,7 +201,7 @@ async fn a_tool_of_a_plugins_server_on_the_network_is_called() {
 }
 
 #[tokio::test]
-async fn the_time_is_told() {
+async fn returns_the_time() {
     let bed = bed(Vec::new(), PluginSet::default());
     let (context, tools) = bed.resolve(&refs("@time/now")).await;
     assert_eq!(tools[0].effect, Effect::Read);
@@ -215,7 +217,7 @@ async fn the_time_is_told() {
     assert!(said.is_error && said.content.contains("IANA"), "{said:?}");
 }
 
-/// What `@web/fetch` says of a peer that answers so.
+/// The result of `@web/fetch` for a response.
 async fn fetched(answer: impl Fn() -> Response + Send + Sync + 'static, input: Value) -> Outcome {
     let peer = Peer::start(move |_| {
         let answer = answer();
@@ -230,7 +232,7 @@ async fn fetched(answer: impl Fn() -> Response + Send + Sync + 'static, input: V
 }
 
 #[tokio::test]
-async fn a_page_is_read_as_text_with_its_links() {
+async fn reads_a_page_as_text_with_links() {
     let html = "<title>Hi</title><nav>menu</nav><main><p>Some <b>text</b>.<a href='/more'>More</a></main><script>evil()</script>";
     let said = fetched(move || typed("text/html; charset=utf-8", html), json!({})).await;
     assert!(!said.is_error, "{said:?}");
@@ -244,7 +246,7 @@ async fn a_page_is_read_as_text_with_its_links() {
 }
 
 #[tokio::test]
-async fn odd_encodings_are_read() {
+async fn decodes_unusual_encodings() {
     let latin = || typed("text/html; charset=iso-8859-1", b"<p>caf\xe9</p>".to_vec());
     assert!(fetched(latin, json!({})).await.content.contains("café"));
     let sniffed = || {
@@ -263,7 +265,7 @@ async fn odd_encodings_are_read() {
 }
 
 #[tokio::test]
-async fn other_texts_come_as_they_are_and_other_types_are_refused() {
+async fn returns_other_texts_unchanged_and_refuses_binary_types() {
     let json_text = || typed("application/json", r#"{"a": "<b>"}"#);
     assert!(
         fetched(json_text, json!({}))
@@ -293,7 +295,7 @@ async fn other_texts_come_as_they_are_and_other_types_are_refused() {
 }
 
 #[tokio::test]
-async fn long_pages_are_read_in_parts() {
+async fn reads_long_pages_in_parts() {
     let long = || {
         typed(
             "text/html",
@@ -306,13 +308,13 @@ async fn long_pages_are_read_in_parts() {
         "{first:?}"
     );
     let last = fetched(long, json!({"maxChars": 100, "offset": 4_990})).await;
-    assert!(!last.content.contains("[cut"), "{last:?}");
+    assert!(!last.content.contains("[truncated"), "{last:?}");
     let past = fetched(long, json!({"offset": 1_000_000})).await;
     assert!(!past.is_error, "{past:?}");
 }
 
 #[tokio::test]
-async fn hostile_pages_cost_a_bounded_amount() {
+async fn limits_hostile_pages() {
     let huge = || {
         typed(
             "text/html",
@@ -321,7 +323,7 @@ async fn hostile_pages_cost_a_bounded_amount() {
     };
     let said = fetched(huge, json!({"maxChars": 1_000})).await;
     assert!(
-        said.content.len() < 10_000 && said.content.contains("[cut"),
+        said.content.len() < 10_000 && said.content.contains("[truncated"),
         "{}",
         said.content.len()
     );
@@ -342,9 +344,9 @@ async fn hostile_pages_cost_a_bounded_amount() {
 }
 
 #[tokio::test]
-async fn a_page_inside_the_network_is_not_reached() {
+async fn refuses_pages_on_private_addresses() {
     let peer = Peer::start(|_| async { typed("text/html", "<p>inside</p>") }).await;
-    let bed = Bed::with(OutboundPolicy::default(), ToolLimits::default());
+    let bed = TestBed::with(OutboundPolicy::default(), ToolLimits::default());
     let (context, tools) = bed.resolve(&refs("fetch")).await;
     for url in [
         peer.url.as_str(),

@@ -1,4 +1,4 @@
-//! MCP servers that are processes: shared, limited, started again, and gone at the end.
+//! MCP servers as processes: sharing, limits, restarts, termination.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use runloom_protocol::validate::{PluginSource, plugin_manifest};
 use runloom_tools::{ConfiguredPlugin, PluginSet, ToolLimits};
 use serde_json::{Value, json};
 
-use crate::peers::{Bed, Defined, open_policy};
+use crate::peers::{TestBed, TestDefinitions, open_policy};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/stdio_server.py");
 
-/// A plugin `@p` with one server `s`, which is the script with these habits.
+/// A plugin `@p` with one server `s`, which runs the script with these options.
 fn plugin(habits: &[&str], env: Value) -> PluginManifest {
     plugin_within(30, habits, env)
 }
 
-/// [`plugin`] whose calls may take so many seconds.
+/// [`plugin`] with a timeout of calls in seconds.
 fn plugin_within(seconds: u64, habits: &[&str], env: Value) -> PluginManifest {
     let mut args = vec![SCRIPT];
     args.extend(habits);
@@ -28,8 +28,8 @@ fn plugin_within(seconds: u64, habits: &[&str], env: Value) -> PluginManifest {
     plugin_manifest(&body, "p", PluginSource::Operator).unwrap()
 }
 
-fn bed(manifest: PluginManifest, limits: ToolLimits) -> Bed {
-    let defined = Defined {
+fn bed(manifest: PluginManifest, limits: ToolLimits) -> TestBed {
+    let defined = TestDefinitions {
         secrets: vec![("TOKEN".to_owned(), "canary-0815".to_owned())],
         configured: PluginSet {
             installed: vec![ConfiguredPlugin {
@@ -38,9 +38,9 @@ fn bed(manifest: PluginManifest, limits: ToolLimits) -> Bed {
             }],
             without: Vec::new(),
         },
-        ..Defined::default()
+        ..TestDefinitions::default()
     };
-    Bed::defining(defined, open_policy(), limits)
+    TestBed::defining(defined, open_policy(), limits)
 }
 
 fn patient() -> ToolLimits {
@@ -50,19 +50,19 @@ fn patient() -> ToolLimits {
     }
 }
 
-/// What `@p/name` exposes in a workspace.
-async fn resolved(bed: &Bed, workspace: &str, name: &str) -> (ToolContext, Vec<ServerTool>) {
+/// The tools of `@p/name` in a workspace.
+async fn resolved(bed: &TestBed, workspace: &str, name: &str) -> (ToolContext, Vec<ServerTool>) {
     let refs = json!([{"kind": "mantyx_plugin", "name": format!("@p/{name}")}]);
     bed.resolve_in(workspace, &refs).await
 }
 
-async fn call(bed: &Bed, workspace: &str, name: &str, input: Value) -> Outcome {
+async fn call(bed: &TestBed, workspace: &str, name: &str, input: Value) -> Outcome {
     let (context, tools) = resolved(bed, workspace, name).await;
     assert_eq!(tools.len(), 1, "{tools:?}");
     bed.call(&context, &tools[0], input).await
 }
 
-/// Waits until no process has this number.
+/// Waits until the process has ended.
 async fn gone(pid: &str) {
     let place = Path::new("/proc").join(pid);
     let waiting = async {
@@ -75,7 +75,7 @@ async fn gone(pid: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_is_shared_by_the_runs_of_a_workspace_and_by_no_other() {
+async fn runs_of_a_workspace_share_a_process() {
     let bed = bed(plugin(&[], json!({})), patient());
     let first = call(&bed, "acme", "pid", json!({})).await;
     assert!(!first.is_error, "{first:?}");
@@ -86,7 +86,7 @@ async fn a_process_is_shared_by_the_runs_of_a_workspace_and_by_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_tool_or_all_tools_of_a_process_are_exposed() {
+async fn exposes_one_tool_or_all_tools() {
     let bed = bed(plugin(&[], json!({})), patient());
     let (_, one) = resolved(&bed, "acme", "echo").await;
     assert_eq!(one[0].name, "echo");
@@ -107,7 +107,7 @@ async fn one_tool_or_all_tools_of_a_process_are_exposed() {
             "s_hang",
             "s_stall",
             "s_nap",
-            "s_heard",
+            "s_received",
             "s_refuse"
         ]
     );
@@ -116,7 +116,7 @@ async fn one_tool_or_all_tools_of_a_process_are_exposed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_environment_is_limited_and_secrets_do_not_come_back() {
+async fn limits_the_environment_and_redacts_secrets() {
     let env = json!({"MY_TOKEN": "Bearer {{secret:TOKEN}}", "MODE": "test"});
     let bed = bed(plugin(&[], env), patient());
     let said = call(&bed, "acme", "environment", json!({})).await;
@@ -124,20 +124,20 @@ async fn the_environment_is_limited_and_secrets_do_not_come_back() {
     let seen: Value = serde_json::from_str(&said.content).unwrap();
     assert_eq!(seen["MY_TOKEN"], "Bearer ***");
     assert_eq!(seen["MODE"], "test");
-    // Cargo sets this one for every test; it must not be passed on.
+    // Cargo sets this variable for every test; it must not be passed on.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     assert!(seen.get("CARGO_MANIFEST_DIR").is_none(), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_secret_that_is_missing_is_said_and_nothing_is_started() {
+async fn missing_secret_starts_no_process() {
     let bed = bed(plugin(&[], json!({"X": "{{secret:GONE}}"})), patient());
     let said = call(&bed, "acme", "pid", json!({})).await;
     assert!(said.is_error && said.content.contains("`GONE`"), "{said:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_died_is_started_again() {
+async fn restarts_a_dead_process() {
     let bed = bed(plugin(&[], json!({})), patient());
     let first = call(&bed, "acme", "pid", json!({})).await;
     let died = call(&bed, "acme", "die", json!({})).await;
@@ -149,8 +149,8 @@ async fn a_process_that_died_is_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_hangs_is_ended_and_started_again() {
-    // Long enough for an answer on a busy machine: a process that is slower is ended like one that hangs.
+async fn replaces_a_hanging_process() {
+    // Long enough for an answer on a busy machine; a slower process would be killed like a hanging one.
     let limits = ToolLimits {
         process_answer: Duration::from_millis(500),
         ..patient()
@@ -164,8 +164,8 @@ async fn a_process_that_hangs_is_ended_and_started_again() {
         hung.is_error && hung.content.contains("did not end within"),
         "{hung:?}"
     );
-    // The process is asked in the background whether it lives: a call that is quicker than this is not answered either, and the
-    // one after it waits for the verdict.
+    // The probe runs in the background. A call before its verdict may fail as well; the one after it waits for the
+    // verdict.
     let mut second = bed.call(&context, tool("s_pid"), json!({})).await;
     if second.is_error {
         second = bed.call(&context, tool("s_pid"), json!({})).await;
@@ -176,7 +176,7 @@ async fn a_process_that_hangs_is_ended_and_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_hangs_is_ended_however_often_it_is_called() {
+async fn replaces_a_hanging_process_under_load() {
     let limits = ToolLimits {
         process_answer: Duration::from_millis(500),
         process_concurrency: 4,
@@ -187,7 +187,7 @@ async fn a_process_that_hangs_is_ended_however_often_it_is_called() {
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let first = bed.call(&context, tool("s_pid"), json!({})).await;
     let hung = bed.call(&context, tool("s_hang"), json!({}));
-    // Callers that never leave it alone: each calls again as soon as it was answered or given up.
+    // Callers without a pause: each calls again as soon as its call ended.
     let caller = || async {
         for _ in 0..10 {
             let said = bed.call(&context, tool("s_pid"), json!({})).await;
@@ -204,12 +204,12 @@ async fn a_process_that_hangs_is_ended_however_often_it_is_called() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_whose_tool_is_slow_is_kept() {
+async fn keeps_a_process_with_a_slow_tool() {
     let limits = ToolLimits {
         process_answer: Duration::from_secs(2),
         ..patient()
     };
-    // Longer than what raises a doubt, which in turn is long enough for an answer on a busy machine.
+    // Longer than the time before a probe, which is long enough for an answer on a busy machine.
     let bed = bed(plugin_within(3, &[], json!({})), limits);
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
@@ -223,7 +223,7 @@ async fn a_process_whose_tool_is_slow_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_does_one_thing_after_the_other_is_kept_while_it_works() {
+async fn keeps_a_sequential_process_while_it_works() {
     let limits = ToolLimits {
         process_answer: Duration::from_secs(2),
         ..patient()
@@ -232,34 +232,34 @@ async fn a_process_that_does_one_thing_after_the_other_is_kept_while_it_works() 
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let first = bed.call(&context, tool("s_pid"), json!({})).await;
-    // More than it can do before the last are given up; it goes on with those, and comes to the question after them.
+    // More calls than it can answer in time. It works on all of them and answers the ping after them.
     let naps = (0..10).map(|_| bed.call(&context, tool("s_nap"), json!({})));
     let naps = futures_util::future::join_all(naps).await;
     assert!(naps.iter().any(|nap| nap.is_error), "{naps:?}");
     let mut second = bed.call(&context, tool("s_pid"), json!({})).await;
     if second.is_error {
-        // It was still at work for nobody.
+        // It was still working on abandoned calls.
         second = bed.call(&context, tool("s_pid"), json!({})).await;
     }
     assert_eq!(first.content, second.content);
 }
 
-/// How often the process heard of a tool, or of another method than calls.
-async fn heard(bed: &Bed, context: &ToolContext, tool: &ServerTool, of: &str) -> u64 {
+/// How often the process received calls of a tool, or another method.
+async fn received(bed: &TestBed, context: &ToolContext, tool: &ServerTool, of: &str) -> u64 {
     let said = bed.call(context, tool, json!({})).await;
     let counts: Value = serde_json::from_str(&said.content).unwrap();
     counts[of].as_u64().unwrap_or(0)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_is_given_up_is_called_off_at_the_process() {
+async fn timed_out_call_sends_a_cancellation() {
     let bed = bed(plugin(&[], json!({})), patient());
     let (context, tools) = resolved(&bed, "acme", "s").await;
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     let mut stalled = Box::pin(bed.call(&context, tool("s_stall"), json!({})));
-    // The call is under way when it is dropped: the process has heard of it.
+    // The call is dropped after the process has received it.
     let under_way = async {
-        while heard(&bed, &context, tool("s_heard"), "stall").await == 0 {
+        while received(&bed, &context, tool("s_received"), "stall").await == 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -269,7 +269,15 @@ async fn a_call_that_is_given_up_is_called_off_at_the_process() {
     }
     drop(stalled);
     let told = async {
-        while heard(&bed, &context, tool("s_heard"), "notifications/cancelled").await == 0 {
+        while received(
+            &bed,
+            &context,
+            tool("s_received"),
+            "notifications/cancelled",
+        )
+        .await
+            == 0
+        {
             tokio::task::yield_now().await;
         }
     };
@@ -278,9 +286,9 @@ async fn a_call_that_is_given_up_is_called_off_at_the_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_refuses_is_not_doubted() {
+async fn refusals_do_not_trigger_a_probe() {
     let limits = ToolLimits {
-        // Whatever takes any time at all would raise a doubt.
+        // Any unanswered call would be probed.
         process_answer: Duration::ZERO,
         ..patient()
     };
@@ -294,17 +302,20 @@ async fn a_process_that_refuses_is_not_doubted() {
             "{said:?}"
         );
     }
-    assert_eq!(heard(&bed, &context, tool("s_heard"), "ping").await, 0);
+    assert_eq!(
+        received(&bed, &context, tool("s_received"), "ping").await,
+        0
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_cannot_start_is_left_alone_for_a_while() {
+async fn backs_off_after_repeated_start_failures() {
     let notes = std::env::temp_dir().join(format!("runloom-starts-{}", std::process::id()));
     let bed = bed(
         plugin(&["note-start", notes.to_str().unwrap(), "exit"], json!({})),
         patient(),
     );
-    // Each failure doubles the pause, so that one of the calls falls into it however slow the machine is.
+    // Each failure doubles the pause, so that one of the calls falls into it even on a slow machine.
     let mut calls = 0;
     let paused = loop {
         calls += 1;
@@ -315,7 +326,7 @@ async fn a_process_that_cannot_start_is_left_alone_for_a_while() {
         }
         assert!(calls < 20, "{said:?}");
     };
-    assert!(paused.content.contains("tried again later"), "{paused:?}");
+    assert!(paused.content.contains("restarted later"), "{paused:?}");
     let starts = std::fs::read_to_string(&notes).unwrap();
     std::fs::remove_file(&notes).unwrap();
     assert!(starts.lines().count() <= 2 * calls, "{starts}");
@@ -324,7 +335,7 @@ async fn a_process_that_cannot_start_is_left_alone_for_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_that_is_not_there_is_said() {
+async fn reports_a_missing_program() {
     let body = json!({"servers": [{"name": "s", "command": "no-such-program-anywhere"}]});
     let manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
     let bed = bed(manifest, patient());
@@ -333,9 +344,9 @@ async fn a_program_that_is_not_there_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_launcher_started_ends_with_the_server() {
+async fn kills_child_processes_of_a_launcher() {
     for habit in ["", "stubborn"] {
-        // The shell stays between us and the script: killing it alone would leave the script behind.
+        // The shell is the parent of the script: killing it alone would leave the script running.
         let line = format!("python3 {SCRIPT} {habit}; true");
         let body = json!({"servers": [{"name": "s", "command": "sh", "args": ["-c", line]}]});
         let manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
@@ -350,7 +361,7 @@ async fn what_a_launcher_started_ends_with_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_at_once_are_bounded() {
+async fn limits_concurrent_calls() {
     let limits = ToolLimits {
         process_concurrency: 2,
         ..patient()
@@ -365,14 +376,14 @@ async fn calls_at_once_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_on_standard_error_holds_nothing_up() {
+async fn stderr_flood_does_not_block_calls() {
     let bed = bed(plugin(&["noisy"], json!({})), patient());
     let said = call(&bed, "acme", "echo", json!({"text": "still here"})).await;
     assert_eq!(said.content, "still here");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plugins_own_program_is_found_in_its_folder() {
+async fn starts_programs_relative_to_the_plugins_folder() {
     let body = json!({"servers": [{"name": "s", "command": "./stdio_server.py"}]});
     let mut manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
     let folder = Path::new(SCRIPT).parent().unwrap();
@@ -380,7 +391,7 @@ async fn a_plugins_own_program_is_found_in_its_folder() {
         panic!("{manifest:?}");
     };
     process.folder = Some(folder.to_owned());
-    // The script is not executable: that the attempt was made in the folder shows in the refusal.
+    // The script is not executable, so the error shows that it was found in the folder.
     let bed = bed(manifest, patient());
     let said = call(&bed, "acme", "folder", json!({})).await;
     assert!(said.content.contains("ermission denied"), "{said:?}");

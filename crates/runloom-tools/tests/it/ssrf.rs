@@ -1,4 +1,4 @@
-//! Nothing inside is reached, by any spelling and through any entry.
+//! Private addresses are refused in every form and for every kind of tool.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use runloom_ports::tools::ToolHost;
 use runloom_protocol::tools::ToolRef;
 use runloom_tools::ToolLimits;
 use runloom_tools::outbound::{
-    Found, Lookup, Outbound, OutboundError, OutboundPolicy, OutboundRequest,
+    DnsLookup, LookupFuture, Outbound, OutboundError, OutboundPolicy, OutboundRequest,
 };
 use serde_json::json;
 
-use crate::peers::{Bed, Defined, Peer, redirect, reply, status};
+use crate::peers::{Peer, TestBed, TestDefinitions, redirect, reply, status};
 
-/// Addresses that lead inside, or that are no place for HTTP at all.
+/// URLs that the default policy refuses.
 const FORBIDDEN: &[&str] = &[
     "http://127.0.0.1/",
     "http://127.1/",
@@ -77,23 +77,23 @@ const FORBIDDEN: &[&str] = &[
     "not a url",
 ];
 
-/// Every name lies inside, so that no test asks a real resolver.
+/// Resolves every name to loopback, so that no test uses a real resolver.
 struct Inside;
 
-impl Lookup for Inside {
-    fn lookup(&self, _name: &str) -> Found {
+impl DnsLookup for Inside {
+    fn lookup(&self, _name: &str) -> LookupFuture {
         Box::pin(async { Ok(vec![IpAddr::from([127, 0, 0, 1])]) })
     }
 }
 
-/// Counts how often it is asked; a name under an attacker's hand answers differently each time.
+/// Counts lookups. An attacker's name may resolve differently each time.
 #[derive(Default)]
 struct Counting {
     asked: AtomicUsize,
 }
 
-impl Lookup for Counting {
-    fn lookup(&self, name: &str) -> Found {
+impl DnsLookup for Counting {
+    fn lookup(&self, name: &str) -> LookupFuture {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Inside.lookup(name)
     }
@@ -112,7 +112,7 @@ async fn get(outbound: &Outbound, url: &str) -> Result<u16, OutboundError> {
 }
 
 #[tokio::test]
-async fn the_client_refuses_every_address_inside() {
+async fn client_refuses_private_addresses() {
     let outbound = closed();
     for url in FORBIDDEN {
         let refused = get(&outbound, url).await;
@@ -124,7 +124,7 @@ async fn the_client_refuses_every_address_inside() {
 }
 
 #[tokio::test]
-async fn permission_for_private_networks_does_not_open_the_metadata_service() {
+async fn private_network_permission_excludes_metadata_services() {
     let policy = OutboundPolicy {
         allow_private_networks: true,
         ..OutboundPolicy::default()
@@ -146,10 +146,10 @@ async fn permission_for_private_networks_does_not_open_the_metadata_service() {
 }
 
 #[tokio::test]
-async fn both_kinds_refuse_every_address_inside_before_and_at_the_call() {
-    let bed = Bed::with(OutboundPolicy::default(), ToolLimits::default());
+async fn mcp_and_a2a_refuse_private_addresses_at_check_and_call() {
+    let bed = TestBed::with(OutboundPolicy::default(), ToolLimits::default());
     for url in FORBIDDEN {
-        // Names are resolved only when connecting, and then by the system's resolver: only literals here.
+        // Names are resolved only when connecting, by the system's resolver, so this test uses literals only.
         if url.to_ascii_lowercase().contains("localhost") {
             continue;
         }
@@ -178,16 +178,16 @@ async fn both_kinds_refuse_every_address_inside_before_and_at_the_call() {
 }
 
 #[tokio::test]
-async fn a_workspace_tool_refuses_every_address_inside_before_and_at_the_call() {
+async fn workspace_tools_refuse_private_addresses_at_check_and_call() {
     let literal = |url: &&&str| !url.to_ascii_lowercase().contains("localhost");
-    let mut defined = Defined::default();
+    let mut defined = TestDefinitions::default();
     for url in FORBIDDEN.iter().filter(literal) {
-        // As it would lie in the store if validation had let it pass.
+        // A definition that validation would refuse.
         let definition = json!({"name": "t", "type": "http", "url": url});
         let definition = serde_json::from_value(definition).unwrap();
         defined.tools.push(((*url).to_owned(), definition));
     }
-    let bed = Bed::defining(defined, OutboundPolicy::default(), ToolLimits::default());
+    let bed = TestBed::defining(defined, OutboundPolicy::default(), ToolLimits::default());
     for url in FORBIDDEN.iter().filter(literal) {
         let tool = json!({"kind": "mantyx", "id": url});
         let parsed: ToolRef = serde_json::from_value(tool.clone()).unwrap();
@@ -198,7 +198,7 @@ async fn a_workspace_tool_refuses_every_address_inside_before_and_at_the_call() 
         );
         let (context, tools) = bed.resolve(&json!([tool])).await;
         let outcome = bed.call(&context, &tools[0], json!({})).await;
-        let told = ["outbound policy", "URL is wrong"];
+        let told = ["outbound policy", "URL is invalid"];
         assert!(
             outcome.is_error && told.iter().any(|words| outcome.content.contains(words)),
             "{url}: {}",
@@ -208,8 +208,8 @@ async fn a_workspace_tool_refuses_every_address_inside_before_and_at_the_call() 
 }
 
 #[tokio::test]
-async fn a_local_name_is_refused_when_connecting() {
-    let bed = Bed::with(OutboundPolicy::default(), ToolLimits::default());
+async fn refuses_local_names_when_connecting() {
+    let bed = TestBed::with(OutboundPolicy::default(), ToolLimits::default());
     let refs = json!([
         {"kind": "mcp", "name": "m", "url": "http://localhost/mcp"},
         {"kind": "a2a", "name": "a", "agentCardUrl": "http://localhost/"},
@@ -227,11 +227,11 @@ async fn a_local_name_is_refused_when_connecting() {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_address_after_the_check_gains_nothing() {
+async fn dns_rebinding_is_refused() {
     let peer = Peer::start(|_| async { status(200) }).await;
     let port = peer.url.rsplit(':').next().unwrap();
     let lookup = Arc::new(Counting::default());
-    let shared: Arc<dyn Lookup> = Arc::clone(&lookup) as Arc<dyn Lookup>;
+    let shared: Arc<dyn DnsLookup> = Arc::clone(&lookup) as Arc<dyn DnsLookup>;
     let outbound = Outbound::with_lookup(OutboundPolicy::default(), shared).unwrap();
     let url = format!("http://rebound.example:{port}/");
     assert!(outbound.check(&url).is_ok(), "the name itself is harmless");
@@ -245,16 +245,16 @@ async fn a_name_that_changes_its_address_after_the_check_gains_nothing() {
         matches!(refused, Err(OutboundError::Blocked { .. })),
         "{refused:?}"
     );
-    // One question: the address that was judged is the address that would have been connected to.
+    // One lookup: the checked address is the one that would be connected to.
     assert_eq!(lookup.asked.load(Ordering::SeqCst), 1);
-    assert!(peer.heard().is_empty());
+    assert!(peer.received().is_empty());
 }
 
 #[tokio::test]
-async fn only_the_allowed_addresses_of_a_name_are_connected_to() {
+async fn connects_only_to_allowed_addresses_of_a_name() {
     struct Both;
-    impl Lookup for Both {
-        fn lookup(&self, _name: &str) -> Found {
+    impl DnsLookup for Both {
+        fn lookup(&self, _name: &str) -> LookupFuture {
             let addresses = ["169.254.169.254", "127.0.0.1"].map(|a| a.parse().unwrap());
             Box::pin(async move { Ok(addresses.to_vec()) })
         }
@@ -271,7 +271,7 @@ async fn only_the_allowed_addresses_of_a_name_are_connected_to() {
 }
 
 #[tokio::test]
-async fn a_name_that_the_operator_allowed_may_lie_inside_at_its_port_only() {
+async fn allowed_host_is_reached_at_its_port_only() {
     let peer = Peer::start(|_| async { status(200) }).await;
     let port = peer.url.rsplit(':').next().unwrap();
     let policy = OutboundPolicy {
@@ -295,7 +295,7 @@ async fn a_name_that_the_operator_allowed_may_lie_inside_at_its_port_only() {
 }
 
 #[tokio::test]
-async fn redirects_go_through_the_guard_for_every_entry() {
+async fn redirects_are_checked_for_every_kind() {
     for target in [
         "http://169.254.169.254/latest/",
         "http://[::1]/",
@@ -313,14 +313,14 @@ async fn redirects_go_through_the_guard_for_every_entry() {
             matches!(refused, Err(OutboundError::Blocked { .. })),
             "{target}: {refused:?}"
         );
-        let bed = Bed::with(policy, ToolLimits::default());
+        let bed = TestBed::with(policy, ToolLimits::default());
         let refs = json!([
             {"kind": "mcp", "name": "m", "url": peer.url},
             {"kind": "a2a", "name": "a", "agentCardUrl": peer.url},
         ]);
         let (context, tools) = bed.resolve(&refs).await;
         assert_eq!(tools[0].name, "m_unavailable");
-        // The server is posted to, and a body goes to no other origin; the agent is asked for its card first.
+        // MCP sends a POST, whose body is not sent to another origin; A2A fetches the card first.
         for (tool, words) in tools
             .iter()
             .zip(["redirect not followed", "outbound policy"])
@@ -336,13 +336,13 @@ async fn redirects_go_through_the_guard_for_every_entry() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_a_card_declares_inside_is_not_called() {
+async fn refuses_private_endpoints_of_a_card() {
     let inside = Peer::start(|_| async { status(200) }).await;
     let declared = inside.url.clone();
-    let peer = Peer::start(move |heard| {
+    let peer = Peer::start(move |received| {
         let card = json!({"name": "Trap", "url": declared, "protocolVersion": "0.3.0"});
         async move {
-            match heard.method {
+            match received.method {
                 Method::GET => reply(&card),
                 _ => status(404),
             }
@@ -353,7 +353,7 @@ async fn an_endpoint_that_a_card_declares_inside_is_not_called() {
         allow_hosts: vec![peer.url.trim_start_matches("http://").to_owned()],
         ..OutboundPolicy::default()
     };
-    let bed = Bed::with(policy, ToolLimits::default());
+    let bed = TestBed::with(policy, ToolLimits::default());
     let refs = json!([{"kind": "a2a", "name": "a", "agentCardUrl": peer.url}]);
     let (context, tools) = bed.resolve(&refs).await;
     let outcome = bed
@@ -365,5 +365,5 @@ async fn an_endpoint_that_a_card_declares_inside_is_not_called() {
         "{}",
         outcome.content
     );
-    assert!(inside.heard().is_empty());
+    assert!(inside.received().is_empty());
 }

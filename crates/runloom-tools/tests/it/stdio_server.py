@@ -22,7 +22,7 @@ if "noisy" in habits:
 lock = threading.Lock()
 busy = 0
 most = 0
-heard = {}
+received = {}
 
 
 def say(message):
@@ -65,15 +65,15 @@ def call(name, arguments):
         threading.Event().wait()
     if name == "linger":
         return text(str(linger()))
-    if name == "heard":
-        return text(json.dumps(heard))
+    if name == "received":
+        return text(json.dumps(received))
     if name == "nap":
         time.sleep(0.5)
         return text("awake")
     return {"isError": True, **text(f"no tool {name}")}
 
 
-TOOLS = ["echo", "pid", "environment", "folder", "die", "linger", "hang", "stall", "nap", "heard", "refuse"]
+TOOLS = ["echo", "pid", "environment", "folder", "die", "linger", "hang", "stall", "nap", "received", "refuse"]
 
 
 def answer(message):
@@ -101,7 +101,7 @@ def answer(message):
 for line in sys.stdin:
     message = json.loads(line)
     what = (message.get("params") or {}).get("name") or message.get("method")
-    heard[what] = heard.get(what, 0) + 1
+    received[what] = received.get(what, 0) + 1
     if "serial" in habits:
         answer(message)
         continue

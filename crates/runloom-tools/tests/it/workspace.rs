@@ -1,4 +1,4 @@
-//! Workspace tools that are HTTP requests, against real peers and all the ways in which they fail.
+//! Workspace tools: HTTP requests, MCP servers and agents, and their failures.
 
 use std::time::Duration;
 
@@ -17,48 +17,49 @@ use tokio_util::sync::CancellationToken;
 use crate::a2a::{agent, said};
 use crate::mcp::server;
 use crate::peers::{
-    Bed, Defined, Heard, Peer, broken, hanging, open_policy, redirect, reply, result, status, typed,
+    Peer, ReceivedRequest, TestBed, TestDefinitions, broken, hanging, open_policy, redirect, reply,
+    result, status, typed,
 };
 
 const CANARY: &str = "canary-7f31 \"&/ü";
 
-/// A host whose workspace has one tool, `t`, as an administrator would write it.
-fn bed(tool: &Value) -> Bed {
+/// A host whose workspace has one validated tool, `t`.
+fn bed(tool: &Value) -> TestBed {
     bed_with(tool, open_policy())
 }
 
-fn bed_with(tool: &Value, policy: OutboundPolicy) -> Bed {
+fn bed_with(tool: &Value, policy: OutboundPolicy) -> TestBed {
     let definition = validate::tool_definition(tool, "t").expect("the tool is valid");
-    let defined = Defined {
+    let defined = TestDefinitions {
         tools: vec![("t".to_owned(), definition)],
         secrets: vec![
             ("KEY".to_owned(), CANARY.to_owned()),
             ("TOKEN".to_owned(), "tok-canary-9".to_owned()),
         ],
-        ..Defined::default()
+        ..TestDefinitions::default()
     };
-    Bed::defining(defined, policy, ToolLimits::default())
+    TestBed::defining(defined, policy, ToolLimits::default())
 }
 
-async fn ask(bed: &Bed, input: Value) -> Outcome {
+async fn ask(bed: &TestBed, input: Value) -> Outcome {
     let (context, tools) = bed.resolve(&json!([{"kind": "mantyx", "id": "t"}])).await;
     bed.call(&context, &tools[0], input).await
 }
 
-fn echo(heard: &Heard) -> Response {
-    let headers: serde_json::Map<String, Value> = heard
+fn echo(received: &ReceivedRequest) -> Response {
+    let headers: serde_json::Map<String, Value> = received
         .headers
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("?").into()))
         .collect();
     reply(
-        &json!({"method": heard.method.as_str(), "path": heard.path, "query": heard.query, "headers": headers, "body": heard.body}),
+        &json!({"method": received.method.as_str(), "path": received.path, "query": received.query, "headers": headers, "body": received.body}),
     )
 }
 
 #[tokio::test]
-async fn a_definition_becomes_a_tool_and_a_call_a_request() {
-    let peer = Peer::start(|heard| async move { echo(&heard) }).await;
+async fn definition_becomes_a_tool_and_a_request() {
+    let peer = Peer::start(|received| async move { echo(&received) }).await;
     let bed = bed(&json!({
         "type": "http", "method": "PUT", "url": format!("{}/v1/{{{{city}}}}/x?fixed=1", peer.url),
         "description": "Puts.", "headers": {"Authorization": "Bearer {{secret:TOKEN}}", "X-City": "{{city}}", "X-Gone": "{{gone}}"},
@@ -73,26 +74,29 @@ async fn a_definition_becomes_a_tool_and_a_call_a_request() {
     );
     assert_eq!(tool.effect, Effect::Idempotent);
     assert_eq!(tool.parameters["properties"]["days"]["type"], "integer");
-    assert!(peer.heard().is_empty());
+    assert!(peer.received().is_empty());
     let outcome = bed
         .call(&context, tool, json!({"city": "Bad Ems/..", "days": 3}))
         .await;
     assert!(!outcome.is_error, "{}", outcome.content);
-    let heard = &peer.heard()[0];
-    assert_eq!(heard.method, "PUT");
-    assert_eq!(heard.path, "/v1/Bad%20Ems%2F../x");
-    assert_eq!(heard.query, "fixed=1&days=3");
-    assert_eq!(heard.body, json!({"days": 3, "text": "in Bad Ems/.."}));
-    assert_eq!(heard.header("authorization"), Some("Bearer tok-canary-9"));
-    assert_eq!(heard.header("x-city"), Some("Bad Ems/.."));
-    assert_eq!(heard.header("x-gone"), None);
-    assert_eq!(heard.header("content-type"), Some("application/json"));
-    assert_eq!(heard.header("idempotency-key"), Some("tu_1"));
+    let received = &peer.received()[0];
+    assert_eq!(received.method, "PUT");
+    assert_eq!(received.path, "/v1/Bad%20Ems%2F../x");
+    assert_eq!(received.query, "fixed=1&days=3");
+    assert_eq!(received.body, json!({"days": 3, "text": "in Bad Ems/.."}));
+    assert_eq!(
+        received.header("authorization"),
+        Some("Bearer tok-canary-9")
+    );
+    assert_eq!(received.header("x-city"), Some("Bad Ems/.."));
+    assert_eq!(received.header("x-gone"), None);
+    assert_eq!(received.header("content-type"), Some("application/json"));
+    assert_eq!(received.header("idempotency-key"), Some("tu_1"));
 }
 
 #[tokio::test]
-async fn the_method_says_whether_a_key_is_sent_and_the_definition_has_the_last_word() {
-    let peer = Peer::start(|heard| async move { echo(&heard) }).await;
+async fn effect_follows_the_method_unless_declared() {
+    let peer = Peer::start(|received| async move { echo(&received) }).await;
     for (method, effect, expected, key) in [
         ("GET", None, Effect::Read, None),
         ("HEAD", None, Effect::Read, None),
@@ -112,13 +116,17 @@ async fn the_method_says_whether_a_key_is_sent_and_the_definition_has_the_last_w
         assert_eq!(tools[0].effect, expected, "{method} {effect:?}");
         let outcome = bed.call(&context, &tools[0], json!({})).await;
         assert!(!outcome.is_error, "{method}: {}", outcome.content);
-        let heard = peer.heard().pop().unwrap();
-        assert_eq!(heard.header("idempotency-key"), key, "{method} {effect:?}");
+        let received = peer.received().pop().unwrap();
+        assert_eq!(
+            received.header("idempotency-key"),
+            key,
+            "{method} {effect:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn arguments_are_inferred_when_the_definition_has_no_schema() {
+async fn infers_arguments_without_a_schema() {
     let bed = bed(
         &json!({"type": "http", "url": "https://a.example/{{city}}/{{where.street}}?lang={{lang}}", "query": {"n": "{{n}}"}}),
     );
@@ -131,7 +139,7 @@ async fn arguments_are_inferred_when_the_definition_has_no_schema() {
 }
 
 #[tokio::test]
-async fn every_schema_that_is_shown_says_that_it_is_an_objects() {
+async fn schemas_have_an_object_root() {
     let any = json!({"type": "object"});
     let down = "http://127.0.0.1:1/";
     for (tool, expected) in [
@@ -154,7 +162,7 @@ async fn every_schema_that_is_shown_says_that_it_is_an_objects() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_refused_with_its_place() {
+async fn rejects_an_unknown_tool_with_its_path() {
     let bed = bed(&json!({"type": "http", "url": "https://a.example/"}));
     let check = |refs: Value| {
         let refs: Vec<_> = serde_json::from_value(refs).unwrap();
@@ -173,9 +181,9 @@ async fn an_unknown_tool_is_refused_with_its_place() {
     );
 }
 
-/// Definitions are refused when they are written; one from before that must not be called with unchecked arguments.
+/// Such definitions are refused when they are stored; an older one must not be called with unvalidated arguments.
 #[tokio::test]
-async fn a_stored_tool_whose_schema_cannot_be_used_is_refused_and_never_offered() {
+async fn rejects_stored_tools_with_an_unusable_schema() {
     let bed = bed(&json!({"type": "http", "url": "https://a.example/",
         "parameters": {"type": "object", "properties": {"a": {"type": "zzz"}}}}));
     let refs = json!([{"kind": "mantyx", "id": "t"}]);
@@ -192,11 +200,11 @@ async fn a_stored_tool_whose_schema_cannot_be_used_is_refused_and_never_offered(
 }
 
 #[tokio::test]
-async fn secrets_reach_the_peer_and_nobody_else() {
-    let peer = Peer::start(|heard| async move {
-        match heard.path.as_str() {
-            "/fail" => (StatusCode::FORBIDDEN, echo(&heard)).into_response(),
-            _ => echo(&heard),
+async fn secrets_reach_only_the_peer() {
+    let peer = Peer::start(|received| async move {
+        match received.path.as_str() {
+            "/fail" => (StatusCode::FORBIDDEN, echo(&received)).into_response(),
+            _ => echo(&received),
         }
     })
     .await;
@@ -207,34 +215,34 @@ async fn secrets_reach_the_peer_and_nobody_else() {
             "query": {"q": "{{secret:KEY}}"}, "body": {"key": "{{secret:KEY}}", "said": "{{said}}"},
         }));
         let outcome = ask(&bed, json!({"said": "{{secret:TOKEN}}"})).await;
-        let heard = peer.heard().pop().unwrap();
-        assert_eq!(heard.body["key"], CANARY);
-        assert_eq!(heard.body["said"], "{{secret:TOKEN}}");
-        assert_eq!(heard.header("x-literal"), Some("literal-canary-5"));
-        assert_eq!(heard.header("x-token"), Some("tok-canary-9"));
+        let received = peer.received().pop().unwrap();
+        assert_eq!(received.body["key"], CANARY);
+        assert_eq!(received.body["said"], "{{secret:TOKEN}}");
+        assert_eq!(received.header("x-literal"), Some("literal-canary-5"));
+        assert_eq!(received.header("x-token"), Some("tok-canary-9"));
         assert!(outcome.content.contains("***"), "{}", outcome.content);
         assert!(!outcome.content.contains("canary"), "{}", outcome.content);
     }
     let bed = bed(&json!({"type": "http", "url": peer.url, "headers": {"X": "{{secret:GONE}}"}}));
-    let heard = peer.heard().len();
+    let received = peer.received().len();
     let outcome = ask(&bed, json!({})).await;
     assert!(
         outcome.is_error && outcome.content.contains("no secret `GONE`"),
         "{}",
         outcome.content
     );
-    assert_eq!(peer.heard().len(), heard);
+    assert_eq!(peer.received().len(), received);
 }
 
 #[tokio::test]
-async fn hostile_arguments_never_leave() {
-    let peer = Peer::start(|heard| async move { echo(&heard) }).await;
+async fn rejects_hostile_arguments() {
+    let peer = Peer::start(|received| async move { echo(&received) }).await;
     let bed = bed(
         &json!({"type": "http", "method": "DELETE", "url": format!("{}/users/{{{{id}}}}", peer.url),
         "headers": {"X-Id": "{{header}}"}}),
     );
     for (input, word) in [
-        (json!({"id": ".."}), "dots"),
+        (json!({"id": ".."}), "\"..\""),
         (json!({"id": ""}), "empty"),
         (json!({"id": null}), "missing"),
         (json!({}), "missing"),
@@ -250,18 +258,18 @@ async fn hostile_arguments_never_leave() {
             outcome.content
         );
     }
-    assert!(peer.heard().is_empty());
+    assert!(peer.received().is_empty());
 }
 
 #[tokio::test]
-async fn every_fault_of_a_peer_is_an_error_in_words() {
-    // One more peer, to which redirects lead; only the first one is allowed.
+async fn reports_every_failure_of_a_peer() {
+    // The target of redirects; the policy allows only the other peer.
     let inner = Peer::start(|_| async { reply(&json!("inner secret")) }).await;
     let to = inner.url.clone();
-    let peer = Peer::start(move |heard| {
+    let peer = Peer::start(move |received| {
         let to = to.clone();
         async move {
-            match heard.path.as_str() {
+            match received.path.as_str() {
                 "/500" => (StatusCode::INTERNAL_SERVER_ERROR, "out of order").into_response(),
                 "/away" => redirect(302, &to),
                 "/metadata" => redirect(307, "http://169.254.169.254/latest/meta-data"),
@@ -310,7 +318,7 @@ async fn every_fault_of_a_peer_is_an_error_in_words() {
             );
         }
     }
-    assert!(inner.heard().is_empty());
+    assert!(inner.received().is_empty());
     let down = bed(&json!({"type": "http", "url": "http://127.0.0.1:1/"}));
     let outcome = ask(&down, json!({})).await;
     assert!(
@@ -321,7 +329,7 @@ async fn every_fault_of_a_peer_is_an_error_in_words() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_cut_at_the_tools_limit() {
+async fn truncates_an_endless_response() {
     let peer = Peer::start(|_| async {
         let piece = Ok::<_, std::io::Error>(axum::body::Bytes::from("äb".repeat(1000)));
         let endless = futures_util::stream::repeat_with(move || {
@@ -336,7 +344,7 @@ async fn an_endless_answer_is_cut_at_the_tools_limit() {
     assert!(
         outcome
             .content
-            .contains("[cut: the answer is longer than the tool's limit of 5000 bytes"),
+            .contains("[truncated: the response is longer than the tool's limit of 5000 bytes"),
         "{}",
         outcome.content
     );
@@ -344,10 +352,10 @@ async fn an_endless_answer_is_cut_at_the_tools_limit() {
 }
 
 #[tokio::test]
-async fn a_cancel_drops_the_connection() {
+async fn cancelling_closes_the_connection() {
     let (gone, mut noticed) = tokio::sync::mpsc::unbounded_channel::<()>();
     let peer = Peer::start(move |_| {
-        // Dropped with the connection that waits for it.
+        // Dropped when the connection is closed.
         let held = gone.clone();
         async move {
             let _held = held;
@@ -360,7 +368,7 @@ async fn a_cancel_drops_the_connection() {
     let cancel = CancellationToken::new();
     let calling = bed.call_until(&context, &tools[0], json!({}), cancel.clone());
     let cancelling = async {
-        peer.until(|heard| heard.method == "POST").await;
+        peer.until(|received| received.method == "POST").await;
         cancel.cancel();
     };
     let (outcome, ()) = tokio::join!(calling, cancelling);
@@ -375,7 +383,7 @@ async fn a_cancel_drops_the_connection() {
 }
 
 #[tokio::test]
-async fn a_part_of_the_answer_is_what_the_model_reads() {
+async fn selects_a_part_of_the_response() {
     let peer = Peer::start(|_| async {
         reply(&json!({"now": {"t": 3, "sky": "grey"}, "junk": "x".repeat(10_000)}))
     })
@@ -387,18 +395,18 @@ async fn a_part_of_the_answer_is_what_the_model_reads() {
 }
 
 #[tokio::test]
-async fn a_tool_can_be_an_mcp_servers_with_its_schema() {
-    let peer = server(|heard| match heard.rpc_method() {
+async fn uses_the_schema_of_an_mcp_server() {
+    let peer = server(|received| match received.rpc_method() {
         "tools/list" => Some(result(
-            heard,
+            received,
             &json!({"tools": [{"name": "other", "inputSchema": {"type": "object"}},
                 {"name": "look-up", "description": "Looks up.", "annotations": {"readOnlyHint": true},
                  "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}}]}),
         )),
         "tools/call" => {
-            let token = heard.header("x-token").unwrap_or("none");
-            let said = format!("{} {token}", heard.body["params"]["name"]);
-            Some(result(heard, &json!({"content": [{"type": "text", "text": said}]})))
+            let token = received.header("x-token").unwrap_or("none");
+            let said = format!("{} {token}", received.body["params"]["name"]);
+            Some(result(received, &json!({"content": [{"type": "text", "text": said}]})))
         }
         _ => None,
     })
@@ -416,8 +424,8 @@ async fn a_tool_can_be_an_mcp_servers_with_its_schema() {
 }
 
 #[tokio::test]
-async fn an_mcp_server_is_told_that_a_call_was_cancelled() {
-    let peer = server(|heard| match heard.rpc_method() {
+async fn cancelling_notifies_the_mcp_server() {
+    let peer = server(|received| match received.rpc_method() {
         "tools/call" => Some(typed("text/event-stream", hanging(": waiting\n\n"))),
         _ => None,
     })
@@ -429,30 +437,31 @@ async fn an_mcp_server_is_told_that_a_call_was_cancelled() {
     let cancel = CancellationToken::new();
     let calling = bed.call_until(&context, &tools[0], json!({}), cancel.clone());
     let cancelling = async {
-        peer.until(|heard| heard.rpc_method() == "tools/call").await;
+        peer.until(|received| received.rpc_method() == "tools/call")
+            .await;
         cancel.cancel();
     };
     let (outcome, ()) = tokio::join!(calling, cancelling);
     assert!(outcome.is_error, "{}", outcome.content);
-    peer.until(|heard| heard.rpc_method() == "notifications/cancelled")
+    peer.until(|received| received.rpc_method() == "notifications/cancelled")
         .await;
 }
 
 #[tokio::test]
-async fn an_external_agent_is_a_tool_with_one_argument() {
-    let peer = agent(|heard| {
-        let token = heard.header("x-token").unwrap_or("none");
-        result(heard, &said(&format!("sunny, {token}")))
+async fn external_agent_is_a_tool_with_one_argument() {
+    let peer = agent(|received| {
+        let token = received.header("x-token").unwrap_or("none");
+        result(received, &said(&format!("sunny, {token}")))
     })
     .await;
     let body = json!({"agentCardUrl": peer.url, "headers": {"X-Token": "{{secret:TOKEN}}"}});
     let definition = validate::external_agent(&body, "t").unwrap();
-    let defined = Defined {
+    let defined = TestDefinitions {
         tools: vec![("t".to_owned(), definition)],
         secrets: vec![("TOKEN".to_owned(), "tok-canary-9".to_owned())],
-        ..Defined::default()
+        ..TestDefinitions::default()
     };
-    let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
+    let bed = TestBed::defining(defined, open_policy(), ToolLimits::default());
     let (context, tools) = bed.resolve(&json!([{"kind": "mantyx", "id": "t"}])).await;
     assert_eq!(tools[0].parameters["required"], json!(["message"]));
     assert_eq!(tools[0].effect, Effect::Once);
@@ -463,27 +472,29 @@ async fn an_external_agent_is_a_tool_with_one_argument() {
 }
 
 #[tokio::test]
-async fn an_external_agent_whose_time_is_over_is_told_to_stop() {
-    let peer = agent(|heard| {
+async fn timed_out_agent_is_cancelled() {
+    let peer = agent(|received| {
         let working = json!({"kind": "task", "id": "t1", "status": {"state": "working"}});
-        result(heard, &working)
+        result(received, &working)
     })
     .await;
     let body = json!({"agentCardUrl": peer.url, "timeoutMs": 3000});
-    let defined = Defined {
+    let defined = TestDefinitions {
         tools: vec![(
             "t".to_owned(),
             validate::external_agent(&body, "t").unwrap(),
         )],
-        ..Defined::default()
+        ..TestDefinitions::default()
     };
-    let bed = Bed::defining(defined, open_policy(), ToolLimits::default());
+    let bed = TestBed::defining(defined, open_policy(), ToolLimits::default());
     let outcome = ask(&bed, json!({"message": "Oslo?"})).await;
     assert!(
         outcome.is_error && outcome.content.contains("did not end within 3s"),
         "{}",
         outcome.content
     );
-    peer.until(|heard| heard.rpc_method() == "tasks/cancel" && heard.body["params"]["id"] == "t1")
-        .await;
+    peer.until(|received| {
+        received.rpc_method() == "tasks/cancel" && received.body["params"]["id"] == "t1"
+    })
+    .await;
 }

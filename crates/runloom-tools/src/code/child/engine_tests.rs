@@ -1,32 +1,32 @@
-//! What code can do, and what it cannot: the language, exceptions, bombs, tricks.
+//! The engine: language features, exceptions, resource exhaustion, escapes.
 
 use serde_json::json;
 
 use std::collections::VecDeque;
 use std::io;
 
-use super::engine::{CONSOLE_BYTES, Peer, run};
-use crate::code::wire::{Ended, Fetch, FetchAnswer, Fetched, Job};
+use super::engine::{CONSOLE_BYTES, ParentLink, run};
+use crate::code::wire::{CodeEnd, CodeJob, FetchRequest, FetchResponse, FetchResult};
 
-/// Answers every request with its own URL.
+/// Answers every request with the request itself.
 #[derive(Default)]
-struct Echo(VecDeque<Fetch>);
+struct Echo(VecDeque<FetchRequest>);
 
-impl Peer for Echo {
-    fn ask(&mut self, fetch: Fetch) -> io::Result<()> {
-        self.0.push_back(fetch);
+impl ParentLink for Echo {
+    fn request(&mut self, request: FetchRequest) -> io::Result<()> {
+        self.0.push_back(request);
         Ok(())
     }
 
-    fn answer(&mut self) -> io::Result<Fetched> {
-        // The last first: answers come in any order.
+    fn response(&mut self) -> io::Result<FetchResponse> {
+        // The last one first, because responses may come in any order.
         let fetch = self.0.pop_back().ok_or(io::ErrorKind::UnexpectedEof)?;
-        let answer = if fetch.url.contains("fail") {
-            FetchAnswer::Failed {
+        let result = if fetch.url.contains("fail") {
+            FetchResult::Failed {
                 error: "refused".to_owned(),
             }
         } else {
-            FetchAnswer::Answered {
+            FetchResult::Response {
                 status: 200,
                 url: fetch.url.clone(),
                 headers: [("x-a".to_owned(), "1".to_owned())].into(),
@@ -34,15 +34,15 @@ impl Peer for Echo {
                     .to_string(),
             }
         };
-        Ok(Fetched {
+        Ok(FetchResponse {
             id: fetch.id,
-            answer,
+            result,
         })
     }
 }
 
-fn job(source: &str) -> Job {
-    Job {
+fn job(source: &str) -> CodeJob {
+    CodeJob {
         source: source.to_owned(),
         arguments: json!({"city": "Oslo \u{1f4a5}", "n": 2, "__proto__": {"x": 1}}),
         tool_use_id: "tu_1".to_owned(),
@@ -54,26 +54,29 @@ fn job(source: &str) -> Job {
     }
 }
 
-fn ended(source: &str) -> Ended {
-    run(&job(source), &mut Echo::default()).ended
+fn end(source: &str) -> CodeEnd {
+    run(&job(source), &mut Echo::default()).end
 }
 
 fn text(source: &str) -> String {
-    match ended(source) {
-        Ended::Result { text, left_out: 0 } => text,
+    match end(source) {
+        CodeEnd::Result {
+            text,
+            omitted_bytes: 0,
+        } => text,
         other => panic!("{source}: {other:?}"),
     }
 }
 
 fn exception(source: &str) -> (String, Option<u32>) {
-    match ended(source) {
-        Ended::Exception { message, line } => (message, line),
+    match end(source) {
+        CodeEnd::Exception { message, line } => (message, line),
         other => panic!("{source}: {other:?}"),
     }
 }
 
 #[test]
-fn code_gives_data() {
+fn returns_data() {
     for (source, expected) in [
         ("return args.city", "Oslo \u{1f4a5}"),
         (
@@ -150,7 +153,7 @@ fn exceptions_have_a_message_and_a_line() {
 }
 
 #[test]
-fn nothing_of_the_system_is_in_reach() {
+fn has_no_access_to_the_system() {
     for name in [
         "require",
         "process",
@@ -183,8 +186,8 @@ fn nothing_of_the_system_is_in_reach() {
 }
 
 #[test]
-fn bombs_end_in_time_and_in_words() {
-    let never = Ended::NeverSettles;
+fn ends_endless_and_huge_code() {
+    let never = CodeEnd::NeverSettles;
     for source in [
         "for (;;);",
         "while (true) { try { for (;;); } catch {} finally { continue } }",
@@ -202,14 +205,14 @@ fn bombs_end_in_time_and_in_words() {
         let mut short = job(source);
         short.timeout_ms = 100;
         let done = run(&short, &mut Echo::default());
-        assert_eq!(done.ended, Ended::OutOfTime, "{source}");
+        assert_eq!(done.end, CodeEnd::OutOfTime, "{source}");
     }
     for source in [
         "await new Promise(() => {})",
         "export default () => new Promise(() => {})",
         "await {then() {}}",
     ] {
-        assert_eq!(ended(source), never, "{source}");
+        assert_eq!(end(source), never, "{source}");
     }
     for source in [
         "const a = []; for (;;) a.push(new Array(1000).fill(1))",
@@ -219,15 +222,18 @@ fn bombs_end_in_time_and_in_words() {
         "return JSON.stringify('\\u0000'.repeat(1 << 22)).length",
     ] {
         assert!(
-            matches!(ended(source), Ended::OutOfMemory | Ended::Exception { .. }),
+            matches!(
+                end(source),
+                CodeEnd::OutOfMemory | CodeEnd::Exception { .. }
+            ),
             "{source}: {:?}",
-            ended(source)
+            end(source)
         );
     }
 }
 
 #[test]
-fn recursion_and_tricks_are_exceptions() {
+fn recursion_and_hostile_objects_become_exceptions() {
     for (source, word) in [
         ("const f = () => f() + 1; return f()", "stack"),
         (
@@ -260,17 +266,21 @@ fn recursion_and_tricks_are_exceptions() {
 }
 
 #[test]
-fn long_results_and_consoles_are_cut() {
+fn truncates_long_results_and_console_output() {
     let done = run(
         &job(
             "for (let i = 0; i < 1e4; i++) console.log('line', i, {a: [1]}); return 'ä'.repeat(1000)",
         ),
         &mut Echo::default(),
     );
-    let Ended::Result { text, left_out } = done.ended else {
-        panic!("{:?}", done.ended);
+    let CodeEnd::Result {
+        text,
+        omitted_bytes,
+    } = done.end
+    else {
+        panic!("{:?}", done.end);
     };
-    assert_eq!((text.len(), left_out), (1000, 1000));
+    assert_eq!((text.len(), omitted_bytes), (1000, 1000));
     assert!(
         done.console.starts_with("line 0 {\"a\":[1]}\nline 1"),
         "{}",
@@ -280,7 +290,7 @@ fn long_results_and_consoles_are_cut() {
 }
 
 #[test]
-fn requests_are_made_by_the_peer_at_once_and_in_any_order() {
+fn parent_serves_concurrent_requests_in_any_order() {
     let source = "const [a, b] = await Promise.all([fetch('http://a/'), fetch('http://b/', {method: 'post', headers: {X: 1}, body: '{}'})]);\n\
         return [a.ok, a.status, a.headers.get('X-A'), (await a.json()).url, (await b.json()).method, JSON.parse(await b.text()).headers]";
     assert_eq!(
@@ -295,8 +305,8 @@ fn requests_are_made_by_the_peer_at_once_and_in_any_order() {
     forbidden.allow_fetch = false;
     let done = run(&forbidden, &mut Echo::default());
     assert!(
-        matches!(&done.ended, Ended::Exception { message, .. } if message.contains("allowFetch")),
+        matches!(&done.end, CodeEnd::Exception { message, .. } if message.contains("allowFetch")),
         "{:?}",
-        done.ended
+        done.end
     );
 }

@@ -1,4 +1,4 @@
-//! The child's side: closes every door, then reads the code.
+//! The child's side: limits the process, then reads and runs the code.
 
 #[cfg(all(
     target_os = "linux",
@@ -8,7 +8,8 @@
         target_arch = "riscv64"
     )
 ))]
-mod calls;
+mod seccomp;
+
 mod engine;
 #[cfg(test)]
 mod engine_tests;
@@ -16,43 +17,45 @@ mod limits;
 
 use std::io::{self, StdinLock, StdoutLock};
 
-use super::wire::{self, Done, Ended, Fetch, Fetched, Job, Said};
-use engine::Peer;
+use super::wire::{
+    self, CodeEnd, CodeJob, CodeResult, FetchRequest, FetchResponse, SandboxMessage,
+};
+use engine::ParentLink;
 
-/// Becomes a sandbox: limits this process to `memory_mb` and `cpu_seconds`, runs the one job that comes over standard input and
-/// says on standard output how it ended. To be called first thing in a process that does nothing else.
+/// Turns this process into a sandbox: limits it to `memory_mb` and `cpu_seconds`, runs the job from standard input and
+/// writes the result to standard output. Must be called first in a process that does nothing else.
 ///
 /// # Errors
-/// When the pipes break.
+/// A pipe broke.
 pub fn sandbox(memory_mb: u32, cpu_seconds: u64) -> io::Result<()> {
-    let closed = limits::close_doors(memory_mb, cpu_seconds);
-    let mut pipes = Pipes {
+    let limited = limits::apply(memory_mb, cpu_seconds);
+    let mut pipes = ParentPipes {
         input: io::stdin().lock(),
         output: io::stdout().lock(),
     };
-    let job: Job = wire::read(&mut pipes.input)?;
-    let done = match closed {
+    let job: CodeJob = wire::read(&mut pipes.input)?;
+    let result = match limited {
         Ok(()) => engine::run(&job, &mut pipes),
-        // Without its limits the code is not run at all.
-        Err(message) => Done {
-            ended: Ended::Broken { message },
+        // Without its limits the code is not run.
+        Err(message) => CodeResult {
+            end: CodeEnd::SandboxFailed { message },
             console: String::new(),
         },
     };
-    wire::write(&mut pipes.output, &Said::Done(done))
+    wire::write(&mut pipes.output, &SandboxMessage::Done(result))
 }
 
-struct Pipes {
+struct ParentPipes {
     input: StdinLock<'static>,
     output: StdoutLock<'static>,
 }
 
-impl Peer for Pipes {
-    fn ask(&mut self, fetch: Fetch) -> io::Result<()> {
-        wire::write(&mut self.output, &Said::Fetch(fetch))
+impl ParentLink for ParentPipes {
+    fn request(&mut self, request: FetchRequest) -> io::Result<()> {
+        wire::write(&mut self.output, &SandboxMessage::Fetch(request))
     }
 
-    fn answer(&mut self) -> io::Result<Fetched> {
+    fn response(&mut self) -> io::Result<FetchResponse> {
         wire::read(&mut self.input)
     }
 }

@@ -1,5 +1,5 @@
-// What the code finds beside the language: console, and fetch as a message to the parent. Evaluated before the code; whatever
-// the code does to it afterwards harms only itself, because the parent trusts nothing that comes from here.
+// Globals of the code: console, and fetch as a message to the parent. Evaluated before the code. Code that changes them harms
+// only itself, because the parent trusts nothing from here.
 (function (post, note, allowFetch) {
   "use strict";
   const { parse, stringify } = JSON;
@@ -40,7 +40,7 @@
     json: async () => parse(body),
   });
   globalThis.fetch = async (url, { method, headers, body } = {}) => {
-    if (!allowFetch) throw new TypeError("this tool may not make requests: its definition does not say allowFetch");
+    if (!allowFetch) throw new TypeError("this tool may not make requests: its definition does not set allowFetch");
     if (body !== undefined && body !== null && typeof body !== "string") {
       throw new TypeError("the body of a request is a string; use JSON.stringify");
     }
@@ -53,7 +53,7 @@
   };
 
   return {
-    // An answer of the parent.
+    // Settles a request with the parent's response.
     settle(id, text) {
       const { resolve, reject } = waiting.get(id) ?? {};
       waiting.delete(id);
@@ -61,7 +61,7 @@
       if (answer.error === undefined) resolve?.(response(answer));
       else reject?.(new TypeError(`fetch failed: ${answer.error}`));
     },
-    // The code, as far as its text.
+    // Runs the code and converts its result to text.
     async start(main, args, ctx) {
       const value = await main(args, ctx);
       if (typeof value === "string") return value.toWellFormed();
@@ -70,7 +70,7 @@
       if (text === undefined) throw new TypeError(`the result is a ${typeof value}, which is not data`);
       return text;
     },
-    // An exception in words: what, and the stack.
+    // The message and the stack of an exception.
     explain(error) {
       if (!(error instanceof Error)) return [`it threw ${shown(error)}`.toWellFormed(), ""];
       return [`${error.name}: ${error.message}`.toWellFormed(), String(error.stack ?? "").toWellFormed()];

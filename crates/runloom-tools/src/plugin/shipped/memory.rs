@@ -1,17 +1,17 @@
-//! `@memory`: what the workspace remembers, for its agents.
+//! `@memory`: the memories of the workspace.
 
 use runloom_ports::error::{Chain, Error};
 use runloom_ports::memory::{Recollection, Remember, Traverse, WorkspaceMemory};
 use runloom_ports::tools::Outcome;
 use serde_json::{Value, json};
 
-use crate::content::Content;
+use crate::content::ResultContent;
 
-/// Memories in one answer, unless the model asks for another number.
-const RECALLED: u64 = 8;
-const WALKED: u64 = 20;
+/// Default numbers of memories in one result.
+const RECALL_LIMIT: u64 = 8;
+const TRAVERSE_LIMIT: u64 = 20;
 
-/// Links that are followed, unless the model asks for another number.
+/// Default number of links to follow.
 const HOPS: u64 = 2;
 
 pub(super) async fn recall(
@@ -19,9 +19,10 @@ pub(super) async fn recall(
     workspace: &str,
     input: &Value,
 ) -> Result<Outcome, String> {
-    let question = text(input, "query");
-    let found = memory.recall(workspace, &question, number(input, "limit", RECALLED));
-    Ok(shown(found.await.map_err(said)?))
+    let query = text(input, "query");
+    let limit = number(input, "limit", RECALL_LIMIT);
+    let found = memory.recall(workspace, &query, limit).await;
+    Ok(recollection(found.map_err(message)?))
 }
 
 pub(super) async fn remember(
@@ -31,13 +32,15 @@ pub(super) async fn remember(
 ) -> Result<Outcome, String> {
     let links = input.get("links").and_then(Value::as_array);
     let link = |link: &Value| (text(link, "relation"), text(link, "to"));
-    let kept = Remember {
+    let new = Remember {
         key: input.get("key").and_then(Value::as_str).map(str::to_owned),
         text: text(input, "text"),
         links: links.map(|links| links.iter().map(link).collect()),
     };
-    let kept = memory.remember(workspace, kept).await.map_err(said)?;
-    Ok(answer(&json!({"key": kept.key, "created": kept.created})))
+    let stored = memory.remember(workspace, new).await.map_err(message)?;
+    Ok(json_outcome(
+        &json!({"key": stored.key, "created": stored.created}),
+    ))
 }
 
 pub(super) async fn traverse(
@@ -52,15 +55,15 @@ pub(super) async fn traverse(
             .and_then(Value::as_str)
             .map(str::to_owned),
         hops: u32::try_from(number(input, "hops", HOPS)).unwrap_or(u32::MAX),
-        limit: number(input, "limit", WALKED),
+        limit: number(input, "limit", TRAVERSE_LIMIT),
     };
     let key = walk.from.clone();
     match memory.traverse(workspace, walk).await {
-        Ok(found) => Ok(shown(found)),
+        Ok(found) => Ok(recollection(found)),
         Err(Error::NotFound { .. }) => Err(format!(
             "there is no memory with the key \"{key}\"; recall finds keys"
         )),
-        Err(error) => Err(said(error)),
+        Err(error) => Err(message(error)),
     }
 }
 
@@ -72,33 +75,33 @@ fn text(input: &Value, name: &str) -> String {
         .to_owned()
 }
 
-/// A number whose bounds the tool's schema has checked.
+/// A number, whose range the tool's schema checks.
 fn number(input: &Value, name: &str, default: u64) -> usize {
     let number = input.get(name).and_then(Value::as_u64).unwrap_or(default);
     usize::try_from(number).unwrap_or(usize::MAX).min(100)
 }
 
-fn shown(found: Recollection) -> Outcome {
+fn recollection(found: Recollection) -> Outcome {
     let memories: Vec<Value> = found
         .memories
         .iter()
         .map(|memory| json!({"key": memory.key, "text": memory.text, "updatedAt": memory.updated_at}))
         .collect();
-    let mut whole = json!({"memories": memories, "links": found.links});
+    let mut result = json!({"memories": memories, "links": found.links});
     if found.truncated {
-        whole["truncated"] = true.into();
+        result["truncated"] = true.into();
     }
-    answer(&whole)
+    json_outcome(&result)
 }
 
-fn answer(value: &Value) -> Outcome {
-    let mut content = Content::new();
+fn json_outcome(value: &Value) -> Outcome {
+    let mut content = ResultContent::new();
     content.text(&value.to_string());
     content.success()
 }
 
-/// An error in words for a model.
-fn said(error: Error) -> String {
+/// The message for the model.
+fn message(error: Error) -> String {
     match error {
         Error::Invalid(issues) => {
             let lines = issues.iter().map(ToString::to_string);
@@ -106,8 +109,8 @@ fn said(error: Error) -> String {
         }
         Error::Conflict { message } => message,
         error => {
-            tracing::warn!(error = %Chain(&error), "memories cannot be reached");
-            "the memory cannot be reached at the moment".to_owned()
+            tracing::warn!(error = %Chain(&error), "memory store unavailable");
+            "the memory store is unavailable at the moment".to_owned()
         }
     }
 }

@@ -1,26 +1,29 @@
-//! `@time/now`: the time in a zone.
+//! `@time/now`: the current time in a time zone.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use runloom_ports::tools::Outcome;
 use serde_json::{Value, json};
 
-use crate::content::{Content, cut};
+use crate::content::{ResultContent, truncate};
 
-/// The time; the failure is in words for a model.
+/// The current time.
+///
+/// # Errors
+/// A message for the model when the time zone is unknown.
 pub(super) fn now(input: &Value) -> Result<Outcome, String> {
     let name = input
         .get("timezone")
         .and_then(Value::as_str)
         .unwrap_or("UTC");
-    let mut content = Content::new();
+    let mut content = ResultContent::new();
     content.text(&at(Timestamp::now(), name)?.to_string());
     Ok(content.success())
 }
 
 fn at(now: Timestamp, name: &str) -> Result<Value, String> {
     let zone = TimeZone::get(name.trim()).map_err(|_| {
-        let name = cut(name, 100);
+        let name = truncate(name, 100);
         format!("\"{name}\" is not a time zone; give an IANA name like \"Europe/Oslo\" or \"UTC\"")
     })?;
     let local: Zoned = now.to_zoned(zone);
@@ -38,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_is_said_in_the_zone_that_is_asked_for() {
+    fn formats_the_time_in_the_requested_zone() {
         let moment = Timestamp::from_second(1_782_907_200).unwrap();
         let oslo = at(moment, "Europe/Oslo").unwrap();
         assert_eq!(oslo["time"], "2026-07-01T14:00:00+02:00");

@@ -1,4 +1,4 @@
-//! `@web/fetch`: the readable text of a page, through the guarded way out.
+//! `@web/fetch`: the readable text of a web page, fetched through the guarded client.
 
 use std::time::Duration;
 
@@ -7,58 +7,72 @@ use reqwest::{Method, Url};
 use runloom_ports::tools::Outcome;
 use serde_json::Value;
 
-use super::page;
-use crate::charset;
-use crate::content::{Content, cut};
+use super::html_page::{self, HtmlPage, PageLink};
+use crate::charset::{self, Extent};
+use crate::content::{ResultContent, truncate};
 use crate::outbound::{Outbound, OutboundRequest};
 
-/// Bytes of a page that are read; what is longer is cut.
+/// Maximum bytes of a page that are read; longer pages are truncated.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// The largest answer that is begun at all.
+/// Maximum announced length of a response.
 const MAX_ANNOUNCED_BYTES: usize = 1024 * 1024 * 1024;
 
-/// Time for the whole exchange.
-const WITHIN: Duration = Duration::from_secs(25);
+/// Timeout of fetching a page.
+const TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Characters of text in one answer, unless the model asks for another number.
-const CHARS: usize = 20_000;
+/// Default characters of text in one result.
+const DEFAULT_CHARS: usize = 20_000;
 
-/// Characters of a refusal that the model reads.
+/// Maximum characters of an error page that are passed to the model.
 const REFUSAL_CHARS: usize = 500;
 
-/// Text that was read, and what it is.
-struct Body {
+/// A fetched text.
+struct FetchedPage {
     url: Url,
     status: reqwest::StatusCode,
     media_type: String,
     text: String,
-    is_cut: bool,
+    extent: Extent,
 }
 
-/// Fetches a page; the failure is in words for a model.
+/// The part of the text that the model asks for.
+#[derive(Debug, Clone, Copy)]
+struct CharRange {
+    offset: usize,
+    length: usize,
+}
+
+/// Fetches a page.
+///
+/// # Errors
+/// A message for the model.
 pub(super) async fn fetch(outbound: &Outbound, input: &Value) -> Result<Outcome, String> {
     let url = input.get("url").and_then(Value::as_str).unwrap_or_default();
     let number = |name: &str| input.get(name).and_then(Value::as_u64);
-    let most = number("maxChars").map_or(CHARS, |n| usize::try_from(n).unwrap_or(CHARS));
-    let offset = number("offset").map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let body = get(outbound, url).await?;
-    let read = tokio::task::spawn_blocking(move || show(&body, offset, most));
+    let range = CharRange {
+        offset: number("offset").map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+        length: number("maxChars")
+            .and_then(|n| usize::try_from(n).ok())
+            .unwrap_or(DEFAULT_CHARS),
+    };
+    let page = get(outbound, url).await?;
+    let read = tokio::task::spawn_blocking(move || outcome(&page, range));
     read.await
         .map_err(|_| "the page cannot be read".to_owned())?
 }
 
-async fn get(outbound: &Outbound, url: &str) -> Result<Body, String> {
+async fn get(outbound: &Outbound, url: &str) -> Result<FetchedPage, String> {
     let url = outbound.check(url).map_err(|error| error.to_string())?;
     let mut headers = HeaderMap::new();
-    let wanted =
+    let accepted =
         "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.1";
-    headers.insert(ACCEPT, HeaderValue::from_static(wanted));
+    headers.insert(ACCEPT, HeaderValue::from_static(accepted));
     let request = OutboundRequest::new(Method::GET, url)
         .headers(headers)
-        .within(WITHIN)
+        .within(TIMEOUT)
         .at_most(MAX_ANNOUNCED_BYTES);
-    let mut response = outbound
+    let response = outbound
         .send(request)
         .await
         .map_err(|error| error.to_string())?;
@@ -69,26 +83,19 @@ async fn get(outbound: &Outbound, url: &str) -> Result<Body, String> {
         return Err(format!(
             "{} is of type {}, which cannot be read as text",
             response.url(),
-            cut(&media_type, 100)
+            truncate(&media_type, 100)
         ));
     }
-    let mut bytes = Vec::new();
-    let is_cut = loop {
-        match response.chunk().await.map_err(|error| error.to_string())? {
-            None => break false,
-            Some(chunk) => bytes.extend_from_slice(&chunk),
-        }
-        if bytes.len() > MAX_BODY_BYTES {
-            bytes.truncate(MAX_BODY_BYTES);
-            break true;
-        }
-    };
-    Ok(Body {
-        text: charset::decoded(response.header("content-type"), &bytes, is_cut),
-        url: response.url().clone(),
-        status: response.status(),
+    let (url, status) = (response.url().clone(), response.status());
+    let content_type = response.header("content-type").map(str::to_owned);
+    let read = response.prefix(MAX_BODY_BYTES).await;
+    let prefix = read.map_err(|error| error.to_string())?;
+    Ok(FetchedPage {
+        text: charset::decode(content_type.as_deref(), &prefix.bytes, prefix.extent),
+        url,
+        status,
         media_type,
-        is_cut,
+        extent: prefix.extent,
     })
 }
 
@@ -109,54 +116,55 @@ fn is_text(media_type: &str) -> bool {
         || media_type.ends_with("+xml")
 }
 
-fn show(body: &Body, offset: usize, most: usize) -> Result<Outcome, String> {
-    let is_page = matches!(
-        body.media_type.as_str(),
+fn outcome(fetched: &FetchedPage, range: CharRange) -> Result<Outcome, String> {
+    let is_html = matches!(
+        fetched.media_type.as_str(),
         "text/html" | "application/xhtml+xml"
     );
-    let page = if is_page {
-        page::read(&body.text, &body.url)
+    let page = if is_html {
+        html_page::read(&fetched.text, &fetched.url)
     } else {
-        page::Page {
-            text: body.text.clone(),
-            ..page::Page::default()
+        HtmlPage {
+            text: fetched.text.clone(),
+            ..HtmlPage::default()
         }
     };
-    if !body.status.is_success() {
-        let said: String = page.text.chars().take(REFUSAL_CHARS).collect();
+    if !fetched.status.is_success() {
+        let message: String = page.text.chars().take(REFUSAL_CHARS).collect();
         return Err(format!(
-            "{} answered with HTTP status {}. {said}",
-            body.url, body.status
+            "{} answered with HTTP status {}. {message}",
+            fetched.url, fetched.status
         ));
     }
-    let mut content = Content::new();
-    content.text(&format!("URL: {}", body.url));
+    let CharRange { offset, length } = range;
+    let mut content = ResultContent::new();
+    content.text(&format!("URL: {}", fetched.url));
     if !page.title.is_empty() {
         content.text(&format!("Title: {}", page.title));
     }
     if !page.description.is_empty() && offset == 0 {
         content.text(&format!("Description: {}", page.description));
     }
-    let shown: String = page.text.chars().skip(offset).take(most).collect();
+    let shown: String = page.text.chars().skip(offset).take(length).collect();
     let total = page.text.chars().count();
-    let rest = total.saturating_sub(offset.saturating_add(most));
+    let rest = total.saturating_sub(offset.saturating_add(length));
     content.text(&format!("\n{shown}"));
     if offset > 0 && offset >= total {
         content.text(&format!(
-            "[nothing stands at offset {offset}: the text has {total} characters]"
+            "[offset {offset} is beyond the end: the text has {total} characters]"
         ));
     } else if rest > 0 {
-        let next = offset + most;
+        let next = offset + length;
         content.text(&format!(
-            "\n[cut: {rest} more characters; call again with \"offset\": {next}]"
+            "\n[truncated: {rest} more characters; call again with \"offset\": {next}]"
         ));
-    } else if body.is_cut {
+    } else if fetched.extent == Extent::Truncated {
         content.text(&format!(
-            "\n[cut: only the first {MAX_BODY_BYTES} bytes were read]"
+            "\n[truncated: only the first {MAX_BODY_BYTES} bytes were read]"
         ));
     }
     if !page.links.is_empty() && offset == 0 {
-        let line = |(text, url): &(String, String)| format!("- [{text}]({url})");
+        let line = |PageLink { text, url }: &PageLink| format!("- [{text}]({url})");
         let lines: Vec<String> = page.links.iter().map(line).collect();
         content.text(&format!("\nLinks:\n{}", lines.join("\n")));
     }
@@ -168,26 +176,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_offset_behind_the_end_is_said_to_be_one() {
-        let body = Body {
+    fn reports_an_offset_beyond_the_end() {
+        let page = FetchedPage {
             text: "twelve chars".to_owned(),
             url: "https://a.example/".parse().unwrap(),
             status: reqwest::StatusCode::OK,
             media_type: "text/plain".to_owned(),
-            is_cut: false,
+            extent: Extent::Complete,
         };
-        for (offset, said) in [(12, true), (5000, true), (11, false), (0, false)] {
-            let shown = show(&body, offset, 100).unwrap().content;
+        for (offset, is_beyond) in [(12, true), (5000, true), (11, false), (0, false)] {
+            let range = CharRange {
+                offset,
+                length: 100,
+            };
+            let text = outcome(&page, range).unwrap().content;
             assert_eq!(
-                shown.contains("has 12 characters"),
-                said,
-                "{offset}: {shown}"
+                text.contains("has 12 characters"),
+                is_beyond,
+                "{offset}: {text}"
             );
         }
     }
 
     #[test]
-    fn only_what_is_text_is_read() {
+    fn accepts_only_text_types() {
         for kind in [
             "text/plain",
             "text/csv",

@@ -1,9 +1,9 @@
-//! Ports where HTTP never lives: a request there would be read as another protocol's commands.
+//! Ports of other protocols, whose servers could interpret an HTTP request as commands.
 
 use std::ops::RangeInclusive;
 
-/// Mail, shells, name services, file shares, remote printing, databases and caches that take lines of text.
-const FOREIGN: &[RangeInclusive<u16>] = &[
+/// Mail, shells, name services, file shares, printing, and databases and caches with text protocols.
+const BLOCKED: &[RangeInclusive<u16>] = &[
     0..=25,
     37..=79,
     87..=87,
@@ -42,21 +42,21 @@ const FOREIGN: &[RangeInclusive<u16>] = &[
 ];
 
 /// Whether the port belongs to another protocol.
-pub(super) fn is_foreign(port: u16) -> bool {
-    FOREIGN.iter().any(|range| range.contains(&port))
+pub(super) fn is_blocked(port: u16) -> bool {
+    BLOCKED.iter().any(|range| range.contains(&port))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_foreign;
+    use super::is_blocked;
 
     #[test]
-    fn web_ports_are_open_and_mail_is_not() {
+    fn blocks_ports_of_other_protocols() {
         for port in [80, 81, 443, 3000, 8000, 8080, 8443, 9000] {
-            assert!(!is_foreign(port), "{port}");
+            assert!(!is_blocked(port), "{port}");
         }
         for port in [0, 22, 25, 53, 587, 5432, 6379, 11211] {
-            assert!(is_foreign(port), "{port}");
+            assert!(is_blocked(port), "{port}");
         }
     }
 }

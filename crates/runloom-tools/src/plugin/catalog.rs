@@ -1,4 +1,4 @@
-//! Which plugins a workspace has: its own, those of the operator's configuration, those that come with the server.
+//! The plugins of a workspace: its own, those of the operator's configuration, and those that ship with the server.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,71 +9,74 @@ use runloom_ports::secret::Secret;
 use runloom_ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions};
 use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 
-use super::shipped;
+use super::shipped::{self, ShippedTools};
 
-/// `@plugin/tool` of every tool that comes with the server.
+/// `@plugin/tool` of every tool that ships with the server.
 #[must_use]
 pub fn shipped_tools() -> Vec<String> {
-    let named = |manifest: &PluginManifest| {
+    let full_names = |manifest: &PluginManifest| {
         let name = manifest.name.clone();
         let full = move |tool: &ToolDefinition| format!("{name}/{}", tool.name);
         manifest.tools.iter().map(full).collect::<Vec<_>>()
     };
-    shipped::manifests().iter().flat_map(named).collect()
+    shipped::manifests().iter().flat_map(full_names).collect()
 }
 
 /// Plugins of the operator's configuration.
 #[derive(Debug, Clone, Default)]
 pub struct PluginSet {
-    /// What is installed.
+    /// Configured plugins.
     pub installed: Vec<ConfiguredPlugin>,
-    /// Slugs of shipped plugins that are not wanted.
+    /// Slugs of shipped plugins that are disabled.
     pub without: Vec<String>,
 }
 
 /// A plugin of the operator's configuration.
 #[derive(Debug, Clone)]
 pub struct ConfiguredPlugin {
-    /// What it brings.
+    /// Its tools and servers.
     pub manifest: PluginManifest,
-    /// The workspaces that have it; `None` = all.
+    /// The workspaces that have it; `None` means all.
     pub workspaces: Option<Vec<String>>,
 }
 
 impl ConfiguredPlugin {
     fn is_in(&self, workspace: &str) -> bool {
-        let named = |slugs: &Vec<String>| slugs.iter().any(|slug| slug == workspace);
-        self.workspaces.as_ref().is_none_or(named)
+        let has = |slugs: &Vec<String>| slugs.iter().any(|slug| slug == workspace);
+        self.workspaces.as_ref().is_none_or(has)
     }
 }
 
-/// What workspaces define, with every plugin that they have. Of two plugins with one name the workspace's own wins, then the
-/// operator's; bare names are looked for in the same order.
-pub(crate) struct Installed {
-    inner: Arc<dyn ToolDefinitions>,
+/// The definitions of workspaces with all their plugins. Of two plugins with the same name the workspace's own wins,
+/// then the operator's; bare tool names are looked up in the same order.
+pub(crate) struct PluginCatalog {
+    definitions: Arc<dyn ToolDefinitions>,
     configured: Vec<ConfiguredPlugin>,
     shipped: Vec<PluginManifest>,
 }
 
-impl Installed {
-    /// The workspaces' own definitions with what the operator says.
-    pub(crate) fn new(inner: Arc<dyn ToolDefinitions>, set: PluginSet, remembers: bool) -> Self {
-        let wanted = |manifest: &PluginManifest| {
+impl PluginCatalog {
+    /// Combines the workspaces' own definitions with the operator's plugins and the shipped ones.
+    pub(crate) fn new(
+        definitions: Arc<dyn ToolDefinitions>,
+        plugins: PluginSet,
+        shipped: &ShippedTools,
+    ) -> Self {
+        let is_enabled = |manifest: &PluginManifest| {
             let slug = manifest.name.trim_start_matches('@');
-            (remembers || slug != "memory") && !set.without.iter().any(|without| without == slug)
+            shipped.supports(slug) && !plugins.without.iter().any(|without| without == slug)
         };
+        let manifests = shipped::manifests().into_iter();
         Self {
-            inner,
-            shipped: shipped::manifests().into_iter().filter(wanted).collect(),
-            configured: set.installed,
+            definitions,
+            shipped: manifests.filter(is_enabled).collect(),
+            configured: plugins.installed,
         }
     }
-}
 
-impl Installed {
-    /// The plugins of the operator and the shipped ones that the workspace has.
-    pub(crate) async fn given(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
-        let own = self.inner.plugins(workspace).await?;
+    /// The workspace's plugins that come from the operator or ship with the server.
+    pub(crate) async fn provided(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        let own = self.definitions.plugins(workspace).await?;
         let mut seen: HashSet<String> = own.into_iter().map(|plugin| plugin.name).collect();
         let configured = self
             .configured
@@ -82,15 +85,15 @@ impl Installed {
             .map(|plugin| (&plugin.manifest, InstalledFrom::Operator));
         let shipped = self.shipped.iter();
         let shipped = shipped.map(|manifest| (manifest, InstalledFrom::Shipped));
-        let given = configured.chain(shipped);
-        let given = given.filter(|(manifest, _)| seen.insert(manifest.name.clone()));
-        Ok(given
-            .map(|(manifest, from)| shown(manifest, from))
+        let provided = configured.chain(shipped);
+        let provided = provided.filter(|(manifest, _)| seen.insert(manifest.name.clone()));
+        Ok(provided
+            .map(|(manifest, source)| describe(manifest, source))
             .collect())
     }
 }
 
-fn shown(manifest: &PluginManifest, source: InstalledFrom) -> InstalledPlugin {
+fn describe(manifest: &PluginManifest, source: InstalledFrom) -> InstalledPlugin {
     let tools = manifest.tools.iter().map(|tool| tool.name.clone());
     let servers = manifest.servers.iter().map(|server| server.name.clone());
     InstalledPlugin {
@@ -103,9 +106,9 @@ fn shown(manifest: &PluginManifest, source: InstalledFrom) -> InstalledPlugin {
 }
 
 #[async_trait]
-impl ToolDefinitions for Installed {
+impl ToolDefinitions for PluginCatalog {
     async fn tool(&self, workspace: &str, id_or_slug: &str) -> Result<Option<ToolDefinition>> {
-        self.inner.tool(workspace, id_or_slug).await
+        self.definitions.tool(workspace, id_or_slug).await
     }
 
     async fn plugins(&self, workspace: &str) -> Result<Vec<PluginManifest>> {
@@ -113,17 +116,17 @@ impl ToolDefinitions for Installed {
             .configured
             .iter()
             .filter(|plugin| plugin.is_in(workspace));
-        let more = configured
+        let provided = configured
             .map(|plugin| &plugin.manifest)
             .chain(&self.shipped);
-        let mut plugins = self.inner.plugins(workspace).await?;
-        plugins.extend(more.cloned());
+        let mut plugins = self.definitions.plugins(workspace).await?;
+        plugins.extend(provided.cloned());
         let mut seen = HashSet::new();
         plugins.retain(|plugin| seen.insert(plugin.name.clone()));
         Ok(plugins)
     }
 
     async fn secret(&self, workspace: &str, name: &str) -> Result<Option<Secret>> {
-        self.inner.secret(workspace, name).await
+        self.definitions.secret(workspace, name).await
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments and secrets put into templates. What is filled in is never read as a template again.
+//! Fills arguments and secrets into templates. Filled-in values are never interpreted as templates.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,67 +6,68 @@ use std::collections::BTreeMap;
 use runloom_protocol::definition::template::{self, Piece};
 use serde_json::{Map, Value};
 
-use crate::action::Secrets;
+use crate::definition::CallSecrets;
 
-/// Why a request cannot be made, in words for a model.
+/// The error is a message for the model.
 pub(super) type Result<T, E = String> = std::result::Result<T, E>;
 
-/// What templates are filled with.
+/// The values for a definition's templates.
 #[derive(Clone, Copy)]
-pub(super) struct Filling<'a> {
+pub(super) struct TemplateValues<'a> {
     pub(super) arguments: &'a Map<String, Value>,
-    pub(super) secrets: &'a Secrets,
+    pub(super) secrets: &'a CallSecrets,
 }
 
 /// A filled template.
-pub(super) struct Filled {
+pub(super) struct FilledTemplate {
     pub(super) text: String,
-    /// All its arguments are absent, and it has some.
+    /// Whether the template has arguments and all of them are absent.
     pub(super) is_vacant: bool,
 }
 
-impl<'a> Filling<'a> {
-    /// An argument or a field inside one; `null` counts as absent.
+impl<'a> TemplateValues<'a> {
+    /// An argument, or a field of one; `null` counts as absent.
     pub(super) fn argument(&self, path: &str) -> Option<&'a Value> {
         let mut names = path.split('.');
         let first = self.arguments.get(names.next()?)?;
-        let found = names.try_fold(first, |value, name| step(value, name))?;
+        let found = names.try_fold(first, |value, name| field(value, name))?;
         Some(found).filter(|value| !value.is_null())
     }
 
-    /// A secret; its name was looked up before.
+    /// A secret of the call.
     pub(super) fn secret(&self, name: &str) -> Result<&'a str> {
         let missing = || format!("the workspace has no secret `{name}`, which this tool needs");
         self.secrets.get(name).ok_or_else(missing)
     }
 
-    /// Fills a template; `write` brings each value into the alphabet of the place. Absent arguments are empty.
+    /// Fills a template. `encode` gets the name and the text of each value. Absent arguments are empty.
     pub(super) fn fill(
         &self,
         text: &str,
-        mut write: impl FnMut(&str, &str) -> Result<String>,
-    ) -> Result<Filled> {
+        mut encode: impl FnMut(&str, &str) -> Result<String>,
+    ) -> Result<FilledTemplate> {
         let (mut filled, mut arguments, mut present) = (String::new(), 0, 0);
         for piece in pieces(text)? {
             match piece {
                 Piece::Text(text) => filled.push_str(text),
-                Piece::Secret(name) => filled.push_str(&write(name, self.secret(name)?)?),
+                Piece::Secret(name) => filled.push_str(&encode(name, self.secret(name)?)?),
                 Piece::Argument(path) => {
                     arguments += 1;
                     if let Some(value) = self.argument(path) {
                         present += 1;
-                        filled.push_str(&write(path, &as_text(value))?);
+                        filled.push_str(&encode(path, &as_text(value))?);
                     }
                 }
             }
         }
-        Ok(Filled {
+        Ok(FilledTemplate {
             text: filled,
             is_vacant: arguments > 0 && present == 0,
         })
     }
 
-    /// Headers: a line's end or another control character in an argument would begin a header of its own.
+    /// Fills headers. Values with line breaks or other control characters are refused, because they could start another
+    /// header.
     pub(super) fn headers(
         &self,
         templates: &BTreeMap<String, String>,
@@ -89,12 +90,12 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Takes a template apart; definitions are checked when they are stored.
+/// Parses a template. Definitions are validated when they are stored.
 pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>> {
     template::pieces(text).map_err(|error| format!("a template of the tool {error}"))
 }
 
-/// The argument's name, when the template is nothing but it.
+/// The name of the argument, when the template consists of one argument only.
 pub(super) fn sole_argument(text: &str) -> Option<&str> {
     match template::pieces(text).ok()?.as_slice() {
         [Piece::Argument(path)] => Some(path),
@@ -102,12 +103,12 @@ pub(super) fn sole_argument(text: &str) -> Option<&str> {
     }
 }
 
-/// One field further into a value.
-pub(super) fn step<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+/// A field of an object or an item of an array.
+pub(super) fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     match value {
         Value::Object(fields) => fields.get(name),
         Value::Array(items) => items.get(name.parse::<usize>().ok()?),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The secrets of one call: read at its beginning, put on the wire, taken out of everything that comes back.
+//! The secrets of one call: read when it begins, sent to the peer, redacted from everything that comes back.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use runloom_protocol::definition::template::{self, Piece};
 use crate::escape;
 use crate::mcp::MAX_REFUSAL_BYTES;
 
-/// Shortest text of a header that is looked for in answers without being a named secret: shorter ones are words.
+/// Minimum length of a literal header value that is redacted from responses; shorter ones may be ordinary words.
 const LITERAL_MIN_BYTES: usize = 8;
 
-/// The same for a line of the log, where a word too few does no harm.
+/// Minimum length of a literal header value that is redacted from log lines.
 const LOGGED_MIN_BYTES: usize = 4;
 
-/// Shortest piece of a secret at the end of a cut text that is taken out.
+/// Minimum length of the beginning of a secret that is redacted at the end of a truncated text.
 const TAIL_MIN_BYTES: usize = 4;
 
-/// Headers whose literal values are no credentials.
-const HARMLESS: [&str; 8] = [
+/// Headers whose literal values are not credentials.
+const HARMLESS_HEADERS: [&str; 8] = [
     "accept",
     "accept-language",
     "cache-control",
@@ -31,9 +31,9 @@ const HARMLESS: [&str; 8] = [
     "user-agent",
 ];
 
-/// Words in the names of headers that carry credentials. Only those of a client's refs are asked for them: a run's other headers say ordinary
-/// things (`X-Env: production`), and taking those out would damage what a peer answers.
-const TELLING: [&str; 9] = [
+/// Words in the names of headers that carry credentials. Used for the headers of a run's refs, which may also hold
+/// ordinary values (`X-Env: production`) whose redaction would damage responses.
+const CREDENTIAL_WORDS: [&str; 9] = [
     "auth",
     "cookie",
     "credential",
@@ -45,19 +45,19 @@ const TELLING: [&str; 9] = [
     "token",
 ];
 
-/// What one call may use, and must not show.
+/// Secrets that a call may use and must not reveal.
 #[derive(Debug, Default)]
-pub(crate) struct Secrets {
-    known: BTreeMap<String, Secret>,
-    /// Every spelling in which a peer could repeat a secret, the longest first.
-    spellings: Vec<Secret>,
+pub(crate) struct CallSecrets {
+    by_name: BTreeMap<String, Secret>,
+    /// Every encoding in which a peer could repeat a secret, the longest first.
+    encodings: Vec<Secret>,
 }
 
-impl Secrets {
+impl CallSecrets {
     /// Reads the secrets with these names.
     ///
     /// # Errors
-    /// In words for a model, when there is none of that name or it cannot be read.
+    /// A message for the model when a secret does not exist or cannot be read.
     pub(crate) async fn read<'n>(
         definitions: &dyn ToolDefinitions,
         workspace: &str,
@@ -65,13 +65,13 @@ impl Secrets {
     ) -> Result<Self, String> {
         let mut secrets = Self::default();
         for name in names {
-            if secrets.known.contains_key(name) {
+            if secrets.by_name.contains_key(name) {
                 continue;
             }
             match definitions.secret(workspace, name).await {
                 Ok(Some(secret)) => {
                     secrets.hide(secret.expose());
-                    secrets.known.insert(name.to_owned(), secret);
+                    secrets.by_name.insert(name.to_owned(), secret);
                 }
                 Ok(None) => {
                     return Err(format!(
@@ -79,7 +79,7 @@ impl Secrets {
                     ));
                 }
                 Err(error) => {
-                    tracing::warn!(secret = name, error = %Chain(&error), "a tool's secret cannot be read");
+                    tracing::warn!(secret = name, error = %Chain(&error), "secret of a tool cannot be read");
                     return Err(format!("the secret `{name}` cannot be read"));
                 }
             }
@@ -87,23 +87,23 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// The credentials among a ref's headers in clear.
+    /// The credentials among the plain-text headers of a ref, by header name.
     pub(crate) fn of_headers(headers: &BTreeMap<String, String>) -> Self {
         let mut secrets = Self::default();
-        secrets.hide_literals(headers, LITERAL_MIN_BYTES, is_telling);
+        secrets.hide_literals(headers, LITERAL_MIN_BYTES, is_credential_header);
         secrets
     }
 
-    /// What headers in clear hold, also what is too short to be taken out of all that a peer says.
-    pub(crate) fn of_headers_for_the_log(headers: &BTreeMap<String, String>) -> Self {
+    /// All header values that must not be logged, also those too short to be redacted from responses.
+    pub(crate) fn of_logged_headers(headers: &BTreeMap<String, String>) -> Self {
         let mut secrets = Self::default();
-        secrets.hide_literals(headers, LOGGED_MIN_BYTES, is_no_harmless);
+        secrets.hide_literals(headers, LOGGED_MIN_BYTES, is_not_harmless);
         secrets
     }
 
-    /// Literal values of an administrator's headers are credentials as well, unless their name says otherwise.
+    /// Adds the literal header values of a definition, except those of headers that are known to be harmless.
     pub(crate) fn hide_headers(&mut self, headers: &BTreeMap<String, String>) {
-        self.hide_literals(headers, LITERAL_MIN_BYTES, is_no_harmless);
+        self.hide_literals(headers, LITERAL_MIN_BYTES, is_not_harmless);
     }
 
     fn hide_literals(
@@ -113,11 +113,11 @@ impl Secrets {
         is_hidden: impl Fn(&str) -> bool,
     ) {
         for (_, value) in headers.iter().filter(|(name, _)| is_hidden(name)) {
-            // What is no template is a value in clear that happens to have braces.
+            // A value that is not a valid template is a literal with braces.
             let pieces = template::pieces(value).unwrap_or_else(|_| vec![Piece::Text(value)]);
             for piece in pieces {
                 let Piece::Text(text) = piece else { continue };
-                // `Bearer abc`: the word before the token is no secret, and peers leave it out.
+                // `Bearer abc`: peers may repeat the token without its scheme.
                 let token = text.trim_end().rsplit(' ').next().unwrap_or_default();
                 for text in [text.trim(), token] {
                     if text.len() >= min_bytes {
@@ -128,25 +128,25 @@ impl Secrets {
         }
     }
 
-    /// A secret in clear.
+    /// A secret in plain text.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.known.get(name).map(Secret::expose)
+        self.by_name.get(name).map(Secret::expose)
     }
 
-    /// Every secret by its name.
+    /// Every secret in plain text, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.known
+        self.by_name
             .iter()
             .map(|(name, secret)| (name.as_str(), secret.expose()))
     }
 
-    /// A text of the workspace's administrator with its secrets filled in.
+    /// Fills the secrets into a text of a definition.
     pub(crate) fn fill(&self, text: &str) -> Result<String, String> {
         template::fill_secrets(text, |name| self.get(name).map(str::to_owned))
             .map_err(|name| format!("the workspace has no secret `{name}`, which this tool needs"))
     }
 
-    /// Headers of the workspace's administrator with their secrets filled in.
+    /// Fills the secrets into the headers of a definition.
     pub(crate) fn fill_headers(
         &self,
         headers: &BTreeMap<String, String>,
@@ -157,10 +157,10 @@ impl Secrets {
         filled.collect()
     }
 
-    /// A text without the secrets.
+    /// Replaces the secrets in a text by a mask.
     pub(crate) fn redact(&self, text: String) -> String {
         let found = |text: &String, secret: &Secret| text.contains(secret.expose());
-        self.spellings.iter().fold(text, |text, secret| {
+        self.encodings.iter().fold(text, |text, secret| {
             if found(&text, secret) {
                 secret.redact(&text)
             } else {
@@ -169,16 +169,16 @@ impl Secrets {
         })
     }
 
-    /// What came of a call, without the secrets in its text and its files.
+    /// Redacts the text and the files of an outcome.
     pub(crate) fn redact_outcome(&self, outcome: Outcome) -> Outcome {
-        if self.spellings.is_empty() {
+        if self.encodings.is_empty() {
             return outcome;
         }
         outcome.redacted(&|text| self.redact(text.to_owned()))
     }
 
-    /// As [`Self::redact`], for a text that was cut: its end may be the beginning of a secret.
-    pub(crate) fn redact_cut(&self, text: String) -> String {
+    /// [`Self::redact`] for a truncated text, whose end may be the beginning of a secret.
+    pub(crate) fn redact_truncated(&self, text: String) -> String {
         let mut text = self.redact(text);
         let tail = |secret: &Secret| {
             let clear = secret.expose();
@@ -187,26 +187,26 @@ impl Secrets {
                 .rev()
                 .find(|&length| clear.is_char_boundary(length) && text.ends_with(&clear[..length]))
         };
-        if let Some(length) = self.spellings.iter().filter_map(tail).max() {
+        if let Some(length) = self.encodings.iter().filter_map(tail).max() {
             text.truncate(text.len() - length);
             text.push_str(MASK);
         }
         text
     }
 
-    /// What a peer said of why something failed; its last words may have been cut in the middle of a secret.
-    pub(crate) fn redact_failure(&self, why: String) -> String {
-        if why.len() < MAX_REFUSAL_BYTES {
-            self.redact(why)
+    /// Redacts a peer's error message, which may have been truncated in the middle of a secret.
+    pub(crate) fn redact_failure(&self, reason: String) -> String {
+        if reason.len() < MAX_REFUSAL_BYTES {
+            self.redact(reason)
         } else {
-            self.redact_cut(why)
+            self.redact_truncated(reason)
         }
     }
 
-    /// What a peer said of its tool, without the secrets that it may repeat.
+    /// Redacts the description and the schemas of a tool that a peer lists.
     pub(crate) fn redact_tool(&self, mut tool: ServerTool) -> ServerTool {
         tool.description = self.redact(tool.description);
-        if !self.spellings.is_empty() {
+        if !self.encodings.is_empty() {
             let redact = |text: &str| self.redact(text.to_owned());
             redact_schema(&mut tool.parameters, &redact);
             if let Some(schema) = &mut tool.output_schema {
@@ -217,44 +217,42 @@ impl Secrets {
     }
 
     fn hide(&mut self, clear: &str) {
-        let mut spellings = vec![clear.to_owned()];
-        spellings.push(escape::json_inside(clear));
-        spellings.push(escape::percent(clear));
-        spellings.push(escape::percent(clear).replace("%20", "+"));
-        spellings.push(escape::markup(clear));
-        spellings.retain(|spelling| {
-            !self
-                .spellings
-                .iter()
-                .any(|known| known.expose() == spelling)
+        let mut encodings = vec![clear.to_owned()];
+        encodings.push(escape::json_string(clear));
+        encodings.push(escape::percent(clear));
+        encodings.push(escape::percent(clear).replace("%20", "+"));
+        encodings.push(escape::markup(clear));
+        encodings.retain(|encoded| {
+            let mut known = self.encodings.iter();
+            !known.any(|known| known.expose() == encoded)
         });
-        spellings.dedup();
-        self.spellings
-            .extend(spellings.into_iter().map(Secret::new));
-        self.spellings
+        encodings.dedup();
+        self.encodings
+            .extend(encodings.into_iter().map(Secret::new));
+        self.encodings
             .sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
     }
 }
 
-fn is_telling(name: &str) -> bool {
+fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    TELLING.iter().any(|word| name.contains(word))
+    CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
 }
 
-fn is_no_harmless(name: &str) -> bool {
-    !HARMLESS
+fn is_not_harmless(name: &str) -> bool {
+    !HARMLESS_HEADERS
         .iter()
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
-impl Secrets {
+impl CallSecrets {
     pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         let mut secrets = Self::default();
         for (name, clear) in pairs {
             secrets.hide(clear);
             secrets
-                .known
+                .by_name
                 .insert((*name).to_owned(), Secret::new(*clear));
         }
         secrets
@@ -266,8 +264,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_taken_out_in_every_spelling() {
-        let secrets = Secrets::of(&[("A", "p\"ss /w&rd")]);
+    fn redacts_every_encoding_of_a_secret() {
+        let secrets = CallSecrets::of(&[("A", "p\"ss /w&rd")]);
         for text in [
             r#"you sent p"ss /w&rd"#,
             r#"{"got": "p\"ss /w&rd"}"#,
@@ -283,9 +281,9 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_secret_at_a_cut_is_taken_out() {
-        let secrets = Secrets::of(&[("A", "canary-1234")]);
-        let cut = |text: &str| secrets.redact_cut(text.to_owned());
+    fn redacts_the_beginning_of_a_secret_at_the_end_of_a_truncated_text() {
+        let secrets = CallSecrets::of(&[("A", "canary-1234")]);
+        let cut = |text: &str| secrets.redact_truncated(text.to_owned());
         assert_eq!(cut("got canary-12"), "got ***");
         assert_eq!(cut("got canary-1234"), "got ***");
         assert_eq!(cut("got can"), "got can");
@@ -293,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_headers_are_hidden_unless_they_are_harmless() {
+    fn redacts_literal_headers_unless_they_are_harmless() {
         let headers = [
             ("Authorization", "Bearer tok-12345678"),
             ("Accept", "application/json"),
@@ -302,21 +300,21 @@ mod tests {
             ("X-Mixed", "Key half-87654321{{city}}"),
         ];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let mut secrets = Secrets::default();
+        let mut secrets = CallSecrets::default();
         secrets.hide_headers(&headers.into_iter().collect());
         let shown = secrets.redact("tok-12345678 application/json 2024 half-87654321".to_owned());
         assert_eq!(shown, "*** application/json 2024 ***");
     }
 
     #[test]
-    fn of_a_runs_headers_only_credentials_are_hidden_and_schemas_demand_what_they_did() {
+    fn redacts_only_credentials_of_a_runs_headers_and_keeps_schema_constraints() {
         let headers = [
             ("Authorization", "Bearer tok-12345678"),
             ("X-Env", "production"),
             ("X-Client", "Acme Assistant"),
         ];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let secrets = Secrets::of_headers(&headers.into_iter().collect());
+        let secrets = CallSecrets::of_headers(&headers.into_iter().collect());
         let shown = secrets.redact("tok-12345678 in production, Assistant".to_owned());
         assert_eq!(shown, "*** in production, Assistant");
         let parameters = serde_json::json!({

@@ -1,4 +1,4 @@
-//! Two tools under one name: refused when the run is created, as far as the names are known then.
+//! Duplicate tool names are rejected when a run is created, as far as the names are known then.
 
 use runloom_ports::error::Error;
 use runloom_ports::tools::ToolHost as _;
@@ -7,9 +7,9 @@ use runloom_protocol::validate::{PluginSource, plugin_manifest, tool_definition}
 use runloom_tools::ToolLimits;
 use serde_json::{Value, json};
 
-use crate::peers::{Bed, Defined, open_policy};
+use crate::peers::{TestBed, TestDefinitions, open_policy};
 
-fn bed() -> Bed {
+fn bed() -> TestBed {
     let code = json!({"type": "code", "source": "return 1"});
     let tool = |slug: &str, name: &str| {
         let mut body = code.clone();
@@ -21,19 +21,19 @@ fn bed() -> Bed {
     let server = json!({"name": "docs", "url": "http://127.0.0.1:1/mcp"});
     let body = json!({"global": true, "tools": [plugged], "servers": [server]});
     let plugin = plugin_manifest(&body, "weather", PluginSource::Administrator).unwrap();
-    let defined = Defined {
+    let defined = TestDefinitions {
         tools: vec![
             tool("one", "forecast"),
             tool("two", "forecast"),
             tool("three", "other"),
         ],
         plugins: vec![plugin],
-        ..Defined::default()
+        ..TestDefinitions::default()
     };
-    Bed::defining(defined, open_policy(), ToolLimits::default())
+    TestBed::defining(defined, open_policy(), ToolLimits::default())
 }
 
-async fn check(bed: &Bed, refs: &[&Value]) -> Result<(), Vec<(String, String)>> {
+async fn check(bed: &TestBed, refs: &[&Value]) -> Result<(), Vec<(String, String)>> {
     let refs: Vec<ToolRef> = refs
         .iter()
         .map(|tool| serde_json::from_value((*tool).clone()).unwrap())
@@ -49,7 +49,7 @@ async fn check(bed: &Bed, refs: &[&Value]) -> Result<(), Vec<(String, String)>> 
 }
 
 #[tokio::test]
-async fn every_pair_of_tools_under_one_name_is_refused_by_name() {
+async fn rejects_duplicate_names_across_all_kinds() {
     let bed = bed();
     let forecasts = [
         json!({"kind": "mantyx", "id": "one"}),
@@ -74,7 +74,7 @@ async fn every_pair_of_tools_under_one_name_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn names_that_only_a_listing_brings_are_no_reason_to_refuse() {
+async fn accepts_names_that_only_a_listing_could_duplicate() {
     let bed = bed();
     let local = json!({"kind": "local", "name": "docs_search"});
     let listed = json!({"kind": "mcp", "name": "docs", "url": "http://127.0.0.1:1/mcp"});

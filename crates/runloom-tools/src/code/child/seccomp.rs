@@ -1,7 +1,7 @@
-//! The system calls that a sandbox may still make: its two pipes, its memory, the clock, and its end.
+//! Seccomp filter of the sandbox: it allows reading and writing the two pipes, memory, the clock and exit.
 //!
-//! Everything else is refused by the kernel: files, sockets, processes, and descriptors that were inherited from whoever started
-//! the server. Refused, not killed: allocators and the C library ask for things that they can do without.
+//! All other system calls fail with EPERM: files, sockets, processes, inherited descriptors. They do not kill the
+//! process, because allocators and the C library try calls that they can do without.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use seccompiler::{
 
 type Result<T, E = BackendError> = std::result::Result<T, E>;
 
-/// Calls without conditions.
-const FREE: [i64; 16] = [
+/// System calls that are allowed with any arguments.
+const UNCONDITIONAL: [i64; 16] = [
     libc::SYS_brk,
     libc::SYS_clock_gettime,
     libc::SYS_exit,
@@ -32,8 +32,8 @@ const FREE: [i64; 16] = [
     libc::SYS_sigaltstack,
 ];
 
-/// Closes everything else for this thread, for good.
-pub(super) fn close() -> Result<(), String> {
+/// Installs the filter for this thread; it cannot be removed.
+pub(super) fn install() -> Result<(), String> {
     let filter = filter().map_err(|error| error.to_string())?;
     let program: seccompiler::BpfProgram =
         filter.try_into().map_err(|e: BackendError| e.to_string())?;
@@ -41,18 +41,22 @@ pub(super) fn close() -> Result<(), String> {
 }
 
 fn filter() -> Result<SeccompFilter> {
+    let unconditional = UNCONDITIONAL.into_iter();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        FREE.into_iter().map(|call| (call, Vec::new())).collect();
+        unconditional.map(|call| (call, Vec::new())).collect();
     let execute = u64::from(libc::PROT_EXEC.unsigned_abs());
-    let data_only = || masked(2, execute, 0);
-    let nowhere = u64::from(u32::MAX);
+    let not_executable = || masked(2, execute, 0);
+    let no_descriptor = u64::from(u32::MAX);
     let conditional = [
         (libc::SYS_read, vec![equal(0, 0)?]),
         (libc::SYS_write, vec![equal(0, 1)?]),
-        (libc::SYS_mprotect, vec![data_only()?]),
-        // No file behind it.
-        (libc::SYS_mmap, vec![data_only()?, equal(4, nowhere)?]),
-        // An abort is a signal to oneself.
+        (libc::SYS_mprotect, vec![not_executable()?]),
+        // Anonymous mappings only.
+        (
+            libc::SYS_mmap,
+            vec![not_executable()?, equal(4, no_descriptor)?],
+        ),
+        // `abort` signals the own process.
         (
             libc::SYS_tgkill,
             vec![
@@ -88,15 +92,15 @@ mod tests {
 
     use super::*;
 
-    /// What a thread meets behind the closed doors; other threads of the test are not concerned.
+    /// The filter applies to one thread, so the other threads of the test process are not affected.
     #[test]
-    fn files_sockets_processes_threads_and_inherited_descriptors_are_out_of_reach() {
+    fn refuses_files_sockets_processes_threads_and_inherited_descriptors() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut connected = TcpStream::connect(address).unwrap();
         let mut open = File::open("/proc/self/status").unwrap();
         let tried = std::thread::spawn(move || {
-            close().unwrap();
+            install().unwrap();
             let memory = vec![7_u8; 8 << 20];
             let kind = |tried: std::io::Result<()>| tried.map_err(|error| error.kind());
             let tried = [

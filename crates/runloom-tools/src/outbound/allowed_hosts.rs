@@ -1,4 +1,4 @@
-//! The operator's list of hosts that may be reached wherever they are.
+//! The operator's list of hosts that may be reached at any address.
 
 use std::net::Ipv6Addr;
 
@@ -7,55 +7,64 @@ use super::error::{OutboundError, Result};
 /// One entry of `allow_hosts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostPattern {
-    /// Lower case, without a closing dot; of an IPv6 address its digits in full.
+    /// Lower case, without a trailing dot; an IPv6 address in one canonical form.
     host: String,
-    /// `*.host`: every name below, not the host itself.
-    below: bool,
+    scope: HostScope,
     port: Option<u16>,
 }
 
+/// The names that a pattern matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HostScope {
+    /// The host itself.
+    Exact,
+    /// `*.host`: every subdomain, not the host itself.
+    Subdomains,
+}
+
 impl HostPattern {
-    /// Reads `host`, `host:port`, `*.host`, `*.host:port`, `[v6]`, `[v6]:port`.
+    /// Parses `host`, `host:port`, `*.host`, `*.host:port`, `[v6]`, `[v6]:port`.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let wrong = || {
             OutboundError::blocked(format!(
                 "\"{text}\" in allow_hosts is not a host; write \"host\", \"host:port\" or \"*.internal.example\""
             ))
         };
-        let (below, rest) = match text.trim().strip_prefix("*.") {
-            Some(rest) => (true, rest),
-            None => (false, text.trim()),
+        let (scope, rest) = match text.trim().strip_prefix("*.") {
+            Some(rest) => (HostScope::Subdomains, rest),
+            None => (HostScope::Exact, text.trim()),
         };
         let (host, port) = split_port(rest).ok_or_else(wrong)?;
-        let host = normal(host);
+        let host = normalize(host);
         if host.is_empty() || host.contains(['/', '*', '@', ' ', '?', '#']) {
             return Err(wrong());
         }
-        Ok(Self { host, below, port })
+        Ok(Self { host, scope, port })
     }
 
-    /// Whether the pattern names this host; `host` as the URL parser canonicalised it.
-    pub(super) fn names(&self, host: &str, port: u16) -> bool {
+    /// Whether the pattern matches a host, which is in the URL parser's canonical form.
+    pub(super) fn matches(&self, host: &str, port: u16) -> bool {
         if self.port.is_some_and(|wanted| wanted != port) {
             return false;
         }
-        let host = normal(host);
-        if !self.below {
-            return host == self.host;
+        let host = normalize(host);
+        match self.scope {
+            HostScope::Exact => host == self.host,
+            HostScope::Subdomains => host
+                .strip_suffix(&self.host)
+                .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
         }
-        host.strip_suffix(&self.host)
-            .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
     }
 }
 
-fn normal(host: &str) -> String {
+fn normalize(host: &str) -> String {
     let host = host
         .trim_start_matches('[')
         .trim_end_matches(']')
         .trim_end_matches('.')
         .to_ascii_lowercase();
     match host.parse::<Ipv6Addr>() {
-        // An IPv6 address has many spellings, and the parser of URLs knows only one of them.
+        // The operator may have written an IPv6 address in another form than the URL parser.
         Ok(address) => format!("[{:032x}]", address.to_bits()),
         Err(_) => host,
     }
@@ -82,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_name_what_they_say_and_nothing_else() {
+    fn patterns_match_hosts_and_ports() {
         let table = [
             ("127.0.0.1", "127.0.0.1", 80, true),
             ("127.0.0.1:9000", "127.0.0.1", 9000, true),
@@ -104,7 +113,7 @@ mod tests {
         for (pattern, host, port, expected) in table {
             let parsed = HostPattern::parse(pattern).unwrap();
             assert_eq!(
-                parsed.names(host, port),
+                parsed.matches(host, port),
                 expected,
                 "{pattern} {host}:{port}"
             );
@@ -112,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn rejects_invalid_patterns() {
         for text in ["", "*", "http://a", "a:b", "a/b", "a:70000", "*.*"] {
             assert!(HostPattern::parse(text).is_err(), "{text}");
         }

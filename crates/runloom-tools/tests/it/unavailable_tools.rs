@@ -1,4 +1,4 @@
-//! Workspace tools and plugins that cannot be read, or are gone, when their run begins. The clock is the test's.
+//! Workspace tools and plugins that cannot be read, or do not exist any more, when their run begins.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -7,21 +7,21 @@ use runloom_protocol::validate;
 use runloom_tools::ToolLimits;
 use serde_json::{Value, json};
 
-use crate::peers::{Bed, Defined, open_policy};
+use crate::peers::{TestBed, TestDefinitions, open_policy};
 
-/// A host whose workspace has the tool `t` and the plugin tool `@p/t`; its store is away for so many reads.
-fn bed(away: usize) -> Bed {
+/// A host whose workspace has the tool `t` and the plugin tool `@p/t`; the first `away` reads of its store fail.
+fn bed(away: usize) -> TestBed {
     let body = json!({"type": "http", "method": "GET", "url": "https://t.example/", "name": "t"});
     let tool = validate::tool_definition(&body, "t").expect("the tool is valid");
     let plugin: PluginManifest =
         serde_json::from_value(json!({"name": "@p", "tools": [body]})).unwrap();
-    let defined = Defined {
+    let defined = TestDefinitions {
         tools: vec![("t".to_owned(), tool)],
         plugins: vec![plugin],
         away: AtomicUsize::new(away),
-        ..Defined::default()
+        ..TestDefinitions::default()
     };
-    Bed::defining(defined, open_policy(), ToolLimits::default())
+    TestBed::defining(defined, open_policy(), ToolLimits::default())
 }
 
 fn refs() -> [Value; 2] {
@@ -32,7 +32,7 @@ fn refs() -> [Value; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_cannot_be_read_for_a_moment_is_offered_as_ever() {
+async fn retries_while_the_store_is_unavailable() {
     for refs in refs() {
         let (_, tools) = bed(3).resolve(&refs).await;
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -40,8 +40,8 @@ async fn a_tool_that_cannot_be_read_for_a_moment_is_offered_as_ever() {
     }
 }
 
-/// The stub has this name, and says this when it is called.
-async fn stands_in(bed: &Bed, refs: &Value, name: &str, why: &str) {
+/// Checks the name of the placeholder and the result of calling it.
+async fn stands_in(bed: &TestBed, refs: &Value, name: &str, why: &str) {
     let (context, tools) = bed.resolve(refs).await;
     let [stub] = tools.as_slice() else {
         panic!("{refs}: {tools:?}");
@@ -60,7 +60,7 @@ async fn stands_in(bed: &Bed, refs: &Value, name: &str, why: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_cannot_be_read_for_long_is_stood_in_for_by_a_stub_that_says_why() {
+async fn unreadable_tool_becomes_a_placeholder() {
     for refs in refs() {
         stands_in(
             &bed(usize::MAX),
@@ -73,7 +73,7 @@ async fn a_tool_that_cannot_be_read_for_long_is_stood_in_for_by_a_stub_that_says
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_was_deleted_before_its_run_began_is_stood_in_for_by_a_stub() {
+async fn deleted_tool_becomes_a_placeholder() {
     let bed = bed(0);
     let gone = json!([{"kind": "mantyx", "id": "gone"}]);
     stands_in(
