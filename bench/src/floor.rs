@@ -1,8 +1,8 @@
-//! The floor: what a server costs that does nothing but pass the provider's bytes on.
+//! The floor: the cost of a server that only forwards the provider's bytes.
 //!
-//! Bare axum and reqwest: the client posts, the provider is called with the same bytes, its answer is streamed back.
-//! Nothing is stored, nothing is parsed, nothing can be resumed. `/v1/loop` is the same for a tool loop: the provider is called,
-//! its answer read to the end, the tool called, and the provider called once more with the result; that answer is streamed.
+//! axum and reqwest without anything else: the client posts, the provider is called with the same bytes, and its response
+//! is streamed back. Nothing is stored, parsed or resumable. `/v1/tool-loop` calls the provider, reads its response,
+//! calls the tool, calls the provider again with the result and streams that response.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -16,70 +16,71 @@ use tokio::net::TcpListener;
 use crate::provider::TOOL_PATH;
 
 #[derive(Clone)]
-struct Passage {
+struct Proxy {
     client: reqwest::Client,
-    url: String,
-    tool: String,
+    provider_url: String,
+    tool_url: String,
 }
 
-/// Serves until the task is dropped; `provider` is the provider's address, as in `http://127.0.0.1:4000`.
-pub(crate) async fn serve(listener: TcpListener, provider: &str) -> anyhow::Result<()> {
+/// Serves until the task is dropped. `provider_url` has no path, as in `http://127.0.0.1:4000`.
+pub(crate) async fn serve(listener: TcpListener, provider_url: &str) -> anyhow::Result<()> {
     let client = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .build()?;
-    let passage = Passage {
+    let proxy = Proxy {
         client,
-        url: format!("{provider}/v1/responses"),
-        tool: format!("{provider}{TOOL_PATH}"),
+        provider_url: format!("{provider_url}/v1/responses"),
+        tool_url: format!("{provider_url}{TOOL_PATH}"),
     };
     let router = Router::new()
-        .route("/v1/responses", post(pass))
-        .route("/v1/loop", post(tool_loop))
-        .with_state(passage);
+        .route("/v1/responses", post(forward))
+        .route("/v1/tool-loop", post(forward_tool_loop))
+        .with_state(proxy);
     let listener = listener.tap_io(|stream| {
         stream.set_nodelay(true).ok();
     });
     Ok(axum::serve(listener, router).await?)
 }
 
-async fn pass(State(passage): State<Passage>, body: Bytes) -> Response {
-    answer(passage.ask(body).await)
+async fn forward(State(proxy): State<Proxy>, body: Bytes) -> Response {
+    stream_back(proxy.call_provider(body).await)
 }
 
-async fn tool_loop(State(passage): State<Passage>, body: Bytes) -> Response {
-    answer(passage.go_round(body).await)
+async fn forward_tool_loop(State(proxy): State<Proxy>, body: Bytes) -> Response {
+    stream_back(proxy.run_tool_loop(body).await)
 }
 
-impl Passage {
-    async fn ask(&self, body: Bytes) -> reqwest::Result<reqwest::Response> {
+impl Proxy {
+    async fn call_provider(&self, body: Bytes) -> reqwest::Result<reqwest::Response> {
         self.client
-            .post(&self.url)
+            .post(&self.provider_url)
             .header("content-type", "application/json")
             .body(body)
             .send()
             .await
     }
 
-    async fn go_round(&self, body: Bytes) -> reqwest::Result<reqwest::Response> {
-        self.ask(body.clone()).await?.bytes().await?;
-        let found = self.client.get(&self.tool).send().await?.bytes().await?;
-        self.ask(with_result(&body, &found)).await
+    async fn run_tool_loop(&self, body: Bytes) -> reqwest::Result<reqwest::Response> {
+        self.call_provider(body.clone()).await?.bytes().await?;
+        let result = self.client.get(&self.tool_url).send().await?;
+        let result = result.bytes().await?;
+        self.call_provider(with_tool_result(&body, &result)).await
     }
 }
 
-/// The request once more, with the tool's result behind it.
-fn with_result(body: &[u8], found: &[u8]) -> Bytes {
+/// Appends the tool's result to the request body.
+fn with_tool_result(body: &[u8], result: &[u8]) -> Bytes {
     let open = body.strip_suffix(b"}").unwrap_or(body);
-    let result = br#","result":{"type":"function_call_output","output":"#;
-    [open, result, found, b"}}"].concat().into()
+    let start = br#","result":{"type":"function_call_output","output":"#;
+    [open, start, result, b"}}"].concat().into()
 }
 
-fn answer(asked: reqwest::Result<reqwest::Response>) -> Response {
-    match asked {
-        Ok(answer) => {
-            let status = answer.status();
-            let stream = Body::from_stream(answer.bytes_stream());
+fn stream_back(response: reqwest::Result<reqwest::Response>) -> Response {
+    match response {
+        Ok(response) => {
+            let status = response.status();
+            let stream = Body::from_stream(response.bytes_stream());
             (status, [("content-type", "text/event-stream")], stream).into_response()
         }
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),

@@ -1,25 +1,28 @@
-//! The measurements of Runloom: one program with several faces, one per process that takes part.
+//! The benchmark of Runloom: one program with a role for each process that takes part.
 //!
-//! `run` is the conductor: it starts the scripted `provider`, the `floor`, the `fan` and the server under test as
-//! processes of their own, drives load at them, reads their meters and writes the report. Not here: absolute limits.
-//! Every figure is a ratio to a floor, or to ourselves at another size, of the same run.
+//! `run` starts the scripted `provider`, the `floor`, the `broadcast` floor and the server under test as processes of
+//! their own, generates load, reads their CPU time and memory and writes the report. There are no absolute limits: every
+//! judged time is a ratio to a floor, or to Runloom itself at another size, in the same run.
 //!
-//! Reading order: `work` (the table of workloads), `drive` (load), `meter`, `server`, `child`, `report`; then the other
-//! faces: `provider` with its `script`, `floor`, `fan`; `wire` is the HTTP below.
+//! Reading order: `workloads`, `load`, `stream_check`, `procfs`, `server`, `process`, `report`; then the other roles:
+//! `provider` with `script` and `scripted_response`, `floor`, `broadcast`; `http` is the HTTP/1.1 below.
 
-mod child;
-mod drive;
-mod fan;
+mod broadcast;
 mod floor;
-mod meter;
+mod http;
+mod load;
+mod load_result;
 mod options;
-mod outcome;
+mod process;
+mod procfs;
 mod provider;
 mod report;
 mod script;
+mod scripted_response;
 mod server;
-mod wire;
-mod work;
+mod stream_check;
+mod target;
+mod workloads;
 
 #[cfg(test)]
 mod smoke;
@@ -33,74 +36,74 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::SignalKind;
 use tokio::task::LocalSet;
 
-use options::{Face, USAGE};
+use options::{Role, USAGE};
 
-/// Connections that wait to be accepted: thousands come at once.
+/// Thousands of clients connect at the same time.
 const BACKLOG: u32 = 4_096;
 
-/// The same allocator as the server's, so that the floor's memory is comparable.
+/// The server's allocator, so that the floor's memory is comparable.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match options::read(&arguments).and_then(act) {
+    match options::parse(&arguments).and_then(start) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("runloom-bench: {error:#}"));
+            print_line(&format!("runloom-bench: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-fn act(face: Face) -> anyhow::Result<()> {
-    match face {
-        Face::Help => {
-            say(USAGE);
+fn start(role: Role) -> anyhow::Result<()> {
+    match role {
+        Role::Help => {
+            print_line(USAGE);
             Ok(())
         }
-        Face::Run(options) => alone(async {
-            // Dropping the work ends the processes that it has started.
+        Role::Run(options) => block_on_one_thread(async {
+            // Dropping the workloads kills the processes that they started.
             tokio::select! {
-                done = work::run(&options) => done,
-                told = told_to_stop() => told,
+                done = workloads::run(&options) => done,
+                stopped = wait_for_signal() => stopped,
             }
         }),
-        Face::Provider => {
-            end_with_the_conductor();
-            alone(async { provider::serve(listen()?).await })
+        Role::Provider => {
+            exit_with_parent();
+            block_on_one_thread(async { provider::serve(listen()?).await })
         }
-        Face::Fan => {
-            end_with_the_conductor();
-            alone(async { fan::serve(listen()?).await })
+        Role::Broadcast => {
+            exit_with_parent();
+            block_on_one_thread(async { broadcast::serve(listen()?).await })
         }
-        Face::Floor { provider } => {
-            end_with_the_conductor();
+        Role::Floor { provider_url } => {
+            exit_with_parent();
             install_crypto();
             tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .build()?
-                .block_on(async { floor::serve(listen()?, &provider).await })
+                .block_on(async { floor::serve(listen()?, &provider_url).await })
         }
     }
 }
 
-/// Runs on one thread: the driver and the provider must take little from the cores they share with the server.
-fn alone(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+/// One thread: the load generator and the provider must take little CPU from the server.
+fn block_on_one_thread(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     LocalSet::new().block_on(&runtime, task)
 }
 
-async fn told_to_stop() -> anyhow::Result<()> {
+async fn wait_for_signal() -> anyhow::Result<()> {
     let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
     let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    anyhow::bail!("told to stop")
+    anyhow::bail!("stopped by a signal")
 }
 
 fn listen() -> anyhow::Result<TcpListener> {
@@ -110,32 +113,31 @@ fn listen() -> anyhow::Result<TcpListener> {
         socket.listen(BACKLOG)
     })()
     .context("cannot listen on loopback")?;
-    say(&format!("{}{}", child::READY, listener.local_addr()?));
+    print_line(&format!("{}{}", process::READY, listener.local_addr()?));
     Ok(listener)
 }
 
-/// The conductor holds the other end of standard input; when it is gone, however it ended, so are we.
-fn end_with_the_conductor() {
+/// Exits when standard input closes, which happens however the parent ends.
+fn exit_with_parent() {
     std::thread::spawn(|| {
         std::io::stdin().read_to_end(&mut Vec::new()).ok();
         #[expect(
             clippy::disallowed_methods,
-            reason = "nothing here outlives the process: no data, no destructors that matter"
+            reason = "the process has no data and no destructors that matter"
         )]
         std::process::exit(0);
     });
 }
 
-/// Loopback is in clear, but a client wants to know its cryptography all the same.
 fn install_crypto() {
-    // An error says that it is installed already.
+    // An error means that it is installed already.
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
 }
 
-/// Prints a line; a reader that has gone is no reason to stop.
-fn say(line: &str) {
+/// Prints a line. A closed standard output is not a reason to stop.
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").ok();
     out.flush().ok();

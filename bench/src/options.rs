@@ -2,34 +2,35 @@
 
 use std::path::PathBuf;
 
+use crate::load::Volume;
+
 pub(crate) const USAGE: &str = "\
 usage: runloom-bench run --server BINARY [--only W1,W3] [--quick | --steady MINUTES] [--out FOLDER]
-       runloom-bench provider | fan | floor PROVIDER_URL     (started by `run`)
+       runloom-bench provider | broadcast | floor PROVIDER_URL     (started by `run`)
 
   --server BINARY   the release build of `runloom`
-  --only NAMES      workloads to run, with commas (default: all)
+  --only NAMES      workloads to run, separated by commas (default: all)
   --quick           a tenth of the load: for a look, not for a record
-  --steady MINUTES  instead of the workloads, a mixed load for so long: does memory grow? An hour is a record
-  --out FOLDER      where report.md and report.svg go (default: target/bench)";
+  --steady MINUTES  a mixed load instead of the workloads, to see whether memory grows; use 60 for a record
+  --out FOLDER      folder of report.md and report.svg (default: target/bench)";
 
-/// Which part of a measurement this process is.
+/// What this process does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Face {
+pub(crate) enum Role {
     Run(Options),
     Provider,
-    Fan,
-    Floor { provider: String },
+    Broadcast,
+    Floor { provider_url: String },
     Help,
 }
 
-/// What is measured, and how much.
+/// Options of `run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) server: PathBuf,
     pub(crate) only: Vec<String>,
     pub(crate) effort: Effort,
-    /// Minutes of the long form.
-    pub(crate) steady: Option<u64>,
+    pub(crate) steady_minutes: Option<u64>,
     pub(crate) out: PathBuf,
 }
 
@@ -41,45 +42,53 @@ pub(crate) enum Effort {
 }
 
 impl Effort {
-    /// A number of the full measurement, or a tenth of it.
-    pub(crate) fn of(self, full: u64) -> u64 {
+    /// A number of the full load, or a tenth of it.
+    pub(crate) fn scale(self, full: u64) -> u64 {
         match self {
             Self::Quick => (full / 10).max(1),
             Self::Full => full,
         }
     }
+
+    /// Scales the number of runs, not their concurrency.
+    pub(crate) fn scale_runs(self, full: Volume) -> Volume {
+        Volume {
+            runs: self.scale(full.runs),
+            ..full
+        }
+    }
 }
 
-/// Reads the arguments.
-pub(crate) fn read(arguments: &[String]) -> anyhow::Result<Face> {
+/// Parses the arguments.
+pub(crate) fn parse(arguments: &[String]) -> anyhow::Result<Role> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let asks = |word: &&str| ["--help", "-h"].contains(word);
-    if words.first() == Some(&"help") || words.iter().any(asks) {
-        return Ok(Face::Help);
+    let is_help = |word: &&str| ["--help", "-h"].contains(word);
+    if words.first() == Some(&"help") || words.iter().any(is_help) {
+        return Ok(Role::Help);
     }
     match words.as_slice() {
-        ["run", rest @ ..] => Ok(Face::Run(options(rest)?)),
-        ["provider"] => Ok(Face::Provider),
-        ["fan"] => Ok(Face::Fan),
-        ["floor", provider] => Ok(Face::Floor {
-            provider: (*provider).to_owned(),
+        ["run", rest @ ..] => Ok(Role::Run(parse_options(rest)?)),
+        ["provider"] => Ok(Role::Provider),
+        ["broadcast"] => Ok(Role::Broadcast),
+        ["floor", provider_url] => Ok(Role::Floor {
+            provider_url: (*provider_url).to_owned(),
         }),
-        _ => anyhow::bail!("not a command: {words:?}\n\n{USAGE}"),
+        _ => anyhow::bail!("unknown command {words:?}\n\n{USAGE}"),
     }
 }
 
-fn options(words: &[&str]) -> anyhow::Result<Options> {
+fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
     let mut server = None;
     let mut only = Vec::new();
     let mut effort = Effort::Full;
-    let mut steady = None;
+    let mut steady_minutes = None;
     let mut out = PathBuf::from("target/bench");
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let mut value = || {
             rest.next()
                 .copied()
-                .ok_or_else(|| anyhow::anyhow!("{word} wants a value\n\n{USAGE}"))
+                .ok_or_else(|| anyhow::anyhow!("{word} needs a value\n\n{USAGE}"))
         };
         match *word {
             "--server" => server = Some(PathBuf::from(value()?)),
@@ -88,10 +97,10 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
             "--quick" => effort = Effort::Quick,
             "--steady" => {
                 let minutes = value()?.parse().ok().filter(|minutes| *minutes > 0);
-                let wrong = || anyhow::anyhow!("--steady wants a number of minutes\n\n{USAGE}");
-                steady = Some(minutes.ok_or_else(wrong)?);
+                let invalid = || anyhow::anyhow!("--steady needs a number of minutes\n\n{USAGE}");
+                steady_minutes = Some(minutes.ok_or_else(invalid)?);
             }
-            other => anyhow::bail!("{other:?} is not an option\n\n{USAGE}"),
+            other => anyhow::bail!("unknown option {other:?}\n\n{USAGE}"),
         }
     }
     let server = server.ok_or_else(|| anyhow::anyhow!("--server is missing\n\n{USAGE}"))?;
@@ -99,38 +108,38 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
         server,
         only,
         effort,
-        steady,
+        steady_minutes,
         out,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Effort, Face, read};
+    use super::{Effort, Role, parse};
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
-    fn the_workloads_and_the_effort_can_be_chosen() {
-        let face = read(&words("run --server x --only W1,W3 --only decode --quick")).unwrap();
-        let Face::Run(options) = face else {
-            panic!("{face:?}");
+    fn parses_workloads_and_effort() {
+        let role = parse(&words("run --server x --only W1,W3 --only decode --quick")).unwrap();
+        let Role::Run(options) = role else {
+            panic!("{role:?}");
         };
         assert_eq!(options.only, ["W1", "W3", "decode"]);
         assert_eq!(options.effort, Effort::Quick);
     }
 
     #[test]
-    fn help_is_given_wherever_it_is_asked_for() {
+    fn shows_help_wherever_it_is_asked_for() {
         for line in ["help", "-h", "run --help", "run --server x --help"] {
-            assert_eq!(read(&words(line)).unwrap(), Face::Help, "{line}");
+            assert_eq!(parse(&words(line)).unwrap(), Role::Help, "{line}");
         }
     }
 
     #[test]
-    fn slips_are_refused() {
+    fn rejects_invalid_arguments() {
         for line in [
             "",
             "run",
@@ -139,7 +148,7 @@ mod tests {
             "run --server x --steady 0",
             "floor",
         ] {
-            assert!(read(&words(line)).is_err(), "{line}");
+            assert!(parse(&words(line)).is_err(), "{line}");
         }
     }
 }

@@ -1,105 +1,106 @@
-//! The server under test: its configuration, its data, its process.
+//! The server under test: configuration, data and process.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::child::Running;
-use crate::drive::Target;
+use crate::process::ServerProcess;
 use crate::provider::TOOL_PATH;
 use crate::script::TOOL;
+use crate::target::Target;
+use crate::workloads::Subject;
 
-/// The workspace of the measurements.
 const WORKSPACE: &str = "bench";
-/// Its key; it opens nothing but a server on loopback that lives for minutes.
-const KEY: &str = "mantyx_bench_0123456789abcdef0123456789abcdef";
+/// Not a secret: its servers listen on loopback and live for minutes.
+const API_KEY: &str = "mantyx_bench_0123456789abcdef0123456789abcdef";
 
 /// A running Runloom.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) running: Running,
-    pub(crate) target: Target,
+    process: ServerProcess,
+    pub(crate) subject: Subject,
 }
 
-/// Where a server's binary, data and logs are.
+impl Server {
+    /// Time from the start of the process until it was ready.
+    pub(crate) fn ready_after(&self) -> Duration {
+        self.process.ready_after
+    }
+}
+
+/// Starts servers by name. A server's data and log are in a folder of that name.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct ServerLauncher {
     pub(crate) binary: PathBuf,
     pub(crate) folder: PathBuf,
+    pub(crate) provider_url: String,
 }
 
-impl Place {
-    /// The store's file of the named server.
-    pub(crate) fn store(&self, name: &str) -> PathBuf {
+impl ServerLauncher {
+    /// The SQLite file of a server.
+    pub(crate) fn database_file(&self, name: &str) -> PathBuf {
         self.folder.join(name).join("runloom.db")
     }
 
-    /// Starts a server on an empty store.
-    pub(crate) fn fresh(
-        &self,
-        name: &str,
-        provider: &str,
-        models: &[&str],
-    ) -> anyhow::Result<Server> {
+    /// Starts a server with an empty store.
+    pub(crate) fn start_empty(&self, name: &str, models: &[&str]) -> anyhow::Result<Server> {
         let folder = self.folder.join(name);
         if folder.exists() {
             std::fs::remove_dir_all(&folder)
-                .with_context(|| format!("cannot clear {}", folder.display()))?;
+                .with_context(|| format!("cannot delete {}", folder.display()))?;
         }
-        self.again(name, provider, models)
+        self.restart(name, models)
     }
 
-    /// Starts a server on what an earlier one of that name left.
-    pub(crate) fn again(
-        &self,
-        name: &str,
-        provider: &str,
-        models: &[&str],
-    ) -> anyhow::Result<Server> {
+    /// Starts a server with the data of an earlier one of the same name.
+    pub(crate) fn restart(&self, name: &str, models: &[&str]) -> anyhow::Result<Server> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let file = folder.join("runloom.toml");
-        std::fs::write(&file, configuration(&self.store(name), provider, models))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        let text = configuration(&self.database_file(name), &self.provider_url, models);
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(&self.binary);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&file)
             .current_dir(&folder)
             .env("RUNLOOM_MASTER_KEY", "bench-bench-bench-bench-bench-32")
-            .env("BENCH_KEY", KEY)
+            .env("BENCH_KEY", API_KEY)
             .env("BENCH_PROVIDER_KEY", "sk-bench");
-        let running = Running::start(command, &folder.join("server.log"))?;
-        let target = Target::Runloom {
-            address: running.address,
-            workspace: WORKSPACE.to_owned(),
-            key: KEY.to_owned(),
+        let process = ServerProcess::start(command, &folder.join("server.log"))?;
+        let subject = Subject {
+            target: Target::Runloom {
+                address: process.address,
+                workspace: WORKSPACE.to_owned(),
+                key: API_KEY.to_owned(),
+            },
+            processes: process.usage(),
         };
-        Ok(Server { running, target })
+        Ok(Server { process, subject })
     }
 
-    /// Deletes what a server left: the stores of a whole measurement are gigabytes.
+    /// Deletes a server's data: the stores of a whole benchmark are gigabytes.
     pub(crate) fn clear(&self, name: &str) {
         std::fs::remove_dir_all(self.folder.join(name)).ok();
     }
 }
 
-/// Limits stand at their upper ends: what is measured is the server, not its good manners.
-fn configuration(store: &Path, provider: &str, models: &[&str]) -> String {
+/// Rate and concurrency limits are set so high that they never apply.
+fn configuration(database: &Path, provider_url: &str, models: &[&str]) -> String {
+    let default_model = models.first().copied().unwrap_or_default();
     let models: Vec<String> = models
         .iter()
         .map(|model| format!("{{ id = \"{model}\", context_window = 100000000 }}"))
         .collect();
-    let default = models.first().map_or("", String::as_str);
-    let default = default.split('"').nth(1).unwrap_or_default();
     format!(
         r#"[server]
 listen = "127.0.0.1:0"
 
 [store]
-url = "sqlite:{store}"
+url = "sqlite:{database}"
 
 [runs]
 local_tool_timeout_ms = 3600000
@@ -122,7 +123,7 @@ level = "warn"
 [[workspaces]]
 slug = "{WORKSPACE}"
 name = "Bench"
-default_model = "script/{default}"
+default_model = "script/{default_model}"
 
 [[workspaces.api_keys]]
 name = "bench"
@@ -132,7 +133,7 @@ usage = "developer_api"
 [[workspaces.providers]]
 id = "script"
 kind = "openai"
-base_url = "{provider}/v1"
+base_url = "{provider_url}/v1"
 api_key_env = "BENCH_PROVIDER_KEY"
 models = [ {models} ]
 
@@ -140,9 +141,9 @@ models = [ {models} ]
 slug = "{TOOL}"
 type = "http"
 description = "Looks something up."
-url = "{provider}{TOOL_PATH}"
+url = "{provider_url}{TOOL_PATH}"
 "#,
-        store = store.display(),
+        database = database.display(),
         models = models.join(", ")
     )
 }

@@ -1,85 +1,111 @@
-//! The driver, the provider and the floors end to end, with a handful of runs and no clock.
+//! Load generator, provider and floor end to end, with few runs.
 
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
-use crate::drive::{Target, load};
-use crate::wire::Connection;
+use crate::http::Connection;
+use crate::load::{Volume, closed_loop};
+use crate::target::{Prompt, Target};
 use crate::{floor, install_crypto, provider};
 
-/// Starts the provider and the floor in this process and runs the test beside them.
-async fn beside<T>(test: impl AsyncFnOnce(Target, Target) -> T) -> T {
+const PROMPT: Prompt = Prompt {
+    model: "bench-t50",
+    text: "hello",
+    tokens: 50,
+};
+
+const fn volume(runs: u64, concurrency: u64) -> Volume {
+    Volume { runs, concurrency }
+}
+
+/// The servers that a test uses.
+struct Servers {
+    provider: Target,
+    floor: Target,
+}
+
+/// Runs the provider and the floor in this process beside the test.
+async fn with_servers<T>(test: impl AsyncFnOnce(Servers) -> T) -> T {
     install_crypto();
     let provider = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let floor = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let at_provider = Target::Plain(provider.local_addr().unwrap());
-    let at_floor = Target::Plain(floor.local_addr().unwrap());
+    let servers = Servers {
+        provider: Target::Direct(provider.local_addr().unwrap()),
+        floor: Target::Direct(floor.local_addr().unwrap()),
+    };
     let url = format!("http://{}", provider.local_addr().unwrap());
     LocalSet::new()
         .run_until(async {
             tokio::select! {
                 ended = provider::serve(provider) => panic!("the provider ended: {ended:?}"),
                 ended = floor::serve(floor, &url) => panic!("the floor ended: {ended:?}"),
-                result = test(at_provider, at_floor) => result,
+                result = test(servers) => result,
             }
         })
         .await
 }
 
 #[tokio::test]
-async fn every_run_through_the_floor_is_complete() {
-    let (direct, through) = beside(async |provider, floor| {
-        let job = provider.job("bench-t50", "hello", 50);
-        let direct = load(&provider, &job, 20, 4).await;
-        let job = floor.job("bench-t50", "hello", 50);
-        (direct, load(&floor, &job, 20, 4).await)
+async fn runs_through_the_floor_are_complete() {
+    let results = with_servers(async |servers| {
+        let mut results = Vec::new();
+        for target in [&servers.provider, &servers.floor] {
+            results.push(closed_loop(target, &target.run(PROMPT), volume(20, 4)).await);
+        }
+        results
     })
     .await;
-    for outcome in [direct, through] {
-        assert_eq!(outcome.errors, Vec::<String>::new());
-        assert_eq!(outcome.shots.len(), 20);
+    for result in results {
+        assert_eq!(result.errors, Vec::<String>::new());
+        assert_eq!(result.runs.len(), 20);
     }
 }
 
 #[tokio::test]
-async fn a_stream_that_is_short_of_text_is_counted_as_failed() {
-    let outcome = beside(async |_, floor| {
-        let job = floor.job("bench-t49", "hello", 50);
-        load(&floor, &job, 2, 1).await
+async fn counts_a_stream_with_too_little_text_as_failed() {
+    let result = with_servers(async |servers| {
+        let prompt = Prompt {
+            model: "bench-t49",
+            ..PROMPT
+        };
+        let request = servers.floor.run(prompt);
+        closed_loop(&servers.floor, &request, volume(2, 1)).await
     })
     .await;
-    assert_eq!(outcome.failed, 2);
-    assert_eq!(outcome.errors, ["49 pieces of text came, not 50"]);
+    assert_eq!(result.failed, 2);
+    assert_eq!(result.errors, ["expected 50 pieces of text, got 49"]);
 }
 
 #[tokio::test]
-async fn the_provider_gives_the_last_request_back_and_counts() {
-    let (body, stats) = beside(async |provider, floor| {
-        let body = br#"{"model":"bench-t1","stream":true,"input":"the same bytes"}"#;
-        let job = floor.posting("/v1/responses", body, 1);
-        assert_eq!(load(&floor, &job, 3, 1).await.failed, 0);
-        let mut connection = Connection::new(provider.address());
-        let head = connection.ask(&provider.get("/last")).await.unwrap();
-        let last = connection.whole(head).await.unwrap();
-        let head = connection.ask(&provider.get("/stats")).await.unwrap();
-        (last, connection.whole(head).await.unwrap())
+async fn provider_counts_requests_and_returns_the_last_body() {
+    let body = br#"{"model":"bench-t1","stream":true,"input":"the same bytes"}"#;
+    let (last, stats) = with_servers(async |servers| {
+        let request = servers.floor.post("/v1/responses", body, 1);
+        let result = closed_loop(&servers.floor, &request, volume(3, 1)).await;
+        assert_eq!(result.failed, 0);
+        let mut connection = Connection::new(servers.provider.address());
+        let head = connection.send(&servers.provider.get("/last")).await;
+        let last = connection.read_body(head.unwrap()).await.unwrap();
+        let head = connection.send(&servers.provider.get("/stats")).await;
+        (last, connection.read_body(head.unwrap()).await.unwrap())
     })
     .await;
-    assert_eq!(
-        body,
-        br#"{"model":"bench-t1","stream":true,"input":"the same bytes"}"#
-    );
+    assert_eq!(last, body);
     let stats: provider::Stats = serde_json::from_slice(&stats).unwrap();
     assert_eq!((stats.requests, stats.finished), (3, 3));
 }
 
 #[tokio::test]
-async fn a_model_that_is_no_script_is_refused_through_the_floor() {
-    let outcome = beside(async |_, floor| {
-        let job = floor.job("gpt-5", "hello", 1);
-        load(&floor, &job, 1, 1).await
+async fn provider_rejects_a_model_that_is_not_a_script() {
+    let result = with_servers(async |servers| {
+        let prompt = Prompt {
+            model: "gpt-5",
+            ..PROMPT
+        };
+        let request = servers.floor.run(prompt);
+        closed_loop(&servers.floor, &request, volume(1, 1)).await
     })
     .await;
-    assert_eq!(outcome.failed, 1);
-    assert!(outcome.errors[0].contains("400"), "{:?}", outcome.errors);
+    assert_eq!(result.failed, 1);
+    assert!(result.errors[0].contains("400"), "{:?}", result.errors);
 }

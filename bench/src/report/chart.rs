@@ -1,66 +1,74 @@
-//! The ratios as bars, by hand: one bar per measure that has a floor, with a mark where its goal is.
+//! The ratios as an SVG bar chart: one bar per measure with a reference, and a mark at its goal.
 
 use std::fmt::Write as _;
 
 use super::{Goal, Row, Verdict};
 
-const LINE: usize = 22;
-const LABELS: usize = 490;
-const RATIOS: usize = 40;
-const BARS: f64 = 380.0;
-const GOALS: usize = 60;
-/// Ratios beyond this are cut: the number beside the bar says the rest.
-const RATIO_SHOWN: f64 = 4.0;
+const LINE_HEIGHT: usize = 22;
+const LABEL_WIDTH: usize = 520;
+const RATIO_WIDTH: usize = 40;
+const BAR_WIDTH: f64 = 380.0;
+const GOAL_WIDTH: usize = 60;
+/// The bar of a larger ratio ends here; the number beside it is complete.
+const MAX_RATIO: f64 = 4.0;
 
-const PASS: &str = "#2e7d32";
-const MISS: &str = "#c62828";
-const TOLD: &str = "#90a4ae";
+const MET: &str = "#2e7d32";
+const MISSED: &str = "#c62828";
+const NOT_JUDGED: &str = "#90a4ae";
 
-/// Where bars begin.
-const ZERO: usize = LABELS + RATIOS + 8;
-/// Lines above the bars: the title, and what the colours mean.
-const HEAD: usize = 2;
+/// The left edge of the bars.
+const ORIGIN: usize = LABEL_WIDTH + RATIO_WIDTH + 8;
+/// Lines above the bars: title and legend.
+const HEADER_LINES: usize = 2;
 
-/// The whole picture.
+/// A measure and its ratio.
+struct Bar<'a> {
+    row: &'a Row,
+    ratio: f64,
+}
+
+/// The complete SVG document.
 pub(super) fn draw(rows: &[Row]) -> String {
-    let bars: Vec<(&Row, f64)> = rows
+    let bars: Vec<Bar<'_>> = rows
         .iter()
-        .filter_map(|row| Some((row, row.ratio()?)))
-        .filter(|(_, ratio)| ratio.is_finite())
+        .filter_map(|row| {
+            let ratio = row.ratio().filter(|ratio| ratio.is_finite())?;
+            Some(Bar { row, ratio })
+        })
         .collect();
-    let width = ZERO + BARS as usize + GOALS;
-    let height = LINE * (bars.len() + HEAD + 1);
+    let width = ORIGIN + BAR_WIDTH as usize + GOAL_WIDTH;
+    let height = LINE_HEIGHT * (bars.len() + HEADER_LINES + 1);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
-    head(&mut svg);
-    let (floor, bottom) = (ZERO as f64 + length(1.0), height - LINE / 2);
-    // Behind the bars. Writing into a string cannot fail.
+    header(&mut svg);
+    let (one, bottom) = (ORIGIN as f64 + length(1.0), height - LINE_HEIGHT / 2);
+    // Drawn first, behind the bars. Writing into a string cannot fail.
     let _ = writeln!(
         svg,
-        "<path d=\"M{floor:.1} {} V{bottom}\" stroke=\"#b0bec5\" stroke-dasharray=\"3 3\"/>",
-        LINE * HEAD,
+        "<path d=\"M{one:.1} {} V{bottom}\" stroke=\"#b0bec5\" stroke-dasharray=\"3 3\"/>",
+        LINE_HEIGHT * HEADER_LINES,
     );
-    for (index, (row, ratio)) in bars.into_iter().enumerate() {
-        bar(&mut svg, row, ratio, LINE * (index + HEAD) + 6);
+    for (index, bar) in bars.iter().enumerate() {
+        draw_bar(&mut svg, bar, LINE_HEIGHT * (index + HEADER_LINES) + 6);
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn head(svg: &mut String) {
+fn header(svg: &mut String) {
     let _ = writeln!(
         svg,
-        "<text x=\"8\" y=\"16\" font-weight=\"bold\">Ours by the floor's, or by our own at another size</text>"
+        "<text x=\"8\" y=\"16\" font-weight=\"bold\">Ours divided by the reference</text>"
     );
     let keys = [
-        (PASS, "meets its goal"),
-        (MISS, "misses it"),
-        (TOLD, "told"),
+        (MET, "goal met"),
+        (MISSED, "goal missed"),
+        (NOT_JUDGED, "not judged"),
     ];
-    for (place, (colour, key)) in keys.into_iter().enumerate() {
-        let left = 8 + 130 * place;
+    for (position, (colour, key)) in keys.into_iter().enumerate() {
+        let left = 8 + 130 * position;
         let _ = writeln!(
             svg,
             "<rect x=\"{left}\" y=\"27\" width=\"12\" height=\"12\" fill=\"{colour}\"/><text x=\"{}\" y=\"37\">{key}</text>",
@@ -71,45 +79,51 @@ fn head(svg: &mut String) {
         svg,
         "<text x=\"{:.1}\" y=\"37\" text-anchor=\"middle\" fill=\"#607d8b\">1 ×</text>\
          <text x=\"{}\" y=\"37\">| goal</text>",
-        ZERO as f64 + length(1.0),
-        ZERO + BARS as usize,
+        ORIGIN as f64 + length(1.0),
+        ORIGIN + BAR_WIDTH as usize,
     );
 }
 
 fn length(ratio: f64) -> f64 {
-    ratio.clamp(0.0, RATIO_SHOWN) / RATIO_SHOWN * BARS
+    ratio.clamp(0.0, MAX_RATIO) / MAX_RATIO * BAR_WIDTH
 }
 
-fn bar(svg: &mut String, row: &Row, ratio: f64, top: usize) {
+fn draw_bar(svg: &mut String, bar: &Bar<'_>, top: usize) {
+    let Bar { row, ratio } = bar;
     let colour = match row.verdict() {
-        Verdict::Pass => PASS,
-        Verdict::Miss => MISS,
-        Verdict::Told | Verdict::NotMeasured => TOLD,
+        Verdict::Met => MET,
+        Verdict::Missed => MISSED,
+        Verdict::NotJudged | Verdict::NotMeasured => NOT_JUDGED,
     };
-    let label = escaped(&format!("{} {}", row.work, row.what));
+    let mut label = format!("{} {}", row.workload, row.measure);
+    if row.compared_with != "floor" {
+        // Writing into a string cannot fail.
+        let _ = write!(label, " (by {})", row.compared_with);
+    }
+    let label = escape(&label);
     let base = top + 13;
     let _ = writeln!(
         svg,
         "<text x=\"8\" y=\"{base}\">{label}</text>\
          <text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{ratio:.2}</text>\
-         <rect x=\"{ZERO}\" y=\"{top}\" width=\"{:.1}\" height=\"16\" fill=\"{colour}\"/>",
-        LABELS + RATIOS,
-        length(ratio),
+         <rect x=\"{ORIGIN}\" y=\"{top}\" width=\"{:.1}\" height=\"16\" fill=\"{colour}\"/>",
+        LABEL_WIDTH + RATIO_WIDTH,
+        length(*ratio),
     );
     if let Goal::RatioAtMost(goal) | Goal::RatioAtLeast(goal) = row.goal {
         let _ = writeln!(
             svg,
             "<rect x=\"{:.1}\" y=\"{}\" width=\"2\" height=\"20\" fill=\"#000\"/>\
              <text x=\"{}\" y=\"{base}\">{}</text>",
-            ZERO as f64 + length(goal),
+            ORIGIN as f64 + length(goal),
             top - 2,
-            ZERO + BARS as usize,
-            escaped(&row.goal()),
+            ORIGIN + BAR_WIDTH as usize,
+            escape(&row.goal_text()),
         );
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
