@@ -1,7 +1,7 @@
 //! The floor: the cost of a server that only forwards the provider's bytes.
 //!
-//! axum and reqwest without anything else: the client posts, the provider is called with the same bytes, and its response
-//! is streamed back. Nothing is stored, parsed or resumable. `/v1/tool-loop` calls the provider, reads its response,
+//! axum and reqwest without anything else: the client posts, the provider is called with the same bytes, over the same
+//! TLS library and HTTP version as by the server under test, and its response is streamed back. Nothing is stored, parsed or resumable. `/v1/tool-loop` calls the provider, reads its response,
 //! calls the tool, calls the provider again with the result and streams that response.
 
 use axum::Router;
@@ -14,6 +14,7 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 
 use crate::provider::TOOL_PATH;
+use crate::upstream::Endpoint;
 
 #[derive(Clone)]
 struct Proxy {
@@ -22,16 +23,12 @@ struct Proxy {
     tool_url: String,
 }
 
-/// Serves until the task is dropped. `provider_url` has no path, as in `http://127.0.0.1:4000`.
-pub(crate) async fn serve(listener: TcpListener, provider_url: &str) -> anyhow::Result<()> {
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .build()?;
+/// Serves until the task is dropped.
+pub(crate) async fn serve(listener: TcpListener, provider: &Endpoint) -> anyhow::Result<()> {
     let proxy = Proxy {
-        client,
-        provider_url: format!("{provider_url}/v1/responses"),
-        tool_url: format!("{provider_url}{TOOL_PATH}"),
+        client: provider.client()?,
+        provider_url: format!("{}/v1/responses", provider.url),
+        tool_url: format!("{}{TOOL_PATH}", provider.url),
     };
     let router = Router::new()
         .route("/v1/responses", post(forward))

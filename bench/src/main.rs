@@ -4,10 +4,11 @@
 //! their own, generates load, reads their CPU time and memory and writes the report. There are no absolute limits: every
 //! judged time is a ratio to a floor, or to Runloom itself at another size, in the same run.
 //!
-//! Reading order: `workloads`, `load`, `stream_check`, `procfs`, `server`, `process`, `report`; then the other roles:
-//! `provider` with `script` and `scripted_response`, `floor`, `broadcast`; `http` is the HTTP/1.1 below.
+//! Reading order: `workloads`, `load`, `stream_check`, `procfs`, `server`, `upstream`, `process`, `report`; then the other
+//! roles: `provider` with `script` and `scripted_response`, `floor`, `broadcast`, `decoding`; `http` is the HTTP/1.1 below.
 
 mod broadcast;
+mod decoding;
 mod floor;
 mod http;
 mod load;
@@ -22,6 +23,7 @@ mod scripted_response;
 mod server;
 mod stream_check;
 mod target;
+mod upstream;
 mod workloads;
 
 #[cfg(test)]
@@ -29,6 +31,7 @@ mod smoke;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -37,6 +40,7 @@ use tokio::signal::unix::SignalKind;
 use tokio::task::LocalSet;
 
 use options::{Role, USAGE};
+use upstream::Upstream;
 
 /// Thousands of clients connect at the same time.
 const BACKLOG: u32 = 4_096;
@@ -69,23 +73,46 @@ fn start(role: Role) -> anyhow::Result<()> {
                 stopped = wait_for_signal() => stopped,
             }
         }),
-        Role::Provider => {
+        Role::Provider { upstream, ca_file } => {
             exit_with_parent();
-            block_on_one_thread(async { provider::serve(listen()?).await })
+            install_crypto();
+            block_on_one_thread(run_provider(upstream, &ca_file))
         }
         Role::Broadcast => {
             exit_with_parent();
-            block_on_one_thread(async { broadcast::serve(listen()?).await })
+            block_on_one_thread(async { broadcast::serve(listen_and_announce()?).await })
         }
-        Role::Floor { provider_url } => {
+        Role::Floor(provider) => {
             exit_with_parent();
             install_crypto();
             tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .build()?
-                .block_on(async { floor::serve(listen()?, &provider_url).await })
+                .block_on(async { floor::serve(listen_and_announce()?, &provider).await })
+        }
+        Role::Decode { provider, calls } => {
+            install_crypto();
+            block_on_one_thread(async {
+                let costs = decoding::measure(&provider, calls).await?;
+                print_line(&serde_json::to_string(&costs)?);
+                Ok(())
+            })
         }
     }
+}
+
+async fn run_provider(upstream: Upstream, ca_file: &Path) -> anyhow::Result<()> {
+    let provider::ProviderTls { acceptor, ca_pem } = provider::create_tls(upstream.offered())?;
+    std::fs::write(ca_file, ca_pem)
+        .with_context(|| format!("cannot write {}", ca_file.display()))?;
+    let tls = listen()?;
+    print_line(&format!("{}{}", process::TLS_READY, tls.local_addr()?));
+    let listeners = provider::Listeners {
+        plain: listen_and_announce()?,
+        tls,
+        acceptor,
+    };
+    provider::serve(listeners).await
 }
 
 /// One thread: the load generator and the provider must take little CPU from the server.
@@ -107,12 +134,16 @@ async fn wait_for_signal() -> anyhow::Result<()> {
 }
 
 fn listen() -> anyhow::Result<TcpListener> {
-    let listener = (|| {
+    let listen = || {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         socket.listen(BACKLOG)
-    })()
-    .context("cannot listen on loopback")?;
+    };
+    listen().context("cannot listen on loopback")
+}
+
+fn listen_and_announce() -> anyhow::Result<TcpListener> {
+    let listener = listen()?;
     print_line(&format!("{}{}", process::READY, listener.local_addr()?));
     Ok(listener)
 }

@@ -3,13 +3,19 @@
 use std::path::PathBuf;
 
 use crate::load::Volume;
+use crate::upstream::{Endpoint, Upstream};
 
 pub(crate) const USAGE: &str = "\
-usage: runloom-bench run --server BINARY [--only W1,W3] [--quick | --steady MINUTES] [--out FOLDER]
-       runloom-bench provider | broadcast | floor PROVIDER_URL     (started by `run`)
+usage: runloom-bench run --server BINARY [--only W1,W3] [--upstream UPSTREAM] [--quick | --steady MINUTES] [--out FOLDER]
+       runloom-bench provider | broadcast | floor | decode …     (started by `run`)
 
   --server BINARY   the release build of `runloom`
   --only NAMES      workloads to run, separated by commas (default: all)
+  --upstream NAME   how the provider is called:
+                      https     TLS, HTTP/1.1 or HTTP/2 as the server chooses (default)
+                      https-h1  TLS, only HTTP/1.1 is offered
+                      https-h2  TLS, only HTTP/2 is offered
+                      http      HTTP/1.1 without TLS
   --quick           a tenth of the load: for a look, not for a record
   --steady MINUTES  a mixed load instead of the workloads, to see whether memory grows; use 60 for a record
   --out FOLDER      folder of report.md and report.svg (default: target/bench)";
@@ -18,9 +24,17 @@ usage: runloom-bench run --server BINARY [--only W1,W3] [--quick | --steady MINU
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Role {
     Run(Options),
-    Provider,
+    Provider {
+        upstream: Upstream,
+        /// The CA certificate is written to this file.
+        ca_file: PathBuf,
+    },
     Broadcast,
-    Floor { provider_url: String },
+    Floor(Endpoint),
+    Decode {
+        provider: Endpoint,
+        calls: u64,
+    },
     Help,
 }
 
@@ -30,6 +44,7 @@ pub(crate) struct Options {
     pub(crate) server: PathBuf,
     pub(crate) only: Vec<String>,
     pub(crate) effort: Effort,
+    pub(crate) upstream: Upstream,
     pub(crate) steady_minutes: Option<u64>,
     pub(crate) out: PathBuf,
 }
@@ -68,10 +83,17 @@ pub(crate) fn parse(arguments: &[String]) -> anyhow::Result<Role> {
     }
     match words.as_slice() {
         ["run", rest @ ..] => Ok(Role::Run(parse_options(rest)?)),
-        ["provider"] => Ok(Role::Provider),
+        ["provider", upstream, ca_file] => Ok(Role::Provider {
+            upstream: Upstream::parse(upstream)?,
+            ca_file: ca_file.into(),
+        }),
         ["broadcast"] => Ok(Role::Broadcast),
-        ["floor", provider_url] => Ok(Role::Floor {
-            provider_url: (*provider_url).to_owned(),
+        ["floor", url, version, ca_file] => {
+            Ok(Role::Floor(Endpoint::parse(url, version, ca_file)?))
+        }
+        ["decode", url, version, ca_file, calls] => Ok(Role::Decode {
+            provider: Endpoint::parse(url, version, ca_file)?,
+            calls: calls.parse()?,
         }),
         _ => anyhow::bail!("unknown command {words:?}\n\n{USAGE}"),
     }
@@ -81,6 +103,7 @@ fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
     let mut server = None;
     let mut only = Vec::new();
     let mut effort = Effort::Full;
+    let mut upstream = Upstream::Https;
     let mut steady_minutes = None;
     let mut out = PathBuf::from("target/bench");
     let mut rest = words.iter();
@@ -94,6 +117,7 @@ fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
             "--server" => server = Some(PathBuf::from(value()?)),
             "--only" => only.extend(value()?.split(',').map(str::to_owned)),
             "--out" => out = PathBuf::from(value()?),
+            "--upstream" => upstream = Upstream::parse(value()?)?,
             "--quick" => effort = Effort::Quick,
             "--steady" => {
                 let minutes = value()?.parse().ok().filter(|minutes| *minutes > 0);
@@ -108,6 +132,7 @@ fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
         server,
         only,
         effort,
+        upstream,
         steady_minutes,
         out,
     })
@@ -116,19 +141,31 @@ fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
 #[cfg(test)]
 mod tests {
     use super::{Effort, Role, parse};
+    use crate::upstream::Upstream;
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
-    fn parses_workloads_and_effort() {
-        let role = parse(&words("run --server x --only W1,W3 --only decode --quick")).unwrap();
+    fn parses_options_of_run() {
+        let line = "run --server x --only W1,W3 --only decode --quick --upstream https-h2";
+        let role = parse(&words(line)).unwrap();
         let Role::Run(options) = role else {
             panic!("{role:?}");
         };
         assert_eq!(options.only, ["W1", "W3", "decode"]);
         assert_eq!(options.effort, Effort::Quick);
+        assert_eq!(options.upstream, Upstream::HttpsHttp2);
+    }
+
+    #[test]
+    fn calls_the_provider_over_tls_by_default() {
+        let role = parse(&words("run --server x")).unwrap();
+        let Role::Run(options) = role else {
+            panic!("{role:?}");
+        };
+        assert_eq!(options.upstream, Upstream::Https);
     }
 
     #[test]
@@ -146,6 +183,7 @@ mod tests {
             "run --server",
             "run --server x --fast",
             "run --server x --steady 0",
+            "run --server x --upstream ftp",
             "floor",
         ] {
             assert!(parse(&words(line)).is_err(), "{line}");

@@ -1,5 +1,6 @@
 //! A child process that is measured: started, awaited until it prints its addresses, killed when dropped.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -15,6 +16,9 @@ use crate::procfs::Processes;
 /// What a process prints before its address when it is ready.
 pub(crate) const READY: &str = "listening on http://";
 
+/// What the provider prints before its TLS address, earlier than [`READY`].
+pub(crate) const TLS_READY: &str = "listening on https://";
+
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// A running server process.
@@ -24,6 +28,7 @@ pub(crate) struct ServerProcess {
     /// The provider and the floors end when their standard input closes, so nothing outlives a killed benchmark.
     _stdin: Option<ChildStdin>,
     pub(crate) address: SocketAddr,
+    pub(crate) tls_address: Option<SocketAddr>,
     /// Time from the start of the process until it was ready.
     pub(crate) ready_after: Duration,
 }
@@ -31,6 +36,7 @@ pub(crate) struct ServerProcess {
 /// What the process printed when it was ready.
 struct Ready {
     address: SocketAddr,
+    tls_address: Option<SocketAddr>,
     at: Instant,
 }
 
@@ -56,6 +62,7 @@ impl ServerProcess {
                 child,
                 _stdin: stdin,
                 address: ready.address,
+                tls_address: ready.tls_address,
                 ready_after: ready.at.saturating_duration_since(started),
             }),
             Err(error) => {
@@ -70,7 +77,7 @@ impl ServerProcess {
     }
 
     /// Starts this program in another role: the provider or a floor.
-    pub(crate) fn start_role(arguments: &[&str], log: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start_role(arguments: &[impl AsRef<OsStr>], log: &Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find the path of this program")?;
         let mut command = Command::new(program);
         command.args(arguments);
@@ -84,10 +91,6 @@ impl ServerProcess {
     /// The process as a group of one.
     pub(crate) fn usage(&self) -> Processes {
         Processes::new([self.id()])
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
     }
 }
 
@@ -104,14 +107,18 @@ fn kill(child: &mut Child) {
     }
 }
 
-/// Waits for the address, and keeps reading afterwards so that the process never blocks on a full pipe.
+/// Waits for the addresses, and keeps reading afterwards so that the process never blocks on a full pipe.
 fn wait_until_ready(stdout: ChildStdout) -> anyhow::Result<Ready> {
     let (sender, ready) = mpsc::channel();
     std::thread::spawn(move || {
+        let mut tls_address = None;
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if let Some((_, address)) = line.split_once(READY) {
+            if let Some((_, address)) = line.split_once(TLS_READY) {
+                tls_address = address.trim().parse().ok();
+            } else if let Some((_, address)) = line.split_once(READY) {
                 let parsed = address.trim().parse().map(|address| Ready {
                     address,
+                    tls_address,
                     at: Instant::now(),
                 });
                 sender.send(parsed).ok();

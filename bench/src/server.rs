@@ -10,6 +10,7 @@ use crate::process::ServerProcess;
 use crate::provider::TOOL_PATH;
 use crate::script::TOOL;
 use crate::target::Target;
+use crate::upstream::Endpoint;
 use crate::workloads::Subject;
 
 const WORKSPACE: &str = "bench";
@@ -35,7 +36,7 @@ impl Server {
 pub(crate) struct ServerLauncher {
     pub(crate) binary: PathBuf,
     pub(crate) folder: PathBuf,
-    pub(crate) provider_url: String,
+    pub(crate) provider: Endpoint,
 }
 
 impl ServerLauncher {
@@ -60,7 +61,7 @@ impl ServerLauncher {
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let file = folder.join("runloom.toml");
-        let text = configuration(&self.database_file(name), &self.provider_url, models);
+        let text = configuration(&self.database_file(name), &self.provider.url, models);
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(&self.binary);
         command
@@ -69,7 +70,8 @@ impl ServerLauncher {
             .current_dir(&folder)
             .env("RUNLOOM_MASTER_KEY", "bench-bench-bench-bench-bench-32")
             .env("BENCH_KEY", API_KEY)
-            .env("BENCH_PROVIDER_KEY", "sk-bench");
+            .env("BENCH_PROVIDER_KEY", "sk-bench")
+            .env("SSL_CERT_FILE", &self.provider.ca_file);
         let process = ServerProcess::start(command, &folder.join("server.log"))?;
         let subject = Subject {
             target: Target::Runloom {

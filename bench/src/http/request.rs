@@ -55,6 +55,11 @@ impl RequestReader {
         }))
     }
 
+    /// Returns when the client has closed the connection; bytes that arrive before are kept for the next request.
+    pub(crate) async fn wait_until_closed(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
+        while self.fill(stream).await.is_ok_and(|read| read > 0) {}
+    }
+
     /// Reads more bytes; 0 when the client has closed the connection.
     async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<usize> {
         anyhow::ensure!(

@@ -3,7 +3,7 @@
 use crate::load::{Volume, closed_loop};
 use crate::load_result::LoadResult;
 use crate::report::{Compared, Goal, Row};
-use crate::target::{Prompt, Target};
+use crate::target::Prompt;
 
 use super::Bench;
 use super::sample::{ROUNDS, failures};
@@ -24,7 +24,7 @@ const WARM_UP: Volume = Volume {
 };
 
 pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let provider = Target::Direct(bench.provider.address);
+    let provider = bench.provider();
     let floor = bench.floor()?;
     let server = bench.server("w3", &[PROMPT.model])?;
     let targets = [&provider, &floor.subject.target, &server.subject.target];

@@ -1,9 +1,10 @@
 //! The workloads, one file each. A new workload is a file and a row in [`WORKLOADS`].
 
+mod bench;
 mod codecs;
+mod decoding;
 mod fan_out;
 mod first_token;
-mod http_decoding;
 mod log_growth;
 mod parked_runs;
 mod recovery;
@@ -15,20 +16,16 @@ mod slow_streams;
 mod steady_load;
 mod tool_loop;
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
 
-use crate::http::Connection;
 use crate::options::{Effort, Options};
 use crate::print_line;
-use crate::process::ServerProcess;
 use crate::procfs::{MachineTicks, open_files_limit};
-use crate::provider::Stats;
 use crate::report::{self, Goal, Row};
-use crate::server::{Server, ServerLauncher};
-use crate::target::Target;
+
+use bench::{Bench, Floor};
 
 pub(crate) use sample::Subject;
 
@@ -84,85 +81,16 @@ const WORKLOADS: [Workload; 10] = [
 /// Reported for every workload: on a shared host the machine's speed changes from minute to minute.
 const STOLEN: &str = "CPU time stolen by other guests of the host";
 
-/// What every workload needs: the provider, and a launcher of servers.
-pub(crate) struct Bench {
-    provider: ServerProcess,
-    launcher: ServerLauncher,
-    effort: Effort,
-}
-
-/// A running floor.
-struct Floor {
-    _process: ServerProcess,
-    subject: Subject,
-}
-
-impl Bench {
-    fn start(options: &Options) -> anyhow::Result<Self> {
-        let binary = std::path::absolute(&options.server)?;
-        binary
-            .metadata()
-            .with_context(|| format!("--server: there is no file {}", binary.display()))?;
-        let folder = std::path::absolute(&options.out)?.join("work");
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
-        let provider = ServerProcess::start_role(&["provider"], &folder.join("provider.log"))?;
-        let launcher = ServerLauncher {
-            binary,
-            folder,
-            provider_url: provider.url(),
-        };
-        Ok(Self {
-            provider,
-            launcher,
-            effort: options.effort,
-        })
-    }
-
-    /// Starts a floor. Every workload has its own, so that memory of an earlier one does not count.
-    fn floor(&self) -> anyhow::Result<Floor> {
-        let arguments = ["floor", &self.provider.url()];
-        let process = ServerProcess::start_role(&arguments, &self.log("floor"))?;
-        let subject = Subject {
-            target: Target::Direct(process.address),
-            processes: process.usage(),
-        };
-        Ok(Floor {
-            _process: process,
-            subject,
-        })
-    }
-
-    /// Starts a server with an empty store.
-    fn server(&self, name: &str, models: &[&str]) -> anyhow::Result<Server> {
-        self.launcher.start_empty(name, models)
-    }
-
-    fn log(&self, name: &str) -> PathBuf {
-        self.launcher.folder.join(format!("{name}.log"))
-    }
-
-    async fn provider_stats(&self) -> anyhow::Result<Stats> {
-        Ok(serde_json::from_slice(&self.ask_provider("/stats").await?)?)
-    }
-
-    async fn ask_provider(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        let target = Target::Direct(self.provider.address);
-        let mut connection = Connection::new(target.address());
-        let head = connection.send(&target.get(path)).await?;
-        connection.expect_body(head, 200).await
-    }
-}
-
 /// Runs the workloads and writes the report.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let selected = select(&options.only)?;
-    let bench = Bench::start(options)?;
+    let bench = Bench::start(options).await?;
+    let conditions = conditions(options, &bench);
     if let Some(minutes) = options.steady_minutes {
         print_line(&format!("\n== steady  mixed load for {minutes} minutes"));
         let rows = steady_load::measure(&bench, minutes).await?;
         let rows = named(rows, "steady");
-        return report::write(&options.out, &rows, &conditions(options));
+        return report::write(&options.out, &rows, &conditions);
     }
     let mut rows = Vec::new();
     let mut broken = Vec::new();
@@ -179,7 +107,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         rows.extend(named(measured, name));
         print_line(&format!("   {:.0} s", started.elapsed().as_secs_f64()));
         // After every workload, so that an interrupted benchmark leaves a report.
-        report::write(&options.out, &rows, &conditions(options))?;
+        report::write(&options.out, &rows, &conditions)?;
     }
     let file = options.out.join("report.md");
     print_line(&format!("\nreport: {}", file.display()));
@@ -222,7 +150,7 @@ async fn measure(name: &str, bench: &Bench) -> anyhow::Result<Vec<Row>> {
         "W7" => fan_out::measure(bench).await,
         "W8" => log_growth::measure(bench).await,
         "W9" => recovery::measure(bench).await,
-        "decode" => http_decoding::measure(bench).await,
+        "decode" => decoding::measure(bench),
         other => anyhow::bail!("workload {other} has no function"),
     }
 }
@@ -237,7 +165,7 @@ fn named(rows: Vec<Row>, workload: &'static str) -> Vec<Row> {
     rows
 }
 
-fn conditions(options: &Options) -> String {
+fn conditions(options: &Options, bench: &Bench) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let effort = match options.effort {
         Effort::Quick => "a tenth of the load",
@@ -245,7 +173,10 @@ fn conditions(options: &Options) -> String {
     };
     let files = open_files_limit().unwrap_or_default();
     format!(
-        "{cores} cores shared by server, provider and load generator; {effort}; at most {files} open files per process."
+        "{cores} cores shared by server, provider and load generator; {effort}; at most {files} open files per \
+         process. The provider is called with `--upstream {}`; server and floor use {}.",
+        options.upstream.name(),
+        bench.launcher.provider.version.alpn(),
     )
 }
 

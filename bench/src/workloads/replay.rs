@@ -7,16 +7,11 @@ use anyhow::Context;
 use crate::http::Connection;
 use crate::load::create_run;
 use crate::stream_check::StreamCheck;
-use crate::target::{Prompt, Target};
+use crate::target::Target;
 
 use super::sample::Subject;
 
-/// A long response in one write.
-pub(super) const LONG_RUN: Prompt = Prompt {
-    model: "bench-t10000-bulk",
-    text: "Say ten thousand words.",
-    tokens: 10_000,
-};
+pub(super) use crate::decoding::PROMPT as LONG_RUN;
 
 /// The cost of reading a run several times.
 #[derive(Debug, Clone, Copy, Default)]
