@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Deserialize;
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::http::Connection;
@@ -54,8 +55,8 @@ pub(crate) async fn closed_loop(
     collect(clients, started).await
 }
 
-/// Closed-loop load of many sessions: `volume.runs` runs of every request in sequence, `volume.concurrency` requests at
-/// the same time.
+/// Closed-loop load of many sessions: `volume.runs` runs of every request in sequence, `volume.concurrency` requests
+/// at the same time.
 pub(crate) async fn closed_loop_per_session(
     target: &Target,
     requests: &[RunRequest],
@@ -98,6 +99,29 @@ pub(crate) async fn open_loop(target: &Target, request: &RunRequest, ramp: Ramp)
         tokio::time::sleep_until(due).await;
     }
     collect(clients, started).await
+}
+
+/// All runs at the same moment, each on its own connection, which is opened before.
+pub(crate) async fn all_at_once(target: &Target, request: &RunRequest, runs: usize) -> LoadResult {
+    let connected = Rc::new(Barrier::new(runs + 1));
+    let mut clients = JoinSet::new();
+    for _ in 0..runs {
+        let (target, request) = (target.clone(), request.clone());
+        let connected = Rc::clone(&connected);
+        clients.spawn_local(async move {
+            let mut result = LoadResult::default();
+            let mut connection = Connection::new(target.address());
+            let opened = connection.connect().await;
+            connected.wait().await;
+            result.record(match opened {
+                Ok(()) => run(&target, &request, &mut connection).await,
+                Err(error) => Err(error),
+            });
+            result
+        });
+    }
+    connected.wait().await;
+    collect(clients, Instant::now()).await
 }
 
 /// Waits for all clients and merges their results.

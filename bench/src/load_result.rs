@@ -67,6 +67,11 @@ impl LoadResult {
         self.quantile_ms(quantile, |run| run.first_text)
     }
 
+    /// Milliseconds that the provider itself took to the first text, at a quantile.
+    pub(crate) fn provider_ms(&self, quantile: f64) -> f64 {
+        self.quantile_ms(quantile, |run| run.provider)
+    }
+
     /// Milliseconds to the first text minus the provider's own time, at a quantile.
     pub(crate) fn first_text_overhead_ms(&self, quantile: f64) -> f64 {
         self.quantile_ms(quantile, |run| run.first_text.saturating_sub(run.provider))
@@ -103,6 +108,7 @@ mod tests {
         }
         assert!((result.first_text_ms(0.5) - 50.0).abs() < 1e-9);
         assert!((result.first_text_overhead_ms(0.5) - 49.0).abs() < 1e-9);
+        assert!((result.provider_ms(0.99) - 1.0).abs() < 1e-9);
         assert!((result.end_ms(0.99) - 198.0).abs() < 1e-9);
         assert!((result.end_ms(1.0) - 200.0).abs() < 1e-9);
     }

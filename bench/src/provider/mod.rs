@@ -1,7 +1,7 @@
 //! The scripted provider: OpenAI's Responses API and chat completions, reduced to a stream of tokens.
 //!
-//! A process of its own, so that its CPU time is not the server's; one thread; responses are built once and written from
-//! memory. It listens without TLS (HTTP/1.1) and with TLS (HTTP/1.1 and HTTP/2 by ALPN).
+//! A process of its own, so that its CPU time is not the server's; one thread; responses are built once and written
+//! from memory. It listens without TLS (HTTP/1.1) and with TLS (HTTP/1.1 and HTTP/2 by ALPN).
 //!
 //! Other routes: `GET /lookup` is the tool that scripts call, `GET /stats` returns counters, `POST /stats/reset-peak`
 //! resets `peak_open`, `GET /last` returns the last request body.
@@ -31,6 +31,9 @@ pub(crate) use tls::{ProviderTls, create as create_tls};
 
 /// Path of the tool that `call` scripts use.
 pub(crate) const TOOL_PATH: &str = "/lookup";
+
+/// Path that resets [`Stats::peak_open`].
+pub(crate) const RESET_PEAK_PATH: &str = "/stats/reset-peak";
 
 /// Pause before the next attempt when a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

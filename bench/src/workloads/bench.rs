@@ -8,7 +8,7 @@ use crate::http::Connection;
 use crate::load::{Volume, closed_loop};
 use crate::options::{Effort, Options};
 use crate::process::ServerProcess;
-use crate::provider::Stats;
+use crate::provider::{RESET_PEAK_PATH, Stats};
 use crate::server::{Server, ServerLauncher};
 use crate::target::{Prompt, Target};
 use crate::upstream::{HttpVersion, ProviderProcess, Upstream};
@@ -118,6 +118,13 @@ impl Bench {
 
     pub(super) async fn ask_provider(&self, path: &str) -> anyhow::Result<Vec<u8>> {
         self.send_to_provider(&self.provider().get(path)).await
+    }
+
+    /// Resets the provider's [`Stats::peak_open`].
+    pub(super) async fn reset_peak_open(&self) -> anyhow::Result<()> {
+        let request = self.provider().post(RESET_PEAK_PATH, b"", 0);
+        self.send_to_provider(&request.bytes).await?;
+        Ok(())
     }
 
     async fn send_to_provider(&self, request: &[u8]) -> anyhow::Result<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! The workloads, one file each. A new workload is a file and a row in [`WORKLOADS`].
 
 mod bench;
+mod burst;
 mod codecs;
 mod decoding;
 mod fan_out;
@@ -35,7 +36,7 @@ struct Workload {
     title: &'static str,
 }
 
-const WORKLOADS: [Workload; 10] = [
+const WORKLOADS: [Workload; 11] = [
     Workload {
         name: "W1",
         title: "short runs: one turn of 50 tokens",
@@ -51,6 +52,10 @@ const WORKLOADS: [Workload; 10] = [
     Workload {
         name: "W4",
         title: "slow streams: a token every 200 ms",
+    },
+    Workload {
+        name: "burst",
+        title: "1,000 runs at once",
     },
     Workload {
         name: "W5",
@@ -145,6 +150,7 @@ async fn measure(name: &str, bench: &Bench) -> anyhow::Result<Vec<Row>> {
         "W2" => tool_loop::measure(bench).await,
         "W3" => first_token::measure(bench).await,
         "W4" => slow_streams::measure(bench).await,
+        "burst" => burst::measure(bench).await,
         "W5" => sessions::measure(bench).await,
         "W6" => parked_runs::measure(bench).await,
         "W7" => fan_out::measure(bench).await,
