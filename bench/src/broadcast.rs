@@ -1,7 +1,7 @@
 //! The floor of a fan-out: writes the same bytes to the same number of connections, and does nothing else.
 //!
-//! Subscribers send `GET /subscribe` and wait. `POST /broadcast/GAP_MS` brings recorded events and writes each of them to
-//! every subscriber, with a pause between them.
+//! Subscribers send `GET /subscribe` and wait. `POST /broadcast/GAP_MS` brings recorded events and writes each of
+//! them to every subscriber, with a pause between them.
 
 use std::cell::RefCell;
 use std::rc::Rc;

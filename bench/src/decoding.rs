@@ -1,7 +1,7 @@
 //! CPU time of reading and decoding a provider's response, measured in a process of its own.
 //!
-//! The response is read by the provider client of the server, and by the floor's HTTP client, which discards the bytes.
-//! The provider client trusts the CA in `SSL_CERT_FILE`, which the parent process sets.
+//! The response is read by the provider client of the server, and by the floor's HTTP client, which discards the
+//! bytes. The provider client trusts the CA in `SSL_CERT_FILE`, which the parent process sets.
 
 use std::process::Command;
 

@@ -1,8 +1,9 @@
 //! The floor: the cost of a server that only forwards the provider's bytes.
 //!
-//! axum and reqwest without anything else: the client posts, the provider is called with the same bytes, over the same
-//! TLS library and HTTP version as by the server under test, and its response is streamed back. Nothing is stored, parsed or resumable. `/v1/tool-loop` calls the provider, reads its response,
-//! calls the tool, calls the provider again with the result and streams that response.
+//! axum and reqwest without anything else: the client posts, the provider is called with the same bytes, over the
+//! same TLS library and HTTP version as by the server under test, and its response is streamed back. Nothing is
+//! stored, parsed or resumable. `/v1/tool-loop` calls the provider, reads its response, calls the tool, calls the
+//! provider again with the result and streams that response.
 
 use axum::Router;
 use axum::body::{Body, Bytes};

@@ -1,13 +1,15 @@
 //! The benchmark of Runloom: one program with a role for each process that takes part.
 //!
 //! `run` starts the scripted `provider`, the `floor`, the `broadcast` floor and the server under test as processes of
-//! their own, generates load, reads their CPU time and memory and writes the report. There are no absolute limits: every
-//! judged time is a ratio to a floor, or to Runloom itself at another size, in the same run.
+//! their own, generates load, reads their CPU time and memory and writes the report. There are no absolute limits:
+//! every judged time is a ratio to a floor, or to Runloom itself at another size, in the same run.
 //!
-//! Reading order: `workloads`, `load`, `stream_check`, `procfs`, `server`, `upstream`, `process`, `report`; then the other
-//! roles: `provider` with `script` and `scripted_response`, `floor`, `broadcast`, `decoding`; `http` is the HTTP/1.1 below.
+//! Reading order: `workloads`, `load`, `stream_check`, `procfs`, `server`, `database`, `upstream`, `process`,
+//! `report`; then the other roles: `provider` with `script` and `scripted_response`, `floor`, `broadcast`,
+//! `decoding`; `http` is the HTTP/1.1 below.
 
 mod broadcast;
+mod database;
 mod decoding;
 mod floor;
 mod http;

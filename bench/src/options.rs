@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use crate::load::Volume;
+use crate::server::Deployment;
 use crate::upstream::{Endpoint, Upstream};
 
 pub(crate) const USAGE: &str = "\
-usage: runloom-bench run --server BINARY [--only W1,W3] [--upstream UPSTREAM] [--quick | --steady MINUTES] [--out FOLDER]
+usage: runloom-bench run --server BINARY [--only W1,W3] [--upstream UPSTREAM] [--store STORE]
+                         [--quick | --steady MINUTES] [--out FOLDER]
        runloom-bench provider | broadcast | floor | decode …     (started by `run`)
 
   --server BINARY   the release build of `runloom`
@@ -16,6 +18,8 @@ usage: runloom-bench run --server BINARY [--only W1,W3] [--upstream UPSTREAM] [-
                       https-h1  TLS, only HTTP/1.1 is offered
                       https-h2  TLS, only HTTP/2 is offered
                       http      HTTP/1.1 without TLS
+  --store NAME      sqlite (default), or postgres: one process, then an API process with two workers, on a database
+                    that is created and dropped; RUNLOOM_TEST_POSTGRES is the URL of the PostgreSQL server
   --quick           a tenth of the load: for a look, not for a record
   --steady MINUTES  a mixed load instead of the workloads, to see whether memory grows; use 60 for a record
   --out FOLDER      folder of report.md and report.svg (default: target/bench)";
@@ -45,8 +49,34 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
     pub(crate) effort: Effort,
     pub(crate) upstream: Upstream,
+    pub(crate) store: Store,
     pub(crate) steady_minutes: Option<u64>,
     pub(crate) out: PathBuf,
+}
+
+/// The store of the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Store {
+    Sqlite,
+    Postgres,
+}
+
+impl Store {
+    fn parse(name: &str) -> anyhow::Result<Self> {
+        match name {
+            "sqlite" => Ok(Self::Sqlite),
+            "postgres" => Ok(Self::Postgres),
+            _ => anyhow::bail!("unknown store {name:?}; use sqlite or postgres"),
+        }
+    }
+
+    /// The deployments that are measured on it.
+    pub(crate) fn deployments(self) -> &'static [Deployment] {
+        match self {
+            Self::Sqlite => &[Deployment::Sqlite],
+            Self::Postgres => &[Deployment::PostgresSingle, Deployment::PostgresCluster],
+        }
+    }
 }
 
 /// How much load.
@@ -104,6 +134,7 @@ fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
     let mut only = Vec::new();
     let mut effort = Effort::Full;
     let mut upstream = Upstream::Https;
+    let mut store = Store::Sqlite;
     let mut steady_minutes = None;
     let mut out = PathBuf::from("target/bench");
     let mut rest = words.iter();
@@ -118,6 +149,7 @@ fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
             "--only" => only.extend(value()?.split(',').map(str::to_owned)),
             "--out" => out = PathBuf::from(value()?),
             "--upstream" => upstream = Upstream::parse(value()?)?,
+            "--store" => store = Store::parse(value()?)?,
             "--quick" => effort = Effort::Quick,
             "--steady" => {
                 let minutes = value()?.parse().ok().filter(|minutes| *minutes > 0);
@@ -133,6 +165,7 @@ fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
         only,
         effort,
         upstream,
+        store,
         steady_minutes,
         out,
     })
@@ -140,7 +173,7 @@ fn parse_options(words: &[&str]) -> anyhow::Result<Options> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Effort, Role, parse};
+    use super::{Effort, Role, Store, parse};
     use crate::upstream::Upstream;
 
     fn words(line: &str) -> Vec<String> {
@@ -149,7 +182,7 @@ mod tests {
 
     #[test]
     fn parses_options_of_run() {
-        let line = "run --server x --only W1,W3 --only decode --quick --upstream https-h2";
+        let line = "run --server x --only W1,W3 --only decode --quick --upstream https-h2 --store postgres";
         let role = parse(&words(line)).unwrap();
         let Role::Run(options) = role else {
             panic!("{role:?}");
@@ -157,15 +190,17 @@ mod tests {
         assert_eq!(options.only, ["W1", "W3", "decode"]);
         assert_eq!(options.effort, Effort::Quick);
         assert_eq!(options.upstream, Upstream::HttpsHttp2);
+        assert_eq!(options.store, Store::Postgres);
     }
 
     #[test]
-    fn calls_the_provider_over_tls_by_default() {
+    fn measures_sqlite_and_tls_by_default() {
         let role = parse(&words("run --server x")).unwrap();
         let Role::Run(options) = role else {
             panic!("{role:?}");
         };
         assert_eq!(options.upstream, Upstream::Https);
+        assert_eq!(options.store, Store::Sqlite);
     }
 
     #[test]
@@ -184,6 +219,7 @@ mod tests {
             "run --server x --fast",
             "run --server x --steady 0",
             "run --server x --upstream ftp",
+            "run --server x --store mysql",
             "floor",
         ] {
             assert!(parse(&words(line)).is_err(), "{line}");

@@ -46,6 +46,8 @@ impl Processes {
 /// CPU ticks of one process.
 struct CpuTicks {
     own: f64,
+    /// Of children that have ended.
+    children: f64,
 }
 
 impl CpuTicks {
@@ -55,15 +57,38 @@ impl CpuTicks {
         let ticks: Vec<f64> = fields
             .split(' ')
             .skip(11)
-            .take(2)
+            .take(4)
             .map(str::parse)
             .collect::<Result<_, _>>()
             .ok()?;
-        let [user, system] = ticks[..] else {
+        let [user, system, children_user, children_system] = ticks[..] else {
             return None;
         };
-        Some(Self { own: user + system })
+        Some(Self {
+            own: user + system,
+            children: children_user + children_system,
+        })
     }
+}
+
+/// CPU seconds of all processes of this machine with the given program name, ended children included; `None` when
+/// there is none.
+pub(crate) fn cpu_seconds_of_program(name: &str) -> anyhow::Result<Option<f64>> {
+    let mut total = None;
+    for entry in std::fs::read_dir("/proc").context("cannot list /proc")? {
+        let folder = entry?.path();
+        // Files that cannot be read belong to processes that ended meanwhile, or to no process.
+        let command = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
+        if command.trim_end() != name {
+            continue;
+        }
+        let stat = std::fs::read_to_string(folder.join("stat")).unwrap_or_default();
+        if let Some(ticks) = CpuTicks::parse(&stat) {
+            let seconds = (ticks.own + ticks.children) / TICKS_PER_SECOND;
+            *total.get_or_insert(0.0) += seconds;
+        }
+    }
+    Ok(total)
 }
 
 fn status_bytes(pid: u32, name: &str) -> anyhow::Result<f64> {
@@ -130,7 +155,7 @@ pub(crate) fn open_files_limit() -> anyhow::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuTicks, MachineTicks, Processes, open_files_limit};
+    use super::{CpuTicks, MachineTicks, Processes, cpu_seconds_of_program, open_files_limit};
 
     #[test]
     fn reads_usage_of_the_current_process() {
@@ -151,10 +176,18 @@ mod tests {
     }
 
     #[test]
+    fn finds_processes_by_program_name() {
+        let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+        assert!(cpu_seconds_of_program(name.trim_end()).unwrap().is_some());
+        assert_eq!(cpu_seconds_of_program("no such program").unwrap(), None);
+    }
+
+    #[test]
     fn parses_cpu_ticks_after_a_name_with_blanks() {
         let stat = "7 (a (b) c) S 1 7 7 0 -1 4194560 100 0 0 0 30 12 5 6 20 0 1 0";
         let ticks = CpuTicks::parse(stat).unwrap();
         assert!((ticks.own - 42.0).abs() < 1e-9, "{}", ticks.own);
+        assert!((ticks.children - 11.0).abs() < 1e-9, "{}", ticks.children);
         assert!(CpuTicks::parse("7 (a) S 1").is_none());
     }
 

@@ -1,8 +1,8 @@
 //! Scripts of the provider, encoded in the name of the model.
 //!
-//! `bench-t50-d200-f100-call`: 50 tokens with 200 ms before each, 100 ms before the first byte, and first a call of the
-//! tool `lookup` unless the conversation already has its result. `bulk` sends the whole response in one write. `timed`
-//! puts the provider's own time to the first token into that token (Responses API only).
+//! `bench-t50-d200-f100-call`: 50 tokens with 200 ms before each, 100 ms before the first byte, and first a call of
+//! the tool `lookup` unless the conversation already has its result. `bulk` sends the whole response in one write.
+//! `timed` puts the provider's own time to the first token into that token (Responses API only).
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! Stream decoders and request encoders without HTTP: speed, and number of allocations.
 //!
 //! `runloom-bench` starts this program. It is a separate one because its allocator counts, which would distort
-//! comparisons of CPU and memory. `runloom-bench-codecs repeat WHAT TIMES` performs one operation, for callgrind: WHAT is
-//! a decoder (`openairesponses`, `anthropic`, …) or `frame`. Subtract two runs to get the cost of one operation.
+//! comparisons of CPU and memory. `runloom-bench-codecs repeat WHAT TIMES` performs one operation, for callgrind:
+//! WHAT is a decoder (`openairesponses`, `anthropic`, …) or `frame`. Subtract two runs to get the cost of one
+//! operation.
 
 mod figures;
 #[allow(unreachable_pub, reason = "shared with a test")]

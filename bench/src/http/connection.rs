@@ -52,7 +52,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads the head of its response. Reconnects once if the server had closed the idle connection.
+    /// Sends a request and reads the head of its response. Reconnects once if the server had closed the idle
+    /// connection.
     pub(crate) async fn send(&mut self, request: &[u8]) -> anyhow::Result<ResponseHead> {
         if self.stream.is_some() {
             if let Ok(Some(head)) = self.exchange(request).await {

@@ -1,6 +1,6 @@
 //! A minimal HTTP/1.1 written by hand, so that the load generator takes little CPU from the server it measures:
-//! `connection` (client side), `chunked` (bodies), `sse` (server-sent events), `request` (server side, for the scripted
-//! provider and the broadcast floor).
+//! `connection` (client side), `chunked` (bodies), `sse` (server-sent events), `request` (server side, for the
+//! scripted provider and the broadcast floor).
 
 mod chunked;
 mod connection;

@@ -65,7 +65,8 @@ impl Drop for OpenCall {
     }
 }
 
-/// Finds the script without parsing the body, which may be a long conversation. `None` when the model is not a script.
+/// Finds the script without parsing the body, which may be a long conversation. `None` when the model is not a
+/// script.
 pub(super) fn prepare(
     shared: &Shared,
     version: HttpVersion,

@@ -21,8 +21,8 @@ pub(crate) struct ProviderTls {
     pub(crate) ca_pem: String,
 }
 
-/// Creates a CA and a certificate signed by it. Their keys stay in memory. `offered` are the HTTP versions in ALPN, the
-/// preferred one first.
+/// Creates a CA and a certificate signed by it. Their keys stay in memory. `offered` are the HTTP versions in ALPN,
+/// the preferred one first.
 pub(crate) fn create(offered: &[HttpVersion]) -> anyhow::Result<ProviderTls> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

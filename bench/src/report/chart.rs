@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::row::FLOOR;
 use super::{Goal, Row, Verdict};
 
 const LINE_HEIGHT: usize = 22;
@@ -96,7 +97,7 @@ fn draw_bar(svg: &mut String, bar: &Bar<'_>, top: usize) {
         Verdict::NotJudged | Verdict::NotMeasured => NOT_JUDGED,
     };
     let mut label = format!("{} {}", row.workload, row.measure);
-    if row.compared_with != "floor" {
+    if row.compared_with != FLOOR {
         // Writing into a string cannot fail.
         let _ = write!(label, " (by {})", row.compared_with);
     }

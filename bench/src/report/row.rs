@@ -45,10 +45,13 @@ pub(crate) struct Compared {
 /// A smaller reference is noise, and a ratio to it means nothing.
 const SMALLEST_REFERENCE: f64 = 1e-9;
 
+/// The usual reference.
+pub(super) const FLOOR: &str = "floor";
+
 /// One line of the report.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    pub(super) workload: &'static str,
+    pub(super) workload: String,
     pub(super) measure: String,
     pub(super) unit: &'static str,
     pub(super) ours: Option<f64>,
@@ -69,7 +72,7 @@ impl Row {
     ) -> Self {
         Self {
             reference: Some(figures.reference),
-            compared_with: "floor",
+            compared_with: FLOOR,
             ..Self::single(measure, unit, figures.ours, goal)
         }
     }
@@ -92,7 +95,7 @@ impl Row {
     /// A measure that could not be taken.
     pub(crate) fn missing(measure: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
-            workload: "",
+            workload: String::new(),
             measure: measure.into(),
             unit: "",
             ours: None,
@@ -120,8 +123,16 @@ impl Row {
     }
 
     /// Names the workload that took the measure.
-    pub(crate) fn of_workload(mut self, workload: &'static str) -> Self {
-        self.workload = workload;
+    pub(crate) fn of_workload(mut self, workload: impl Into<String>) -> Self {
+        self.workload = workload.into();
+        self
+    }
+
+    /// Reports a comparison with the floor without judging it.
+    pub(crate) fn without_floor_goal(mut self) -> Self {
+        if self.compared_with == FLOOR {
+            self.goal = Goal::None;
+        }
         self
     }
 
@@ -160,12 +171,13 @@ impl Row {
     /// The row as a line for the terminal.
     pub(crate) fn line(&self) -> String {
         format!(
-            "{:<7} {:<62} {:>10} {:>10} {:<9} {:>8} {:>9} {} {}",
+            "{:<7} {:<66} {:>10} {:>10} {:<9} {:<8} {:>8} {:>9} {} {}",
             self.workload,
             self.measure,
             optional_figure(self.ours),
             optional_figure(self.reference),
             self.unit,
+            self.compared_with,
             self.ratio()
                 .map_or_else(String::new, |ratio| format!("{ratio:.2} ×")),
             self.goal_text(),
@@ -189,6 +201,7 @@ fn figure(value: f64) -> String {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
+        0.0 => 0,
         _ => 3,
     };
     format!("{value:.digits$}")
@@ -220,6 +233,15 @@ mod tests {
         for (row, verdict) in cases {
             assert_eq!(row.verdict(), verdict, "{row:?}");
         }
+    }
+
+    #[test]
+    fn drops_only_goals_by_the_floor() {
+        let row = compared(5.0, 2.0, Goal::RatioAtMost(2.0));
+        let by_floor = row.clone().without_floor_goal();
+        assert_eq!(by_floor.verdict(), Verdict::NotJudged);
+        let by_other = row.against("SQLite").without_floor_goal();
+        assert_eq!(by_other.verdict(), Verdict::Missed);
     }
 
     #[test]

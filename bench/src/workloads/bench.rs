@@ -9,7 +9,7 @@ use crate::load::{Volume, closed_loop};
 use crate::options::{Effort, Options};
 use crate::process::ServerProcess;
 use crate::provider::{RESET_PEAK_PATH, Stats};
-use crate::server::{Server, ServerLauncher};
+use crate::server::{Deployment, Server, ServerLauncher};
 use crate::target::{Prompt, Target};
 use crate::upstream::{HttpVersion, ProviderProcess, Upstream};
 
@@ -28,6 +28,11 @@ pub(super) struct Floor {
 }
 
 impl Bench {
+    /// Deploys the servers of the next workloads in this way.
+    pub(super) fn deploy(&mut self, deployment: Deployment) {
+        self.launcher.deployment = deployment;
+    }
+
     /// Starts the provider and finds out which HTTP version the server under test calls it with.
     pub(super) async fn start(options: &Options) -> anyhow::Result<Self> {
         let binary = std::path::absolute(&options.server)?;
@@ -42,6 +47,7 @@ impl Bench {
             binary,
             folder,
             provider: provider.endpoint(HttpVersion::Http1)?,
+            deployment: Deployment::Sqlite,
         };
         let mut bench = Self {
             provider,

@@ -8,8 +8,8 @@ use crate::target::Prompt;
 use super::Bench;
 use super::sample::{ROUNDS, failures};
 
-/// The provider pauses before its first byte, so connecting and the run's first commit are over by then. Its first token
-/// contains its own time, because its timer is too coarse to assume the nominal pause.
+/// The provider pauses before its first byte, so connecting and the run's first commit are over by then. Its first
+/// token contains its own time, because its timer is too coarse to assume the nominal pause.
 const PROMPT: Prompt = Prompt {
     model: "bench-t5-d5-f20-timed",
     text: "Say five words about keeping a log.",

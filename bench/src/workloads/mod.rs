@@ -21,10 +21,11 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use crate::options::{Effort, Options};
+use crate::options::{Effort, Options, Store};
 use crate::print_line;
 use crate::procfs::{MachineTicks, open_files_limit};
 use crate::report::{self, Goal, Row};
+use crate::server::Deployment;
 
 use bench::{Bench, Floor};
 
@@ -34,112 +35,175 @@ pub(crate) use sample::Subject;
 struct Workload {
     name: &'static str,
     title: &'static str,
+    stores: &'static [Store],
 }
+
+const BOTH: &[Store] = &[Store::Sqlite, Store::Postgres];
+const SQLITE: &[Store] = &[Store::Sqlite];
 
 const WORKLOADS: [Workload; 11] = [
     Workload {
         name: "W1",
         title: "short runs: one turn of 50 tokens",
+        stores: BOTH,
     },
     Workload {
         name: "W2",
         title: "tool loop: two turns and one HTTP tool",
+        stores: BOTH,
     },
     Workload {
         name: "W3",
         title: "time to the first token",
+        stores: BOTH,
     },
     Workload {
         name: "W4",
         title: "slow streams: a token every 200 ms",
+        stores: BOTH,
     },
     Workload {
         name: "burst",
         title: "1,000 runs at once",
+        stores: BOTH,
     },
     Workload {
         name: "W5",
         title: "sessions: the next run after many turns",
+        stores: BOTH,
     },
     Workload {
         name: "W6",
         title: "client tools: runs park and resume",
+        stores: SQLITE,
     },
     Workload {
         name: "W7",
         title: "fan-out and replay",
+        stores: SQLITE,
     },
     Workload {
         name: "W8",
         title: "growth of the log",
+        stores: SQLITE,
     },
     Workload {
         name: "W9",
         title: "start and recovery",
+        stores: SQLITE,
     },
     Workload {
         name: "decode",
         title: "decoders, encoders and frames alone",
+        stores: SQLITE,
     },
 ];
 
 /// Reported for every workload: on a shared host the machine's speed changes from minute to minute.
 const STOLEN: &str = "CPU time stolen by other guests of the host";
 
+/// The rows of the report so far.
+struct Progress {
+    rows: Vec<Row>,
+    /// Workloads that could not be measured.
+    broken: Vec<String>,
+    conditions: String,
+}
+
 /// Runs the workloads and writes the report.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let selected = select(&options.only)?;
-    let bench = Bench::start(options).await?;
-    let conditions = conditions(options, &bench);
-    if let Some(minutes) = options.steady_minutes {
-        print_line(&format!("\n== steady  mixed load for {minutes} minutes"));
-        let rows = steady_load::measure(&bench, minutes).await?;
-        let rows = named(rows, "steady");
-        return report::write(&options.out, &rows, &conditions);
+    let selected = select(&options.only, options.store)?;
+    let mut bench = Bench::start(options).await?;
+    let mut progress = Progress {
+        rows: Vec::new(),
+        broken: Vec::new(),
+        conditions: conditions(options, &bench),
+    };
+    for deployment in options.store.deployments() {
+        bench.deploy(*deployment);
+        if let Some(minutes) = options.steady_minutes {
+            print_line(&format!("\n== steady  mixed load for {minutes} minutes"));
+            let rows = steady_load::measure(&bench, minutes).await?;
+            progress.add("steady", *deployment, rows);
+        } else {
+            for workload in &selected {
+                progress.measure(&bench, workload).await?;
+                // After every workload, so that an interrupted benchmark leaves a report.
+                report::write(&options.out, &progress.rows, &progress.conditions)?;
+            }
+        }
     }
-    let mut rows = Vec::new();
-    let mut broken = Vec::new();
-    for workload in selected {
-        let Workload { name, title } = workload;
-        print_line(&format!("\n== {name}  {title}"));
-        let (started, ticks) = (Instant::now(), MachineTicks::now()?);
-        let mut measured = measure(name, &bench).await.unwrap_or_else(|error| {
-            broken.push(*name);
-            vec![Row::missing(*title, format!("{error:#}"))]
-        });
-        let stolen = MachineTicks::now()?.stolen_percent_since(ticks);
-        measured.push(Row::single(STOLEN, "%", stolen, Goal::None));
-        rows.extend(named(measured, name));
-        print_line(&format!("   {:.0} s", started.elapsed().as_secs_f64()));
-        // After every workload, so that an interrupted benchmark leaves a report.
-        report::write(&options.out, &rows, &conditions)?;
-    }
+    report::write(&options.out, &progress.rows, &progress.conditions)?;
     let file = options.out.join("report.md");
     print_line(&format!("\nreport: {}", file.display()));
     anyhow::ensure!(
-        broken.is_empty(),
+        progress.broken.is_empty(),
         "these workloads could not be measured: {}",
-        broken.join(", ")
+        progress.broken.join(", ")
     );
     Ok(())
 }
 
-/// The workloads with these names, or all.
-fn select(only: &[String]) -> anyhow::Result<Vec<&'static Workload>> {
-    let find = |name: &String| {
+impl Progress {
+    async fn measure(&mut self, bench: &Bench, workload: &Workload) -> anyhow::Result<()> {
+        let Workload { name, title, .. } = workload;
+        let deployment = bench.launcher.deployment;
+        print_line(&format!("\n== {name}  {title}  {}", deployment.label()));
+        let (started, ticks) = (Instant::now(), MachineTicks::now()?);
+        let mut rows = measure(name, bench).await.unwrap_or_else(|error| {
+            self.broken.push(labelled(name, deployment));
+            vec![Row::missing(*title, format!("{error:#}"))]
+        });
+        let stolen = MachineTicks::now()?.stolen_percent_since(ticks);
+        rows.push(Row::single(STOLEN, "%", stolen, Goal::None));
+        self.add(name, deployment, rows);
+        print_line(&format!("   {:.0} s", started.elapsed().as_secs_f64()));
+        Ok(())
+    }
+
+    /// Names the rows' workload and prints them.
+    fn add(&mut self, workload: &str, deployment: Deployment, rows: Vec<Row>) {
+        for row in rows {
+            let row = row.of_workload(labelled(workload, deployment));
+            let row = match deployment {
+                Deployment::Sqlite => row,
+                // The floor's goals are for SQLite; PostgreSQL is judged by SQLite.
+                Deployment::PostgresSingle | Deployment::PostgresCluster => {
+                    row.without_floor_goal()
+                }
+            };
+            print_line(&row.line());
+            self.rows.push(row);
+        }
+    }
+}
+
+fn labelled(workload: &str, deployment: Deployment) -> String {
+    format!("{workload} {}", deployment.label())
+        .trim_end()
+        .to_owned()
+}
+
+/// The workloads with these names, or all that the store has.
+fn select(only: &[String], store: Store) -> anyhow::Result<Vec<&'static Workload>> {
+    let available = || {
         WORKLOADS
             .iter()
+            .filter(|workload| workload.stores.contains(&store))
+    };
+    let find = |name: &String| {
+        available()
             .find(|workload| workload.name.eq_ignore_ascii_case(name))
             .with_context(|| {
-                let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+                let names: Vec<&str> = available().map(|workload| workload.name).collect();
                 format!(
-                    "--only: unknown workload {name:?}; there are {}",
+                    "--only: no workload {name:?} for this store; there are {}",
                     names.join(", ")
                 )
             })
     };
     if only.is_empty() {
-        return Ok(WORKLOADS.iter().collect());
+        return Ok(available().collect());
     }
     only.iter().map(find).collect()
 }
@@ -161,16 +225,6 @@ async fn measure(name: &str, bench: &Bench) -> anyhow::Result<Vec<Row>> {
     }
 }
 
-/// Names the rows' workload and prints them.
-fn named(rows: Vec<Row>, workload: &'static str) -> Vec<Row> {
-    let rows: Vec<Row> = rows
-        .into_iter()
-        .map(|row| row.of_workload(workload))
-        .collect();
-    rows.iter().for_each(|row| print_line(&row.line()));
-    rows
-}
-
 fn conditions(options: &Options, bench: &Bench) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let effort = match options.effort {
@@ -180,7 +234,11 @@ fn conditions(options: &Options, bench: &Bench) -> String {
     let files = open_files_limit().unwrap_or_default();
     format!(
         "{cores} cores shared by server, provider and load generator; {effort}; at most {files} open files per \
-         process. The provider is called with `--upstream {}`; server and floor use {}.",
+         process. Store: {}. The provider is called with `--upstream {}`; server and floor use {}.",
+        match options.store {
+            Store::Sqlite => "SQLite",
+            Store::Postgres => "PostgreSQL",
+        },
         options.upstream.name(),
         bench.launcher.provider.version.alpn(),
     )
@@ -189,16 +247,29 @@ fn conditions(options: &Options, bench: &Bench) -> String {
 #[cfg(test)]
 mod tests {
     use super::select;
+    use crate::options::Store;
+
+    fn names(only: &[&str], store: Store) -> anyhow::Result<Vec<&'static str>> {
+        let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+        let selected = select(&only, store)?;
+        Ok(selected.iter().map(|workload| workload.name).collect())
+    }
 
     #[test]
     fn selects_workloads_by_name() {
-        let names = |only: &[&str]| -> Vec<&str> {
-            let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
-            let selected = select(&only).unwrap();
-            selected.iter().map(|workload| workload.name).collect()
-        };
-        assert_eq!(names(&["w3", "Decode"]), ["W3", "decode"]);
-        assert_eq!(names(&[]).first(), Some(&"W1"));
-        assert!(select(&["W99".to_owned()]).is_err());
+        assert_eq!(
+            names(&["w3", "Decode"], Store::Sqlite).unwrap(),
+            ["W3", "decode"]
+        );
+        assert!(names(&["W99"], Store::Sqlite).is_err());
+    }
+
+    #[test]
+    fn selects_all_workloads_of_the_store() {
+        assert_eq!(names(&[], Store::Sqlite).unwrap().len(), 11);
+        let postgres = names(&[], Store::Postgres).unwrap();
+        assert_eq!(postgres, ["W1", "W2", "W3", "W4", "burst", "W5"]);
+        let error = names(&["W8"], Store::Postgres).unwrap_err().to_string();
+        assert!(error.contains("W1"), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::http::Connection;
 use crate::load::{Volume, closed_loop_per_session};
 use crate::report::{Compared, Goal, Row};
+use crate::server::Deployment;
 use crate::target::{Prompt, RunRequest, Target, model_id};
 
 use super::Bench;
@@ -81,7 +82,12 @@ pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     };
     floor_side.warm_up().await;
     let mut rows = Vec::new();
-    for size in SIZES {
+    let sizes = match bench.launcher.deployment {
+        Deployment::Sqlite => &SIZES[..],
+        // The longest sessions take too long to fill.
+        Deployment::PostgresSingle | Deployment::PostgresCluster => &SIZES[..3],
+    };
+    for size in sizes {
         let sessions = bench.effort.scale(size.sessions).max(CONCURRENCY);
         let sessions = create_sessions(&server.subject.target, sessions, size.turns).await?;
         let mut measured = Measured::default();
@@ -90,7 +96,7 @@ pub(super) async fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
                 .add(bench, &server.subject, &floor.subject, &round)
                 .await?;
         }
-        rows.extend(measured.rows(&size));
+        rows.extend(measured.rows(size));
     }
     drop(server);
     bench.launcher.clear("w5");
