@@ -1,5 +1,4 @@
-//! The stages that are cargo's. All of them use the dev profile, so that nothing is built twice; only the measurements
-//! need a release build.
+//! The stages that are cargo's. All of them use the dev profile, so that nothing is built twice.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,13 +11,7 @@ use crate::process;
 use crate::report::{self, Closing, Tally};
 
 /// A first build of everything on a small machine takes long; beyond this something hangs.
-const BUILD_AT_MOST: Duration = Duration::from_secs(90 * 60);
-
-/// The measurements are made to end within a quarter of an hour on two cores; a steady load takes as long as it is told to besides.
-const MEASURE_AT_MOST: Duration = Duration::from_secs(60 * 60);
-
-/// A steady load that takes longer than a week is a slip of the keyboard.
-const STEADY_MINUTES_AT_MOST: u64 = 7 * 24 * 60;
+pub(crate) const BUILD_AT_MOST: Duration = Duration::from_secs(90 * 60);
 
 /// Cargo itself, in the repository, told about colours.
 pub(crate) fn cargo() -> anyhow::Result<Command> {
@@ -194,36 +187,6 @@ pub(crate) fn doctests() -> anyhow::Result<Tally> {
     )
 }
 
-/// The measurements of `bench/`: built as they are shipped, and told what the command line says.
-pub(crate) fn bench(arguments: &[String]) -> anyhow::Result<bool> {
-    let packages = ["--package", "runloom", "--package", "runloom-bench"];
-    // Not quiet: from nothing it takes longer than the measurements.
-    let built = process::run(
-        cargo()?.args(["build", "--release"]).args(packages),
-        BUILD_AT_MOST,
-    )?;
-    anyhow::ensure!(built, "the measurements do not build");
-    let target = place::target()?;
-    let release = target.join("release");
-    let mut command = Command::new(release.join("runloom-bench"));
-    command
-        .current_dir(place::repository()?)
-        .args(["run", "--server"])
-        .arg(release.join("runloom"))
-        .arg("--out")
-        .arg(target.join("bench"))
-        .args(arguments);
-    process::run(&mut command, MEASURE_AT_MOST + steady(arguments))
-}
-
-/// How long a steady load is asked for. Whether the number is one is the program's to tell.
-fn steady(arguments: &[String]) -> Duration {
-    let mut words = arguments.iter();
-    words.find(|word| *word == "--steady");
-    let minutes: Option<u64> = words.next().and_then(|minutes| minutes.parse().ok());
-    Duration::from_secs(minutes.unwrap_or(0).min(STEADY_MINUTES_AT_MOST) * 60)
-}
-
 /// Builds the server and says where it lies.
 pub(crate) fn server_binary() -> anyhow::Result<std::path::PathBuf> {
     let built = process::run(
@@ -249,19 +212,4 @@ fn counted(closing: Closing, arguments: &[&str]) -> anyhow::Result<Tally> {
 
 fn has_subcommand(name: &str) -> anyhow::Result<bool> {
     Ok(process::works(cargo()?.args([name, "--version"])))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_steady_load_has_the_time_that_it_is_asked_for() {
-        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
-        let hour = Duration::from_secs(60 * 60);
-        assert_eq!(steady(&words("--only W1 --steady 60")), hour);
-        for none in ["--quick", "--steady", "--steady soon"] {
-            assert_eq!(steady(&words(none)), Duration::ZERO, "{none}");
-        }
-    }
 }

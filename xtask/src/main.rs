@@ -3,8 +3,10 @@
 //! Needs nothing but the toolchain to start: whatever a stage wants beyond that (Python
 //! environments, Debian packages) the stage installs itself, below `target/xtask`.
 //! Reading order: `stages` (the table), `report` (what is printed and counted), `process`
-//! (running one program), then the rooms of the stages: `cargo`, `python`, `node`, `server`, `interop`, `browser`, `faults`.
+//! (running one program), then the modules of the stages: `cargo`, `python`, `node`, `server`,
+//! `interop`, `browser`, `faults`; `bench` is the benchmark.
 
+mod bench;
 mod browser;
 mod cargo;
 mod cluster;
@@ -28,13 +30,14 @@ use stages::Suite;
 const USAGE: &str = "\
 usage: cargo xtask <command> [--only STAGE[,STAGE…]]
        cargo xtask faults [--seed N] [--minutes N] [--only FAULT[,FAULT…]] [--topology full|postgres]
-       cargo xtask bench [--only WORKLOAD[,WORKLOAD…]] [--quick | --steady MINUTES]
+       cargo xtask bench [--only WORKLOAD[,WORKLOAD…]] [--upstream https|https-h1|https-h2|http]
+                         [--store sqlite|postgres] [--quick | --steady MINUTES]
 
 commands
   test     everything: format, lints, tests, doctests, interop, vendors' packages
   lint     format, lints and commit subjects only
   faults   the fault suite in its long form, 10 minutes for each topology unless told otherwise
-  bench    the measurements: a release build, then target/bench/report.md (see bench/README.md)
+  bench    the benchmark: a release build, then target/bench/report.md (see bench/README.md)
   stages   lists the stages that --only takes";
 
 fn main() -> ExitCode {
@@ -57,7 +60,7 @@ fn dispatch(arguments: &[String]) -> anyhow::Result<bool> {
     let suite = match command.as_str() {
         "test" => Suite::Test,
         "lint" => Suite::Lint,
-        "bench" => return cargo::bench(rest),
+        "bench" => return bench::run(rest),
         "faults" => return faults::run(rest),
         "stages" => {
             stages::list();
