@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::Context;
 use futures_util::StreamExt;
-use runloom_ports::model::{Message, Model, ModelEvent, ModelRequest};
 use runloom_models::{ModelSettings, ProviderSettings};
+use runloom_ports::model::{Message, Model, ModelEvent, ModelRequest};
 use serde::{Deserialize, Serialize};
 
 use crate::procfs::Processes;

@@ -118,13 +118,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "runloom-bench",
-        may_use: &[
-            "runloom-engine",
-            "runloom-models",
-            "runloom-ports",
-            "runloom-protocol",
-            "runloom-service",
-        ],
+        may_use: &["runloom-models", "runloom-ports", "runloom-protocol"],
         never: &[SQL],
     },
     Rule {
