@@ -9,6 +9,7 @@ use anyhow::Context;
 use futures_util::StreamExt;
 use runloom_models::{ModelSettings, ProviderSettings};
 use runloom_ports::model::{Message, Model, ModelEvent, ModelRequest};
+use runloom_protocol::definition::ProviderKind;
 use serde::{Deserialize, Serialize};
 
 use crate::procfs::Processes;
@@ -23,9 +24,9 @@ pub(crate) const PROMPT: Prompt = Prompt {
 };
 
 /// A provider kind and the path that it calls.
-const APIS: [(&str, &str); 2] = [
-    ("openai", "responses"),
-    ("openai-compatible", "chat/completions"),
+const APIS: [(ProviderKind, &str); 2] = [
+    (ProviderKind::Openai, "responses"),
+    (ProviderKind::OpenaiCompatible, "chat/completions"),
 ];
 
 /// CPU time per delta, in nanoseconds.
@@ -88,7 +89,7 @@ async fn read(client: &reqwest::Client, url: &str, calls: u64) -> anyhow::Result
 }
 
 /// CPU seconds to fetch and decode responses.
-async fn decode(kind: &str, url: &str, calls: u64) -> anyhow::Result<f64> {
+async fn decode(kind: ProviderKind, url: &str, calls: u64) -> anyhow::Result<f64> {
     let provider = ProviderSettings {
         id: "script".to_owned(),
         base_url: Some(url.to_owned()),
