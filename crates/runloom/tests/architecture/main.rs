@@ -10,6 +10,7 @@
 mod cycles;
 mod dependencies;
 mod files;
+mod pages;
 mod purity;
 mod registers;
 mod sources;

@@ -1,4 +1,4 @@
-//! The repository's Rust files, read once per test.
+//! The repository's Rust files and documents, read once per test.
 
 use std::path::{Path, PathBuf};
 
@@ -45,9 +45,18 @@ pub(crate) fn repository() -> PathBuf {
 /// Every Rust file below the folder, which is named from the repository's root. A room that is
 /// not built yet has no files, and no rule to break.
 pub(crate) fn below(folder: &str) -> Vec<Source> {
+    read(folder, "rs")
+}
+
+/// Every Markdown file of the repository.
+pub(crate) fn documents() -> Vec<Source> {
+    read("", "md")
+}
+
+fn read(folder: &str, ending: &str) -> Vec<Source> {
     let root = repository();
     let mut found = Vec::new();
-    collect(&root, &root.join(folder), &mut found);
+    collect(&root, &root.join(folder), ending, &mut found);
     found.sort_by(|one, other| one.path.cmp(&other.path));
     found
 }
@@ -72,15 +81,23 @@ pub(crate) fn assert_none(rule: &str, violations: &[String]) {
     );
 }
 
-fn collect(root: &Path, folder: &Path, found: &mut Vec<Source>) {
+/// Folders that hold nothing of the repository: build output, packages and hidden folders.
+fn is_foreign(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') || name == "target" || name == "node_modules"
+}
+
+fn collect(root: &Path, folder: &Path, ending: &str, found: &mut Vec<Source>) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;
     };
     for entry in entries {
         let path = entry.expect("the folder can be read").path();
         if path.is_dir() {
-            collect(root, &path, found);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            if !is_foreign(&path) {
+                collect(root, &path, ending, found);
+            }
+        } else if path.extension().is_some_and(|found| found == ending) {
             let text = std::fs::read_to_string(&path).expect("a source file can be read");
             let path = path
                 .strip_prefix(root)
