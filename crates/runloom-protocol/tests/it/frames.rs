@@ -83,7 +83,8 @@ fn text_events() -> Vec<(Event, &'static str, String)> {
     ]
 }
 
-fn tool_events() -> Vec<(Event, &'static str, String)> {
+/// A call of an A2A agent and one of an MCP tool, both executed by the client.
+fn client_calls() -> [LocalToolCall; 2] {
     let card = json!({"name": "HR", "x": null}).as_object().cloned();
     let local = LocalToolCall {
         tool_use_id: "tu_1".into(),
@@ -105,6 +106,11 @@ fn tool_events() -> Vec<(Event, &'static str, String)> {
         annotations: Some(json!({"readOnlyHint": true})),
         ..local.clone()
     };
+    [local, mcp]
+}
+
+fn tool_events() -> Vec<(Event, &'static str, String)> {
+    let [local, mcp] = client_calls();
     let answered = |output: Option<&str>, error: Option<&str>| LocalToolResultIn {
         tool_use_id: "tu_1".into(),
         output: output.map(str::to_owned),
