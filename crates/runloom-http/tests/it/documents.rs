@@ -265,7 +265,7 @@ async fn every_slip_of_a_definition_is_named() {
         (
             "/agents/Bad",
             json!({"sytemPrompt": ""}),
-            vec!["slug", "sytemPrompt", "systemPrompt"],
+            vec!["slug", "systemPrompt", "sytemPrompt"],
         ),
         (
             "/agents/a",

@@ -40,7 +40,7 @@ pub async fn cut_stream(row: &Row) {
 
 pub async fn broken_connection(row: &Row) {
     let heard = cut(row, Then::Break).await;
-    assert_eq!(heard.error().class, ErrorClass::Server);
+    assert_eq!(heard.error().class, ErrorClass::Server, "{}", heard.error());
     assert!(heard.error().retryable);
 }
 

@@ -150,7 +150,12 @@ type Rest = stream::BoxStream<'static, Result<Bytes, std::io::Error>>;
 fn rest(then: Then) -> Rest {
     match then {
         Then::Close => stream::empty().boxed(),
-        Then::Break => stream::iter([Err(std::io::Error::other("broken"))]).boxed(),
+        // One yield, so that what came before is sent before the connection breaks.
+        Then::Break => stream::once(async {
+            tokio::task::yield_now().await;
+            Err(std::io::Error::other("broken"))
+        })
+        .boxed(),
         Then::Hang => stream::pending().boxed(),
         Then::Trickle(bytes) => stream::unfold((bytes, 0), |(bytes, at)| async move {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -301,7 +301,7 @@ impl RegistryService {
         issues.extend(self.missing_secrets(workspace, definition).await?);
         if !self.takes_code {
             let unwanted = reference_check::code_tools(definition).into_iter();
-            let message = "code tools are switched off on this server";
+            let message = "code tools are disabled on this server";
             issues.extend(unwanted.map(|place| check::issue(&place, message)));
         }
         if !issues.is_empty() {

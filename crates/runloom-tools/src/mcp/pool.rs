@@ -1,5 +1,4 @@
-//! Pool of MCP sessions and cached listings, shared by the runs of a workspace that use the same server with the same
-//! headers.
+//! Pool of MCP sessions and cached listings, per workspace, server and headers.
 
 use std::collections::HashMap;
 use std::ops::Deref;

@@ -7,6 +7,16 @@ use crate::sources::{Source, assert_none, below, repository};
 /// The name under which items that a crate defines in its root file take part.
 const ROOT: &str = "lib";
 
+/// Cycles that are still to be removed. The list only shrinks: a cycle that is gone must be deleted here, and no other
+/// cycle is accepted.
+const REMAINING: &[&str] = &[
+    "crates/runloom-fabric/src: health ↔ rabbitmq ↔ valkey",
+    "crates/runloom-http/src: edge ↔ error ↔ extract ↔ follow ↔ guard ↔ router ↔ routes ↔ sse",
+    "crates/runloom-models/src: clients ↔ deadlines ↔ decode ↔ error ↔ exchange ↔ http ↔ reading ↔ settings",
+    "crates/runloom-tools/src: a2a ↔ code ↔ definition ↔ host ↔ http ↔ mcp ↔ plugin ↔ workspace",
+    "crates/runloom/src: app ↔ cli ↔ commands",
+];
+
 /// The dependencies between the top-level modules of one crate.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
@@ -189,6 +199,13 @@ fn top_level_modules_have_no_cycles() {
         let found = cycles(&uses(&below(&folder), &folder));
         violations.extend(found.into_iter().map(|cycle| format!("{folder}: {cycle}")));
     }
+    let gone: Vec<String> = REMAINING
+        .iter()
+        .filter(|cycle| !violations.iter().any(|found| found == *cycle))
+        .map(|cycle| format!("{cycle} is gone: delete it from REMAINING"))
+        .collect();
+    violations.retain(|found| !REMAINING.contains(&found.as_str()));
+    violations.extend(gone);
     assert_none(
         "modules of a crate are layers; move what two of them share into a third",
         &violations,

@@ -284,7 +284,7 @@ fn code_can_be_switched_off_and_what_was_there_is_refused_where_it_is_used() {
         let output = house.command(refused).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{refused:?}");
         let said = stderr(&output);
-        assert!(said.contains("code tools are switched off"), "{said}");
+        assert!(said.contains("code tools are disabled"), "{said}");
     }
     let declared = "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"code\"\nsource = \"return 1\"\n[code]\nenabled = false\n";
     let file = house.file("code.toml", declared);

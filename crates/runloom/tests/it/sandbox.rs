@@ -182,7 +182,7 @@ async fn bombs_end_within_their_limits() {
         (
             "await new Promise(() => {})",
             json!({}),
-            &["nothing will ever settle"],
+            &["can never settle"],
         ),
         (
             "const a = []; for (;;) a.push('x'.repeat(1e6) + a.length)",
@@ -223,7 +223,7 @@ async fn long_output_is_cut_with_a_note() {
     let outcome = run("return 'x'.repeat(1e6)", json!({"maxOutputBytes": 1000})).await;
     assert!(!outcome.is_error);
     let expected = format!(
-        "{}\n[cut: 999000 more bytes were left out; the tool's limit is 1000 bytes]",
+        "{}\n[truncated: 999000 more bytes were omitted; the tool's limit is 1000 bytes]",
         "x".repeat(1000)
     );
     assert_eq!(outcome.content, expected);

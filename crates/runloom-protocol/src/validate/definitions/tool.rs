@@ -71,12 +71,13 @@ pub(super) fn of_workspace(fields: &Fields<'_, '_>, slug: &str) -> Option<ToolDe
 
 /// A plugin's tool.
 pub(super) fn of_plugin(fields: &Fields<'_, '_>) -> Option<ToolDefinition> {
-    let action = match fields.require("type")?.keyword()? {
+    let kind = fields.require("type").and_then(|field| field.keyword());
+    let name = fields.require("name").as_ref().and_then(tool_name);
+    let action = match kind? {
         PluginToolType::Http => http_tool::read(fields).map(ToolAction::Http),
         PluginToolType::Code => code(fields).map(ToolAction::Code),
         PluginToolType::Mcp => mcp(fields).map(ToolAction::Mcp),
     };
-    let name = fields.require("name").as_ref().and_then(tool_name);
     definition(fields, name.map(str::to_owned), action)
 }
 

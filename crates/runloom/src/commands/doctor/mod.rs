@@ -113,7 +113,7 @@ async fn examine(config: &Config, environment: &Environment) -> Vec<Finding> {
 /// Without it everything works but code tools.
 async fn check_sandbox(config: &Config) -> Finding {
     if !config.code.enabled {
-        return finding("sandbox", Verdict::Ok, "code tools are switched off");
+        return finding("sandbox", Verdict::Ok, "code tools are disabled");
     }
     let program = SandboxProgram::this_program(SANDBOX).map_err(|error| error.to_string());
     let tried = match program {
