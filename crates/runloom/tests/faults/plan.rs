@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::gate::DeltaThrottle;
+use crate::gate::Pace;
 use crate::load::Load;
 use crate::random::Random;
 use crate::replicas::{Death, Role};
@@ -227,15 +227,15 @@ impl<'a> Plan<'a> {
             }
             Fault::SlowLinks => {
                 let all = || names.iter().map(|name| replica.links.named(name));
-                all().for_each(|gate| gate.pace(DeltaThrottle::Late(LATE)));
+                all().for_each(|gate| gate.pace(Pace::Late(LATE)));
                 rest(BROKEN);
-                all().for_each(|gate| gate.pace(DeltaThrottle::Free));
+                all().for_each(|gate| gate.pace(Pace::Free));
             }
             _ => {
-                gate.pace(DeltaThrottle::Stopped);
+                gate.pace(Pace::Stopped);
                 // Sometimes longer than others wait for a sign of life.
                 rest(BROKEN * if self.random.below(4) == 0 { 7 } else { 1 });
-                gate.pace(DeltaThrottle::Free);
+                gate.pace(Pace::Free);
             }
         }
     }

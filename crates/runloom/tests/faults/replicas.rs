@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Runtime;
 
-use crate::gate::{DeltaThrottle, Gate};
+use crate::gate::{Gate, Pace};
 use crate::http::Api;
 use crate::server::{Server, Settings, runloom};
 
@@ -91,7 +91,7 @@ impl Links {
     fn heal(&self) {
         for (_, gate) in &self.0 {
             gate.open();
-            gate.pace(DeltaThrottle::Free);
+            gate.pace(Pace::Free);
         }
     }
 }

@@ -187,7 +187,7 @@ async fn bombs_end_within_their_limits() {
         (
             "const a = []; for (;;) a.push('x'.repeat(1e6) + a.length)",
             json!({"memoryMb": 16}),
-            &["memory of 16 MB"],
+            &["memory limit of 16 MB"],
         ),
         (
             "return new Uint8Array(1 << 30).length",

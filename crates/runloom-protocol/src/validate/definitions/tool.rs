@@ -72,12 +72,14 @@ pub(super) fn of_workspace(fields: &Fields<'_, '_>, slug: &str) -> Option<ToolDe
 /// A plugin's tool.
 pub(super) fn of_plugin(fields: &Fields<'_, '_>) -> Option<ToolDefinition> {
     let kind = fields.require("type").and_then(|field| field.keyword());
-    let name = fields.require("name").as_ref().and_then(tool_name);
-    let action = match kind? {
+    let action = kind.map(|kind| match kind {
         PluginToolType::Http => http_tool::read(fields).map(ToolAction::Http),
         PluginToolType::Code => code(fields).map(ToolAction::Code),
         PluginToolType::Mcp => mcp(fields).map(ToolAction::Mcp),
-    };
+    });
+    let name = fields.require("name").as_ref().and_then(tool_name);
+    // Without a type, the other fields cannot be judged.
+    let action = action?;
     definition(fields, name.map(str::to_owned), action)
 }
 
