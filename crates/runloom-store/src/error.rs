@@ -55,7 +55,7 @@ pub enum OpenError {
     },
     /// There is no database, but side files of one.
     #[error(
-        "the database {} is missing or empty, but {} beside it belongs to one: put the database or a backup of it there; to start with a new database, move these files away",
+        "the database {} is missing or empty, but files of one are beside it ({}): put the database or a backup of it there; to start with a new database, move these files away",
         database.display(), names(side_files)
     )]
     Orphaned {

@@ -78,10 +78,12 @@ fn check_redo(
             .problems
             .push(format!("{path} is missing although the server was killed")),
         Conversion::Replay { records, damage } => {
-            health.notes.push(format!(
-                "{path} has {} groups of writes, which the next start adds to the database",
-                records.len()
-            ));
+            if !records.is_empty() {
+                health.notes.push(format!(
+                    "{path} has {} groups of writes, which the next start adds to the database",
+                    records.len()
+                ));
+            }
             let problem = damage.map(|damage| format!("{path} {damage}"));
             health.problems.extend(problem);
         }

@@ -29,6 +29,9 @@ const SIZE: u64 = 2 * HALF as u64;
 const MAGIC: [u8; 4] = *b"rlr1";
 const HEADER: usize = 4 + 4 + 8 + 8 + 8;
 
+/// Version of the schema from which on a database has no redo file.
+const CONVERTED: u32 = 9;
+
 /// Set in the number of a statement when its text follows.
 const TEXT_FOLLOWS: u16 = 1 << 15;
 
@@ -76,18 +79,54 @@ pub(super) fn examine(
         path,
         source,
     })?;
-    Ok(match (position, bytes) {
-        (None, _) => Conversion::None,
-        (Some(position), None) if position.lineage == 0 => Conversion::None,
-        (Some(position), Some(_)) if position.lineage == 0 => Conversion::Finish,
-        (Some(position), Some(bytes)) => {
+    let Some(bytes) = bytes else {
+        return Ok(match position {
+            None => Conversion::None,
+            Some(position) if position.lineage == 0 => Conversion::None,
+            // The former version emptied the write-ahead log before it removed the file: a log with content shows a kill.
+            Some(_) if files.has_wal() => Conversion::Missing,
+            Some(_) => Conversion::Finish,
+        });
+    };
+    let has_records = |of: &dyn Fn(u64) -> bool| newest_record(&bytes, of).is_some();
+    Ok(match position {
+        None if version(connection)? < CONVERTED && has_records(&|_| true) => {
+            Conversion::without_wal(files)
+        }
+        None => Conversion::None,
+        // The lineage of the records is in the write-ahead log, which is not there.
+        Some(Position { lineage, .. })
+            if !files.has_wal()
+                && has_records(&|_| true)
+                && !has_records(&|found| found == lineage) =>
+        {
+            Conversion::without_wal(files)
+        }
+        Some(position) if position.lineage == 0 => Conversion::Finish,
+        Some(position) => {
             let Found { records, damage } = Found::in_file(&bytes, position);
             Conversion::Replay { records, damage }
         }
-        // The former version removed the file when it had emptied the write-ahead log: a log with content shows that it was killed.
-        (Some(_), None) if files.has_wal() => Conversion::Missing,
-        (Some(_), None) => Conversion::Finish,
     })
+}
+
+impl Conversion {
+    /// The records cannot be used, because the database lacks what was written before them.
+    fn without_wal(files: &DatabaseFiles) -> Self {
+        Self::Replay {
+            records: Vec::new(),
+            damage: Some(format!(
+                "cannot be used: {} is missing, or the database is of another moment",
+                files.wal().display()
+            )),
+        }
+    }
+}
+
+fn version(connection: &Connection) -> Result<u32, OpenError> {
+    connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(|source| failed("reading the version of the database", source))
 }
 
 /// Brings the database up to date and removes the redo file. Must run before migrations, because the statements are of the schema
@@ -150,7 +189,9 @@ fn data_loss(files: &DatabaseFiles, problem: String) -> OpenError {
 fn replay_and_commit(connection: &mut Connection, records: &[Vec<u8>]) -> Result<(), Mismatch> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     replay(&transaction, records)?;
-    transaction.execute("UPDATE redo SET lineage = 0, held = 0", [])?;
+    if position(&transaction)?.is_some() {
+        transaction.execute("UPDATE redo SET lineage = 0, held = 0", [])?;
+    }
     transaction.commit()?;
     Ok(())
 }
@@ -217,12 +258,7 @@ impl Found {
 /// Says what is wrong when records after `last` are in the file. The record directly after it may be incomplete: it was being
 /// written when the server was killed, and nobody was told that it is durable.
 fn damage(bytes: &[u8], lineage: u64, last: u64) -> Option<String> {
-    let newest = bytes
-        .chunks(BLOCK)
-        .filter_map(Header::parse)
-        .filter(|header| header.lineage == lineage)
-        .map(|header| header.number)
-        .max()?;
+    let newest = newest_record(bytes, |found| found == lineage)?;
     if newest == last.saturating_add(1) {
         tracing::warn!(
             record = newest,
@@ -234,6 +270,16 @@ fn damage(bytes: &[u8], lineage: u64, last: u64) -> Option<String> {
             "is damaged or of another moment than the database: of its records up to {newest}, those after {last} cannot be used"
         )
     })
+}
+
+/// The highest number of a record of these lineages, damaged or not.
+fn newest_record(bytes: &[u8], of: impl Fn(u64) -> bool) -> Option<u64> {
+    bytes
+        .chunks(BLOCK)
+        .filter_map(Header::parse)
+        .filter(|header| of(header.lineage))
+        .map(|header| header.number)
+        .max()
 }
 
 #[derive(Debug, Clone, Copy)]

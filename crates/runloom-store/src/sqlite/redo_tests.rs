@@ -168,6 +168,12 @@ impl Fixture {
         self.set_position(LINEAGE, held.cast_unsigned());
     }
 
+    fn empty_wal(&self) {
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .unwrap();
+    }
+
     fn convert(&mut self) -> Result<(), OpenError> {
         convert(
             &mut self.connection,
@@ -291,12 +297,35 @@ fn follows_the_records_from_one_half_to_the_other() {
     assert_eq!(fixture.rows(), [1, 2, 3, 4, 5]);
 }
 
+/// The former version drew a new lineage at each start, after it had replayed the records of the one before.
 #[test]
-fn ignores_records_of_another_lineage() {
+fn ignores_records_of_an_earlier_lineage() {
     let mut fixture = Fixture::with_three_records();
     fixture.set_position(LINEAGE + 1, 0);
     fixture.convert().unwrap();
     assert!(fixture.rows().is_empty());
+}
+
+#[test]
+fn refuses_records_whose_lineage_was_in_a_missing_log() {
+    for lineage in [0, LINEAGE - 1] {
+        let mut fixture = Fixture::with_three_records();
+        fixture.set_position(lineage, 7);
+        fixture.empty_wal();
+        let message = refused(&mut fixture);
+        assert!(message.contains("t.db-wal is missing"), "{message}");
+        fixture.convert_anyway();
+        assert!(fixture.kept_damaged());
+    }
+    let mut fixture = Fixture::with_three_records();
+    fixture
+        .connection
+        .execute_batch("DROP TABLE redo; PRAGMA user_version = 4")
+        .unwrap();
+    let message = refused(&mut fixture);
+    assert!(message.contains("t.db-wal is missing"), "{message}");
+    fixture.convert_anyway();
+    assert!(fixture.kept_damaged());
 }
 
 #[test]
@@ -392,10 +421,7 @@ fn a_missing_file_after_a_clean_stop_is_right() {
     let mut fixture = Fixture::with_three_records();
     fixture.hold(3);
     std::fs::remove_file(fixture.files.redo()).unwrap();
-    fixture
-        .connection
-        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .unwrap();
+    fixture.empty_wal();
     fixture.convert().unwrap();
     // From here on the database has a log of this version.
     fixture.connection.execute(INSERT, (4, "x")).unwrap();
