@@ -1,107 +1,103 @@
-//! What holds for any bytes that a provider may send: an error or events, never a panic, the same however the bytes are
-//! cut into chunks, and never more than a small multiple of what came in.
+//! Properties of every decoder, for any bytes: it gives events or an error and never panics, its events do not depend on
+//! how the bytes are cut into chunks, and its output is at most a small multiple of its input.
 //!
-//! The fuzz targets call these functions, and so does a test of `runloom-models` on the corpus, with a stable compiler.
+//! The fuzz target calls these functions, and so does a test of `runloom-models` on the corpus, with a stable compiler.
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use runloom_models::probe::{Asked, Probe, Wire};
+use runloom_models::test_support::{AWS_EVENT_STREAM, DecoderOptions, SSE, TestDecoder, apis};
 use runloom_ports::model::{ModelError, ModelEvent};
 use serde_json::json;
 
-/// A target: its name, which is that of its file and of its corpus, and what it does with some bytes.
-pub type Target = (&'static str, fn(&[u8]));
+/// Bedrock with each line of the input in a valid frame, because random bytes never have the right checksums.
+pub const BEDROCK_FRAMED: &str = "bedrock_framed";
 
-/// Every target.
-pub const TARGETS: &[Target] = &[
-    ("sse", |bytes| holds(Wire::Sse, bytes)),
-    ("event_stream", |bytes| holds(Wire::EventStream, bytes)),
-    ("anthropic", |bytes| holds(Wire::Anthropic, bytes)),
-    ("bedrock", |bytes| holds(Wire::Bedrock, bytes)),
-    ("bedrock_framed", |bytes| {
-        holds(Wire::Bedrock, &framed(bytes))
-    }),
-    ("gemini", |bytes| holds(Wire::Gemini, bytes)),
-    ("openai_chat", |bytes| holds(Wire::OpenAiChat, bytes)),
-    ("openai_responses", |bytes| {
-        holds(Wire::OpenAiResponses, bytes);
-    }),
-];
+/// The names of every target: the framings, every API of the provider table, and [`BEDROCK_FRAMED`]. Each has a folder
+/// in the corpus.
+#[must_use]
+pub fn targets() -> Vec<&'static str> {
+    let mut targets = vec![SSE, AWS_EVENT_STREAM, BEDROCK_FRAMED];
+    targets.extend(apis());
+    targets
+}
 
 /// Runs the target of this name.
 ///
 /// # Panics
-/// When there is none, or when something does not hold.
+/// When there is none of this name, or a property does not hold.
 pub fn run(name: &str, bytes: &[u8]) {
-    let target = TARGETS.iter().find(|(known, _)| *known == name);
-    let (_, target) = target.unwrap_or_else(|| panic!("no target is called {name}"));
-    target(bytes);
+    match name {
+        BEDROCK_FRAMED => check_decoder("bedrock", &framed(bytes)),
+        name => check_decoder(name, bytes),
+    }
 }
 
-/// Every way in which a request can have been asked.
-const ASKED: [Asked; 4] = [
-    asked(false, false),
-    asked(false, true),
-    asked(true, false),
-    asked(true, true),
+/// Every variant of a request that decoders depend on.
+const OPTIONS: [DecoderOptions; 4] = [
+    options(false, false),
+    options(false, true),
+    options(true, false),
+    options(true, true),
 ];
 
-const fn asked(thinking: bool, hidden_tool: bool) -> Asked {
-    Asked {
-        thinking,
+const fn options(show_thinking: bool, hidden_tool: bool) -> DecoderOptions {
+    DecoderOptions {
+        show_thinking,
         hidden_tool,
     }
 }
 
-fn holds(wire: Wire, bytes: &[u8]) {
-    for asked in ASKED {
-        let whole = read(wire, asked, bytes, usize::MAX);
-        // A size that differs from input to input, and is the same each time for one.
+fn check_decoder(name: &str, bytes: &[u8]) {
+    for options in OPTIONS {
+        let whole = read(name, options, bytes, usize::MAX);
+        // A chunk size that differs between inputs and is the same each time for one.
         let size = 1 + bytes.iter().map(|byte| usize::from(*byte)).sum::<usize>() % 61;
-        let cut = read(wire, asked, bytes, size);
-        assert_eq!(
-            whole, cut,
-            "chunks of {size} bytes are read otherwise than the whole"
-        );
+        let cut = read(name, options, bytes, size);
+        assert_eq!(whole, cut, "chunks of {size} bytes change the events");
     }
 }
 
-/// Everything that came out, as text.
-fn read(wire: Wire, asked: Asked, bytes: &[u8], size: usize) -> String {
-    let mut probe = Probe::new(wire, asked);
+/// All events and the outcome, as text.
+fn read(name: &str, options: DecoderOptions, bytes: &[u8], size: usize) -> String {
+    let decoder = TestDecoder::new(name, options);
+    let mut decoder = decoder.unwrap_or_else(|| panic!("there is no target {name}"));
     let mut out = Vec::new();
     let mut outcome = Ok(());
     for chunk in bytes.chunks(size) {
-        outcome = probe.chunk(chunk, &mut out);
-        if outcome.is_err() || probe.is_done() {
+        outcome = decoder.chunk(chunk, &mut out);
+        if outcome.is_err() || decoder.is_done() {
             break;
         }
     }
-    if outcome.is_ok() && !probe.is_done() {
-        outcome = probe.end(&mut out);
+    if outcome.is_ok() && !decoder.is_done() {
+        outcome = decoder.end(&mut out);
     }
     check(bytes.len(), &out, &outcome);
     format!("{out:?} {outcome:?}")
 }
 
-fn check(came: usize, out: &[ModelEvent], outcome: &Result<(), ModelError>) {
+fn check(input: usize, out: &[ModelEvent], outcome: &Result<(), ModelError>) {
     let is_done = |event: &ModelEvent| matches!(event, ModelEvent::Done(_));
     let ends = out.iter().filter(|event| is_done(event)).count();
-    assert_eq!(ends, usize::from(outcome.is_ok()), "one end, or an error");
+    assert_eq!(
+        ends,
+        usize::from(outcome.is_ok()),
+        "one final event, or an error"
+    );
     assert!(
         ends == 0 || out.last().is_some_and(is_done),
-        "nothing follows the end"
+        "no event follows the final one"
     );
     let size: usize = out.iter().map(size_of_event).sum();
-    // Numbers are written out (1e9), bytes that are no text become three; nothing else grows.
+    // Only numbers (1e9) and bytes that are not UTF-8 grow.
     assert!(
-        size <= 16 * came + 1024,
-        "{came} bytes came in and {size} went out"
+        size <= 16 * input + 1024,
+        "{input} bytes of input gave {size} bytes of events"
     );
     if let Err(error) = outcome {
-        assert!(error.message.len() <= 8 * 1024, "a message is for people");
+        assert!(error.message.len() <= 8 * 1024, "the message is too long");
     }
 }
 
@@ -120,8 +116,7 @@ fn size_of_event(event: &ModelEvent) -> usize {
     }
 }
 
-/// Puts each line into a frame of AWS's event stream: with right lengths and checksums what is inside is reached, which
-/// random bytes never do.
+/// Each line in a frame of AWS's event stream, with valid lengths and checksums.
 #[must_use]
 pub fn framed(lines: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -136,7 +131,7 @@ pub fn framed(lines: &[u8]) -> Vec<u8> {
         let message = Message::new(payload)
             .add_header(header(":message-type", "event"))
             .add_header(header(":event-type", "chunk"));
-        // Only a message of more than 16 MB cannot be written; the fuzzer makes none.
+        // Fails only for messages of more than 16 MB, which the fuzzer does not make.
         let _ = write_message_to(&message, &mut bytes);
     }
     bytes

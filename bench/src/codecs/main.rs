@@ -2,7 +2,7 @@
 //!
 //! `runloom-bench` starts this program. It is a separate one because its allocator counts, which would distort
 //! comparisons of CPU and memory. `runloom-bench-codecs repeat WHAT TIMES` performs one operation, for callgrind:
-//! WHAT is a decoder (`openairesponses`, `anthropic`, …) or `frame`. Subtract two runs to get the cost of one
+//! WHAT is a decoder (`openai_responses`, `anthropic`, …) or `frame`. Subtract two runs to get the cost of one
 //! operation.
 
 mod figures;
@@ -24,14 +24,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use allocation_counter::measure;
+use anyhow::Context;
 use bytes::BytesMut;
-use runloom_models::probe::{Asked, Probe, Wire, encode};
+use runloom_models::test_support::{DecoderOptions, TestDecoder, encode};
 use runloom_ports::model::{CallRequest, Message, ModelRequest, ToolDeclaration};
 use runloom_protocol::event::{Event, TextDelta};
 use serde_json::json;
 
 use figures::{Decoder, Encoder, Figures};
-use streams::{Answer, PROVIDERS};
+use streams::{APIS, TestResponse};
 
 /// Deltas of a short response.
 const SHORT: usize = 1_000;
@@ -53,30 +54,29 @@ fn repeat(what: &str, times: usize) -> anyhow::Result<()> {
     if what == "frame" {
         return write_frames(times, &mut BytesMut::with_capacity(1 << 20));
     }
-    let matches = |wire: &Wire| format!("{wire:?}").eq_ignore_ascii_case(what);
-    match PROVIDERS.into_iter().find(matches) {
-        Some(wire) => decode(wire, &streams::text(wire), times),
-        None => anyhow::bail!("{what:?} is neither `frame` nor one of {PROVIDERS:?}"),
+    match APIS.into_iter().find(|api| *api == what) {
+        Some(api) => decode(api, &streams::text(api), times),
+        None => anyhow::bail!("{what:?} is neither `frame` nor one of {APIS:?}"),
     }
 }
 
 fn report() -> anyhow::Result<()> {
     let mut decoders = Vec::new();
-    for wire in PROVIDERS {
-        decoders.push(decoder(wire, "text", &streams::text(wire))?);
-        if let Some(arguments) = streams::arguments(wire) {
-            decoders.push(decoder(wire, "tool arguments", &arguments)?);
+    for api in APIS {
+        decoders.push(decoder(api, "text", &streams::text(api))?);
+        if let Some(arguments) = streams::arguments(api) {
+            decoders.push(decoder(api, "tool arguments", &arguments)?);
         }
     }
-    let kinds = [
+    let models = [
         ("anthropic", "claude-sonnet-4-5"),
-        ("google", "gemini-3.1-pro-preview"),
-        ("openai", "gpt-5.5"),
-        ("openai-compatible", "llama3.3"),
+        ("gemini", "gemini-3.1-pro-preview"),
+        ("openai_responses", "gpt-5.5"),
+        ("openai_chat", "llama3.3"),
     ];
-    let encoders: anyhow::Result<Vec<Encoder>> = kinds
+    let encoders: anyhow::Result<Vec<Encoder>> = models
         .iter()
-        .map(|(kind, model)| encoder(kind, model))
+        .map(|(api, model)| encoder(api, model))
         .collect();
     let figures = Figures {
         decoders,
@@ -89,48 +89,48 @@ fn report() -> anyhow::Result<()> {
 }
 
 /// Decodes `deltas` deltas and drops the events.
-fn decode(wire: Wire, answer: &Answer, deltas: usize) -> anyhow::Result<()> {
-    let asked = Asked {
-        thinking: false,
+fn decode(api: &str, response: &TestResponse, deltas: usize) -> anyhow::Result<()> {
+    let options = DecoderOptions {
+        show_thinking: false,
         hidden_tool: false,
     };
-    let mut probe = Probe::new(wire, asked);
+    let mut decoder = TestDecoder::new(api, options).context("there is no such API")?;
     let mut out = Vec::with_capacity(8);
-    probe.chunk(&answer.before, &mut out)?;
+    decoder.chunk(&response.before, &mut out)?;
     for _ in 0..deltas {
-        probe.chunk(&answer.delta, &mut out)?;
+        decoder.chunk(&response.delta, &mut out)?;
         black_box(&out);
         out.clear();
     }
     Ok(())
 }
 
-fn decoder(wire: Wire, what: &str, answer: &Answer) -> anyhow::Result<Decoder> {
+fn decoder(api: &str, what: &str, response: &TestResponse) -> anyhow::Result<Decoder> {
     let mut result = Ok(());
-    let allocations = measure(|| result = decode(wire, answer, LONG));
+    let allocations = measure(|| result = decode(api, response, LONG));
     result?;
     // The same number of deltas in many short responses and in one long response.
     let short = fastest(|| {
         for _ in 0..LONG / SHORT {
-            decode(wire, answer, SHORT)?;
+            decode(api, response, SHORT)?;
         }
         Ok(())
     })?;
-    let long = fastest(|| decode(wire, answer, LONG))?;
+    let long = fastest(|| decode(api, response, LONG))?;
     Ok(Decoder {
-        name: format!("{wire:?}, {what}"),
-        mb_per_second: answer.delta.len() as f64 * LONG as f64 / long / 1e6,
+        name: format!("{api}, {what}"),
+        mb_per_second: response.delta.len() as f64 * LONG as f64 / long / 1e6,
         allocations_per_delta: allocations.count_total as f64 / LONG as f64,
         short_ns: short / LONG as f64 * 1e9,
         long_ns: long / LONG as f64 * 1e9,
     })
 }
 
-fn encoder(kind: &str, model: &str) -> anyhow::Result<Encoder> {
+fn encoder(api: &str, model: &str) -> anyhow::Result<Encoder> {
     const TIMES: usize = 100;
     let request = conversation();
     let encode_once = || -> anyhow::Result<usize> {
-        let body = encode(kind, model, &request)?;
+        let body = encode(api, model, &request)?;
         Ok(black_box(body).map_or(0, |body| body.len()))
     };
     let bytes = encode_once()?;
@@ -144,7 +144,7 @@ fn encoder(kind: &str, model: &str) -> anyhow::Result<Encoder> {
         Ok(())
     })?;
     Ok(Encoder {
-        kind: kind.to_owned(),
+        kind: api.to_owned(),
         mb_per_second: (bytes * TIMES) as f64 / seconds / 1e6,
         allocations_per_message: allocations.count_total as f64 / request.messages.len() as f64,
     })

@@ -1,4 +1,4 @@
-//! Conversations for property tests: whatever can be said, legal or not.
+//! Arbitrary conversations for property tests, valid or not.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use runloom_ports::model::{CallRequest, Message, ModelRequest, ProviderState};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// By the version in its name, the first replays thinking and the second does not.
+/// By their names, the first replays thinking and the second does not.
 pub(crate) const MODELS: [&str; 2] = ["gpt-5.5", "gpt-4.1"];
 
 const CALLS: [&str; 3] = ["c1", "c2", "c3"];
 
-/// A call of a model with nothing but a conversation.
+/// A request with only a conversation.
 pub(crate) fn request(messages: Conversation, system: &str) -> ModelRequest {
     ModelRequest {
         system: system.into(),
@@ -62,7 +62,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         7 => any::<String>(),
         2 => select(vec![String::new(), " \n".to_owned()]),
-        // Large enough for a piece of its own.
+        // Large enough to be a separate piece.
         1 => Just("a \"quoted\" line\n".repeat(2_000)),
     ]
 }
@@ -96,7 +96,7 @@ fn assistant() -> impl Strategy<Value = Message> {
     })
 }
 
-/// What the owner may have sent: so much else, and the calls.
+/// Provider state with the calls and some other items.
 fn items(owner: &str, calls: &[&str], more: usize) -> Value {
     let call = |id: &&str| match owner {
         "anthropic/1" => json!({"type": "tool_use", "id": id, "name": "look", "input": {}}),

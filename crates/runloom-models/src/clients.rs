@@ -12,7 +12,7 @@ use runloom_protocol::outcome::ErrorClass;
 use rustls::crypto::CryptoProvider;
 use tracing::debug;
 
-use crate::http::HttpCall;
+use crate::http_call::HttpCall;
 use crate::response::{Response, innermost_cause};
 use crate::settings::{OpenError, ProviderSettings};
 
@@ -43,9 +43,9 @@ struct ClientKey {
 
 /// Sends a request and waits for the head of the response.
 ///
-/// A connection that the server closed while it was idle does not fail the call. Where nothing was sent yet the client
-/// takes another connection by itself; where the request was already on its way it is sent again here, once. A request
-/// that was sent twice costs tokens at worst, as every retry of the driver does.
+/// A connection that the server closed while it was idle does not fail the call. If nothing was sent yet, the HTTP
+/// library uses another connection. If the request was already on its way, it is sent again here, once. A request that
+/// was sent twice costs tokens at worst, as every retry of the driver does.
 pub(crate) async fn post(client: &Client, call: &HttpCall) -> Result<Response, ModelError> {
     let started = Instant::now();
     let mut outcome = send(client, call).await;
@@ -109,7 +109,7 @@ fn model_error(failure: &reqwest::Error) -> ModelError {
         let message = "the provider's URL is not valid";
         ModelError::new(ErrorClass::InvalidRequest, message)
     } else {
-        let message = format!("the connection to the provider broke before it answered{cause}");
+        let message = format!("the connection to the provider was closed before a response{cause}");
         ModelError::new(ErrorClass::Server, message)
     }
 }
@@ -128,7 +128,7 @@ pub(crate) fn shared(provider: &ProviderSettings) -> Result<Client, OpenError> {
     }
     let new = build_client(provider, &key)?;
     if clients.len() >= MAX_CLIENTS {
-        // Models that are open keep their own handle; only the sharing starts anew.
+        // Open models keep their client; later ones share new clients.
         clients.clear();
     }
     clients.insert(key, new.clone());

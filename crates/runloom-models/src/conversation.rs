@@ -1,37 +1,37 @@
-//! What every API needs to know of a conversation.
+//! Helpers for encoding a conversation, for every adapter.
 
 use runloom_ports::conversation::Conversation;
 use runloom_ports::file::{File, FileContent};
 use runloom_ports::model::{Message, ModelError};
 use runloom_protocol::outcome::ErrorClass;
 
-/// Room for what stands around the text of a message, in bytes.
-const AROUND_A_MESSAGE: usize = 96;
+/// Estimate of the JSON around the text of a message, in bytes.
+const MESSAGE_OVERHEAD: usize = 96;
 
-/// Room for what stands around the conversation, in bytes.
-pub(crate) const AROUND: usize = 2 * 1024;
+/// Estimate of the JSON around the conversation, in bytes.
+pub(crate) const BODY_OVERHEAD: usize = 2 * 1024;
 
-/// About how many bytes these messages take as JSON.
-pub(crate) fn room_for<'a>(messages: impl IntoIterator<Item = &'a Message>) -> usize {
+/// Estimate of the size of these messages as JSON, in bytes.
+pub(crate) fn estimate_size<'a>(messages: impl IntoIterator<Item = &'a Message>) -> usize {
     let texts = messages.into_iter().map(|message| match message {
         Message::System { text } | Message::User { text } | Message::Assistant { text, .. } => {
             text.len()
         }
         Message::UserFiles { text, files } => {
-            text.len() + files.iter().map(room_for_file).sum::<usize>()
+            text.len() + files.iter().map(estimate_file_size).sum::<usize>()
         }
         Message::Tool { content, .. } => content.len(),
     });
-    texts.map(|text| text + AROUND_A_MESSAGE).sum()
+    texts.map(|text| text + MESSAGE_OVERHEAD).sum()
 }
 
-fn room_for_file(file: &File) -> usize {
+fn estimate_file_size(file: &File) -> usize {
     let (FileContent::Text(content) | FileContent::Base64(content) | FileContent::Url(content)) =
         &file.content;
-    content.len() + 2 * file.name.len() + AROUND_A_MESSAGE
+    content.len() + 2 * file.name.len() + MESSAGE_OVERHEAD
 }
 
-/// The error of a request that cannot be written.
+/// The error of a request that cannot be serialised.
 pub(crate) fn not_json(error: serde_json::Error) -> ModelError {
     ModelError::new(
         ErrorClass::InvalidRequest,
@@ -39,7 +39,8 @@ pub(crate) fn not_json(error: serde_json::Error) -> ModelError {
     )
 }
 
-/// The instructions that stand before anything was said: where the API wants turns, they belong to the system prompt.
+/// The system messages at the beginning of a conversation. APIs with alternating roles take them as part of the system
+/// prompt.
 pub(crate) fn instructions(conversation: &Conversation) -> Vec<&str> {
     let instructions = conversation.iter().map_while(|message| match message {
         Message::System { text } => Some(&**text),
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_instructions_at_the_beginning_are_taken_out() {
+    fn only_leading_system_messages_are_instructions() {
         let system = |text: &str| Message::System { text: text.into() };
         let user = Message::User { text: "hi".into() };
         let messages = vec![system("a"), system("b"), user, system("c")];

@@ -1,4 +1,4 @@
-//! The clocks of one call.
+//! Deadlines of one call.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use tokio::time::Instant;
 
 use crate::settings::Timeouts;
 
-/// When a call is given up.
+/// When a call times out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines {
     started: Instant,
     first_byte: Duration,
     idle: Duration,
-    /// The end of everything.
+    /// When the whole call must have ended.
     pub(crate) total: Instant,
 }
 
 impl Deadlines {
-    /// The call begins.
+    /// Deadlines of a call that starts now.
     pub(crate) fn start(timeouts: &Timeouts) -> Self {
-        // More than a day is as good as for ever, and cannot overflow a clock.
+        // Capped at a day, so that adding it to an instant cannot overflow.
         let span = |ms: u64| Duration::from_millis(ms.min(86_400_000));
         let started = Instant::now();
         Self {
@@ -32,18 +32,18 @@ impl Deadlines {
         }
     }
 
-    /// When something must have come.
+    /// When the first byte of the body must have come.
     pub(crate) fn first_byte(&self) -> Instant {
         (self.started + self.first_byte).min(self.total)
     }
 
-    /// When more must have come, for a wait that begins now.
+    /// When the next chunk must have come, for a wait that begins now.
     pub(crate) fn next_byte(&self) -> Instant {
         (Instant::now() + self.idle).min(self.total)
     }
 
-    /// Nothing came in time.
-    pub(crate) fn nothing_came(&self) -> ModelError {
+    /// The error of a call whose first byte did not come in time.
+    pub(crate) fn first_byte_missed(&self) -> ModelError {
         ModelError::new(
             ErrorClass::Timeout,
             format!(
@@ -53,14 +53,14 @@ impl Deadlines {
         )
     }
 
-    /// Something came, and then too little.
-    pub(crate) fn went_silent(&self) -> ModelError {
+    /// The error of a response that paused or took too long.
+    pub(crate) fn response_missed(&self) -> ModelError {
         let message = if Instant::now() >= self.total {
             let limit = (self.total - self.started).as_millis();
-            format!("the provider's answer took longer than {limit} ms")
+            format!("the provider's response took longer than {limit} ms")
         } else {
             let limit = self.idle.as_millis();
-            format!("the provider fell silent for {limit} ms in the middle of its answer")
+            format!("the provider sent nothing for {limit} ms in the middle of its response")
         };
         ModelError::new(ErrorClass::UpstreamDeadline, message)
     }

@@ -1,17 +1,19 @@
-//! From bytes to events: a framing cuts the answer into frames, a provider's decoder reads the frames.
+//! From bytes to events: a framing splits the response body into frames, an API's decoder turns frames into events.
 
 use runloom_ports::model::{ModelError, ModelEvent};
 use runloom_protocol::outcome::ErrorClass;
 
-/// Upper bound of one answer, in bytes: far above what any model writes, and an end to what a broken server may send.
-/// It also bounds everything that a decoder collects.
+/// Largest response body, in bytes: far above what any model writes. It also bounds everything that a decoder collects.
 const MAX_RESPONSE_BYTES: usize = 32 * 1024 * 1024;
 
-/// Reads the frames of one answer. Pure: no I/O, no clock.
+/// Decodes the frames of one response. Pure: no I/O, no clock.
 ///
-/// It gives exactly one [`ModelEvent::Done`], or an error. What comes after that is not read.
+/// It emits exactly one [`ModelEvent::Done`], or fails. Frames after that are ignored.
 pub(crate) trait StreamDecoder: Send {
-    /// One frame. Frames and fields that are not known are ignored; a frame that must be read and is not JSON is an error.
+    /// Decodes one frame. Unknown frames and fields are ignored.
+    ///
+    /// # Errors
+    /// When the frame reports a failure, or is one that must be read and is not JSON.
     fn event(
         &mut self,
         name: Option<&str>,
@@ -19,23 +21,26 @@ pub(crate) trait StreamDecoder: Send {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError>;
 
-    /// The connection closed; an error unless the provider's final frame was seen.
+    /// The body ended.
+    ///
+    /// # Errors
+    /// When the provider's final frame was not seen.
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 }
 
-/// What receives the frames of a [`Framing`]: the frame's name, if it has one, and its data.
+/// Callback for the frames of a [`Framing`]: the frame's name, if it has one, and its data.
 pub(crate) type OnFrame<'a> = dyn FnMut(Option<&str>, &[u8]) -> Result<(), ModelError> + 'a;
 
-/// Cuts a byte stream into frames, whatever its chunks are.
+/// Splits a byte stream into frames, however it is cut into chunks.
 pub(crate) trait Framing: Send {
-    /// The next bytes. Frames that they complete are handed on before it returns.
+    /// Reads the next bytes and passes on every frame that they complete.
     fn feed(&mut self, bytes: &[u8], on_frame: &mut OnFrame<'_>) -> Result<(), ModelError>;
 
-    /// The connection closed: hands on what is complete although nothing terminated it.
+    /// The body ended: passes on a last frame that lacks only its terminator.
     fn finish(&mut self, on_frame: &mut OnFrame<'_>) -> Result<(), ModelError>;
 }
 
-/// A framing and a decoder at work on one answer.
+/// A framing and a decoder for one response.
 pub(crate) struct Decoding {
     framing: Box<dyn Framing>,
     decoder: Box<dyn StreamDecoder>,
@@ -44,7 +49,7 @@ pub(crate) struct Decoding {
 }
 
 impl Decoding {
-    /// Before the first byte.
+    /// A decoding that has read nothing yet.
     pub(crate) fn new(framing: Box<dyn Framing>, decoder: Box<dyn StreamDecoder>) -> Self {
         Self {
             framing,
@@ -54,12 +59,12 @@ impl Decoding {
         }
     }
 
-    /// True after [`ModelEvent::Done`]: nothing more needs to be read.
+    /// Whether [`ModelEvent::Done`] was emitted: nothing more needs to be read.
     pub(crate) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The next bytes. After an error, `out` still has what came before it.
+    /// Decodes the next bytes. After an error, `out` still has the events before it.
     pub(crate) fn chunk(
         &mut self,
         bytes: &[u8],
@@ -69,18 +74,18 @@ impl Decoding {
         if self.received > MAX_RESPONSE_BYTES {
             return Err(ModelError::new(
                 ErrorClass::Server,
-                format!("the provider's answer is larger than {MAX_RESPONSE_BYTES} bytes"),
+                format!("the provider's response is larger than {MAX_RESPONSE_BYTES} bytes"),
             ));
         }
         let (decoder, done) = (&mut self.decoder, &mut self.done);
         let outcome = self.framing.feed(bytes, &mut |name, data| {
             read_frame(decoder.as_mut(), done, name, data, out)
         });
-        // What follows the end does not matter, also when it cannot be framed.
+        // Bytes after the final frame are ignored, even if they cannot be framed.
         if self.done { Ok(()) } else { outcome }
     }
 
-    /// The connection closed.
+    /// The body ended.
     pub(crate) fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let (decoder, done) = (&mut self.decoder, &mut self.done);
         self.framing
@@ -93,7 +98,7 @@ impl Decoding {
         if self.done {
             Ok(())
         } else {
-            Err(crate::error::cut())
+            Err(crate::error::incomplete_response())
         }
     }
 }
@@ -122,4 +127,4 @@ fn has_done(out: &[ModelEvent], from: usize) -> bool {
 
 #[cfg(test)]
 #[path = "decode_properties.rs"]
-pub(crate) mod properties;
+mod properties;

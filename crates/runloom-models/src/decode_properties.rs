@@ -1,5 +1,5 @@
-//! What holds for every decoder, checked on damaged answers and on noise: it never panics, and what it says does not depend
-//! on the chunks. A folder's tests call [`hold_for`] with its own decoder.
+//! Properties of every decoder, on damaged responses and on noise: it never panics, and its events do not depend on how
+//! the bytes are cut into chunks.
 
 use std::path::Path;
 
@@ -7,10 +7,24 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
+use crate::test_support::{DecoderOptions, TestDecoder, apis};
 
-/// Checks one folder's decoder on its fixtures, damaged and whole, and on noise.
-pub(crate) fn hold_for(folder: &str, make: impl Fn() -> Decoding) {
-    let fixtures = fixtures(folder);
+#[test]
+fn decoders_never_panic_and_do_not_depend_on_chunks() {
+    for api in apis() {
+        for (show_thinking, hidden_tool) in [(true, false), (true, true)] {
+            let options = DecoderOptions {
+                show_thinking,
+                hidden_tool,
+            };
+            check(api, || TestDecoder::new(api, options).unwrap());
+        }
+    }
+}
+
+/// Checks a decoder on the fixtures of its API, whole and damaged, and on noise.
+fn check(api: &str, decoder: impl Fn() -> TestDecoder) {
+    let fixtures = fixtures(api);
     let config = Config {
         cases: 400,
         failure_persistence: None,
@@ -25,28 +39,28 @@ pub(crate) fn hold_for(folder: &str, make: impl Fn() -> Decoding) {
             for (at, damage) in damage {
                 damage.apply(&mut bytes, at);
             }
-            prop_assert_eq!(read(make(), &bytes, &[]), read(make(), &bytes, &cuts));
+            prop_assert_eq!(read(decoder(), &bytes, &[]), read(decoder(), &bytes, &cuts));
             Ok(())
         })
         .unwrap();
     let noise = (prop::collection::vec(any::<u8>(), 0..300), cuts);
     TestRunner::new(config)
         .run(&noise, |(bytes, cuts)| {
-            prop_assert_eq!(read(make(), &bytes, &[]), read(make(), &bytes, &cuts));
+            prop_assert_eq!(read(decoder(), &bytes, &[]), read(decoder(), &bytes, &cuts));
             Ok(())
         })
         .unwrap();
 }
 
-/// What may happen to an answer on its way.
+/// How a response can be damaged.
 #[derive(Debug, Clone)]
 enum Damage {
     Cut,
     Flip(u8),
     Delete(u8),
     Insert(Vec<u8>),
-    /// A piece of the answer, once more.
-    Again(u8),
+    /// Repeats a piece.
+    Repeat(u8),
 }
 
 impl Arbitrary for Damage {
@@ -59,7 +73,7 @@ impl Arbitrary for Damage {
             any::<u8>().prop_map(Self::Flip),
             any::<u8>().prop_map(Self::Delete),
             prop::collection::vec(any::<u8>(), 1..8).prop_map(Self::Insert),
-            any::<u8>().prop_map(Self::Again),
+            any::<u8>().prop_map(Self::Repeat),
         ]
         .boxed()
     }
@@ -81,7 +95,7 @@ impl Damage {
             Self::Insert(noise) => {
                 bytes.splice(at..at, noise);
             }
-            Self::Again(length) => {
+            Self::Repeat(length) => {
                 let piece = bytes[at..upto(length)].to_vec();
                 bytes.splice(at..at, piece);
             }
@@ -89,21 +103,21 @@ impl Damage {
     }
 }
 
-/// Everything that came out, as text, for comparison.
-fn read(mut decoding: Decoding, bytes: &[u8], cuts: &[prop::sample::Index]) -> String {
+/// All events and the outcome, as text.
+fn read(mut decoder: TestDecoder, bytes: &[u8], cuts: &[prop::sample::Index]) -> String {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     cuts.extend([0, bytes.len()]);
     cuts.sort_unstable();
     let mut out = Vec::new();
     let mut outcome = Ok(());
     for pair in cuts.windows(2) {
-        outcome = decoding.chunk(&bytes[pair[0]..pair[1]], &mut out);
-        if outcome.is_err() || decoding.is_done() {
+        outcome = decoder.chunk(&bytes[pair[0]..pair[1]], &mut out);
+        if outcome.is_err() || decoder.is_done() {
             break;
         }
     }
-    if outcome.is_ok() && !decoding.is_done() {
-        outcome = decoding.end(&mut out);
+    if outcome.is_ok() && !decoder.is_done() {
+        outcome = decoder.end(&mut out);
     }
     let dones = out
         .iter()
@@ -117,9 +131,9 @@ fn read(mut decoding: Decoding, bytes: &[u8], cuts: &[prop::sample::Index]) -> S
     format!("{out:?} {outcome:?}")
 }
 
-fn fixtures(folder: &str) -> Vec<Vec<u8>> {
+fn fixtures(api: &str) -> Vec<Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let entries = std::fs::read_dir(path.join(folder)).unwrap();
+    let entries = std::fs::read_dir(path.join(api)).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|end| end == "sse"));
     paths.sort();
@@ -130,9 +144,9 @@ fn fixtures(folder: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn an_answer_that_never_ends_is_refused() {
-    struct Deaf;
-    impl StreamDecoder for Deaf {
+fn rejects_a_response_that_never_ends() {
+    struct Silent;
+    impl StreamDecoder for Silent {
         fn event(
             &mut self,
             _: Option<&str>,
@@ -146,18 +160,18 @@ fn an_answer_that_never_ends_is_refused() {
             Ok(())
         }
     }
-    let mut decoding = Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(Deaf));
+    let mut decoding = Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(Silent));
     let mut out = Vec::new();
     decoding.received = MAX_RESPONSE_BYTES - 10;
     decoding.chunk(b"data: 1\n\n", &mut out).unwrap();
     let error = decoding.chunk(b": 3", &mut out).unwrap_err();
     assert_eq!(error.class, ErrorClass::Server);
 
-    let mut decoding = Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(Deaf));
-    let cut = decoding.end(&mut out).unwrap_err();
+    let mut decoding = Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(Silent));
+    let error = decoding.end(&mut out).unwrap_err();
     assert_eq!(
-        cut.class,
+        error.class,
         ErrorClass::Server,
-        "no Done is an error even if the decoder says nothing"
+        "a response without `Done` is an error"
     );
 }

@@ -1,39 +1,39 @@
-//! From a provider's refusal to a classified [`ModelError`]: one place for every vendor's words.
+//! Classifies the errors of every vendor as [`ModelError`].
 
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use runloom_ports::model::ModelError;
+use runloom_ports::secret::Secret;
 use runloom_protocol::outcome::{ErrorClass, finish_reason};
 use serde_json::Value;
 
 use crate::retry_after::{self, header};
-use crate::settings::Secret;
 
-/// Upper bound of a message for people, in bytes.
+/// Longest error message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2_000;
 
-/// Upper bound of a provider's own code, in bytes.
+/// Longest error code of a provider, in bytes.
 const MAX_CODE_BYTES: usize = 120;
 
-/// Bytes of an excerpt.
+/// Longest excerpt of a body, in bytes.
 const MAX_EXCERPT_BYTES: usize = 200;
 
-/// What a provider says about a failure, in no vendor's shape.
+/// The error of a provider, independent of the vendor's format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ErrorBody {
-    /// For people.
+    /// Message for people; may be empty.
     pub(crate) message: String,
-    /// Machine words, the most specific first: OpenAI's `code` and `type`, Anthropic's `type`, Google's `status`, …
-    pub(crate) words: Vec<String>,
-    /// The status inside the body, for failures within a 200 stream.
+    /// Error codes, the most specific first: OpenAI's `code` and `type`, Anthropic's `type`, Google's `status`, …
+    pub(crate) codes: Vec<String>,
+    /// The status in the body, for errors inside a stream that began with 200.
     pub(crate) status: Option<u16>,
-    /// A hint inside the body (Google's `RetryInfo`).
+    /// The retry hint in the body (Google's `RetryInfo`).
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl ErrorBody {
-    /// Reads any of the vendors' error bodies; what is not JSON becomes the message.
+    /// Parses the error body of any vendor. A body that is not JSON becomes the message.
     pub(crate) fn parse(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::from_value(&value),
@@ -44,15 +44,15 @@ impl ErrorBody {
         }
     }
 
-    /// The same for a body that is parsed already.
+    /// Reads an error body that was parsed already.
     pub(crate) fn from_value(value: &Value) -> Self {
-        // Google wraps a stream's error in an array.
+        // Google wraps an error inside a stream in an array.
         let value = value.get(0).unwrap_or(value);
         let inner = match value.get("error") {
             Some(Value::String(text)) => {
                 return Self {
                     message: text.clone(),
-                    words: words_of(value, &["code", "type"]),
+                    codes: codes_of(value, &["code", "type"]),
                     ..Self::default()
                 };
             }
@@ -69,27 +69,27 @@ impl ErrorBody {
             .unwrap_or_default();
         Self {
             message,
-            words: reasons(inner)
-                .chain(words_of(inner, &["code", "type", "status", "__type"]))
+            codes: reasons(inner)
+                .chain(codes_of(inner, &["code", "type", "status", "__type"]))
                 .collect(),
             status: inner.get("code").and_then(status_of),
             retry_after: retry_after::of_body(inner),
         }
     }
 
-    /// With one more machine word (a header, the name of an exception frame).
-    pub(crate) fn with_word(mut self, word: &str) -> Self {
-        self.words.push(word.to_owned());
+    /// Adds an error code that came outside the body, such as the name of an exception frame.
+    pub(crate) fn with_code(mut self, code: &str) -> Self {
+        self.codes.push(code.to_owned());
         self
     }
 }
 
-/// Classifies an HTTP answer that is not a success.
+/// Classifies an HTTP error response.
 pub(crate) fn from_response(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
     let mut parsed = ErrorBody::parse(body);
     if let Some(kind) = header(headers, "x-amzn-errortype") {
         parsed
-            .words
+            .codes
             .push(kind.split([':', ',']).next().unwrap_or(kind).to_owned());
     }
     let mut error = classified(Some(status), parsed);
@@ -100,32 +100,32 @@ pub(crate) fn from_response(status: u16, headers: &HeaderMap, body: &[u8]) -> Mo
     error
 }
 
-/// Classifies a failure that came inside a stream which had begun with 200.
+/// Classifies an error inside a stream that began with 200.
 pub(crate) fn from_stream(body: ErrorBody) -> ModelError {
     classified(None, body)
 }
 
-/// The connection closed before the provider's final frame.
-pub(crate) fn cut() -> ModelError {
+/// The error of a body that ended before the provider's final frame.
+pub(crate) fn incomplete_response() -> ModelError {
     ModelError::new(
         ErrorClass::Server,
-        "the provider closed the connection before its answer was complete",
+        "the provider closed the connection before its response was complete",
     )
 }
 
-/// A frame that cannot be read. The frame itself is not shown: it may hold the conversation.
-pub(crate) fn garbage(error: &serde_json::Error) -> ModelError {
+/// The error of a frame that cannot be parsed. The frame is not quoted: it may hold the conversation.
+pub(crate) fn unreadable_frame(error: &serde_json::Error) -> ModelError {
     ModelError::new(
         ErrorClass::Server,
         format!(
-            "the provider sent a frame that cannot be read ({:?} error at column {})",
+            "the provider sent a frame that cannot be parsed ({:?} error at column {})",
             error.classify(),
             error.column()
         ),
     )
 }
 
-/// The model's arguments of a call are not a JSON object.
+/// The error of a call whose arguments are not a JSON object.
 pub(crate) fn malformed_call(name: &str) -> ModelError {
     let mut error = ModelError::new(
         ErrorClass::Server,
@@ -135,8 +135,8 @@ pub(crate) fn malformed_call(name: &str) -> ModelError {
     error
 }
 
-/// True when a 400 is about the output schema itself, and not about a tool's schema or something else.
-pub(crate) fn refuses_schema(error: &ModelError) -> bool {
+/// Whether an error rejects the output schema, rather than the schema of a tool or something else.
+pub(crate) fn rejects_schema(error: &ModelError) -> bool {
     if !matches!(error.api_status, Some(400 | 422)) || error.class != ErrorClass::InvalidRequest {
         return false;
     }
@@ -161,23 +161,23 @@ pub(crate) fn refuses_schema(error: &ModelError) -> bool {
         && !about_tool.iter().any(|word| text.contains(word))
 }
 
-/// The error of a run that insists on a schema which the provider refuses.
+/// The error of a run with strict enforcement whose schema the provider rejects.
 pub(crate) fn schema_rejected(mut error: ModelError) -> ModelError {
     error.class = ErrorClass::StructuredOutputSchemaRejected;
     error.retryable = false;
     error
 }
 
-/// Takes credentials out of a message: those we know, and what looks like one.
+/// Removes credentials from the message of an error: the given ones, and texts that look like an API key.
 pub(crate) fn redact(error: &mut ModelError, secrets: &[Secret]) {
     error.message = without_secrets(&error.message, secrets);
 }
 
-/// A text without credentials: those we know, and what looks like one.
+/// A text without credentials: the given ones, and texts that look like an API key are replaced by `***`.
 pub(crate) fn without_secrets(text: &str, secrets: &[Secret]) -> String {
     let mut text = text.to_owned();
     for secret in secrets {
-        // A short value would blank ordinary words; no credential is that short.
+        // Shorter values would remove ordinary words.
         if secret.expose().len() >= 6 {
             text = text.replace(secret.expose(), "***");
         }
@@ -185,10 +185,10 @@ pub(crate) fn without_secrets(text: &str, secrets: &[Secret]) -> String {
     without_keys(&text)
 }
 
-/// What vendors begin their keys with.
+/// Prefixes of the vendors' API keys.
 const KEY_PREFIXES: [&str; 6] = ["sk-", "xai-", "AIza", "AKIA", "ASIA", "gsk_"];
 
-/// A text without what looks like a key; what stands around one stays, so that JSON remains JSON.
+/// A text without API keys. The characters around a key stay, so that JSON stays valid.
 fn without_keys(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -206,7 +206,7 @@ fn without_keys(text: &str) -> String {
     shown
 }
 
-/// The length of the key that a text begins with.
+/// Length of the API key at the beginning of a text, if there is one.
 fn key_length(text: &str) -> Option<usize> {
     let prefix = KEY_PREFIXES
         .iter()
@@ -216,7 +216,7 @@ fn key_length(text: &str) -> Option<usize> {
     (length > prefix.len() + 4).then_some(length)
 }
 
-/// The beginning of a body that is not of the protocol, on one line.
+/// The beginning of a body, on one line.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let words: Vec<&str> = text.split_whitespace().take(40).collect();
@@ -227,64 +227,64 @@ fn classified(status: Option<u16>, body: ErrorBody) -> ModelError {
     let status = status.or(body.status);
     let class = class_of(status, &body);
     let message = match (body.message.trim(), status) {
-        ("", Some(status)) => format!("the provider answered {status} without saying why"),
-        ("", None) => "the provider reported an error without saying why".to_owned(),
+        ("", Some(status)) => format!("the provider answered {status} without a message"),
+        ("", None) => "the provider reported an error without a message".to_owned(),
         (message, _) => capped(message, MAX_MESSAGE_BYTES),
     };
     let mut error = ModelError::new(class, message);
     error.api_status = status;
     error.api_code = body
-        .words
+        .codes
         .first()
-        .map(|word| capped(word, MAX_CODE_BYTES))
-        .filter(|word| !word.is_empty());
+        .map(|code| capped(code, MAX_CODE_BYTES))
+        .filter(|code| !code.is_empty());
     error.retry_after = body.retry_after;
     if body
-        .words
+        .codes
         .iter()
-        .any(|word| matches!(word.as_str(), "insufficient_quota" | "billing_error"))
+        .any(|code| matches!(code.as_str(), "insufficient_quota" | "billing_error"))
     {
-        // Nobody's quota comes back within a backoff.
+        // A quota does not recover within a backoff.
         error.retryable = false;
     }
     error
 }
 
 fn class_of(status: Option<u16>, body: &ErrorBody) -> ErrorClass {
-    let by_word = body.words.iter().find_map(|word| class_of_word(word));
+    let by_code = body.codes.iter().find_map(|code| class_of_code(code));
     match status {
         Some(429) => ErrorClass::RateLimit,
         Some(503 | 529) => ErrorClass::Overloaded,
         Some(401 | 403) => ErrorClass::Auth,
         Some(408) => ErrorClass::Timeout,
-        Some(504) => by_word.unwrap_or(ErrorClass::Timeout),
-        Some(status @ 500..) => match by_word {
+        Some(504) => by_code.unwrap_or(ErrorClass::Timeout),
+        Some(status @ 500..) => match by_code {
             // Bedrock and some gateways wrap a throttle in a 5xx.
             Some(class @ (ErrorClass::RateLimit | ErrorClass::Overloaded)) if status < 600 => class,
             _ => ErrorClass::Server,
         },
         Some(status @ 300..) => {
-            match by_word {
-                _ if says_context(body) => ErrorClass::ContextWindow,
+            match by_code {
+                _ if is_context_error(body) => ErrorClass::ContextWindow,
                 Some(
                     class @ (ErrorClass::RateLimit | ErrorClass::Auth | ErrorClass::Overloaded),
                 ) if status == 400 => class,
                 _ => ErrorClass::InvalidRequest,
             }
         }
-        _ if says_context(body) => ErrorClass::ContextWindow,
-        _ => by_word.unwrap_or(ErrorClass::Server),
+        _ if is_context_error(body) => ErrorClass::ContextWindow,
+        _ => by_code.unwrap_or(ErrorClass::Server),
     }
 }
 
-/// The vendors' machine words, compared without case and punctuation.
-fn class_of_word(word: &str) -> Option<ErrorClass> {
-    let word: String = word
+/// The class of a vendor's error code, compared without case and punctuation.
+fn class_of_code(code: &str) -> Option<ErrorClass> {
+    let code: String = code
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .collect::<String>()
         .to_ascii_lowercase();
-    Some(match word.as_str() {
+    Some(match code.as_str() {
         "ratelimiterror"
         | "ratelimitexceeded"
         | "toomanyrequests"
@@ -337,11 +337,11 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
     })
 }
 
-fn says_context(body: &ErrorBody) -> bool {
+fn is_context_error(body: &ErrorBody) -> bool {
     if body
-        .words
+        .codes
         .iter()
-        .any(|word| class_of_word(word) == Some(ErrorClass::ContextWindow))
+        .any(|code| class_of_code(code) == Some(ErrorClass::ContextWindow))
     {
         return true;
     }
@@ -364,10 +364,10 @@ fn says_context(body: &ErrorBody) -> bool {
     .any(|hint| message.contains(hint))
 }
 
-fn words_of(value: &Value, keys: &[&str]) -> Vec<String> {
+fn codes_of(value: &Value, keys: &[&str]) -> Vec<String> {
     keys.iter()
         .filter_map(|key| match value.get(*key)? {
-            Value::String(word) if !word.is_empty() && word != "error" => Some(word.clone()),
+            Value::String(code) if !code.is_empty() && code != "error" => Some(code.clone()),
             _ => None,
         })
         .collect()

@@ -1,4 +1,4 @@
-//! Classification of refusals, by table.
+//! Classification of errors, by table.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn error(status: u16, body: &str) -> ModelError {
 }
 
 #[test]
-fn statuses_and_words_of_every_vendor_are_classified() {
+fn classifies_the_status_and_codes_of_every_vendor() {
     use ErrorClass::*;
     let table = [
         (
@@ -43,7 +43,7 @@ fn statuses_and_words_of_every_vendor_are_classified() {
 }
 
 #[test]
-fn refusals_that_a_retry_cannot_help_are_told_apart() {
+fn does_not_retry_permanent_errors() {
     use ErrorClass::*;
     let table = [
         (
@@ -108,7 +108,7 @@ fn check(table: &[(u16, &str, ErrorClass, bool)]) {
 }
 
 #[test]
-fn failures_inside_a_stream_are_classified_by_their_words() {
+fn classifies_errors_inside_a_stream_by_code() {
     let table = [
         (
             r#"{"type":"error","error":{"type":"overloaded_error","message":"o"}}"#,
@@ -135,17 +135,17 @@ fn failures_inside_a_stream_are_classified_by_their_words() {
             "{body}"
         );
     }
-    let throttled = ErrorBody::parse(br#"{"message":"slow"}"#).with_word("throttlingException");
+    let throttled = ErrorBody::parse(br#"{"message":"slow"}"#).with_code("throttlingException");
     assert_eq!(from_stream(throttled).class, ErrorClass::RateLimit);
 }
 
 #[test]
-fn keys_never_reach_a_message() {
+fn removes_keys_from_messages() {
     let mut error = error(
         401,
         r#"{"error":{"message":"Incorrect API key provided: sk-proj-abcdefgh. Token hunter2hunter2 is bad"}}"#,
     );
-    redact(&mut error, &["hunter2hunter2".into()]);
+    redact(&mut error, &[Secret::new("hunter2hunter2")]);
     assert_eq!(
         error.message,
         "Incorrect API key provided: ***. Token *** is bad"
@@ -153,7 +153,7 @@ fn keys_never_reach_a_message() {
 }
 
 #[test]
-fn what_stands_around_a_key_is_left() {
+fn keeps_the_text_around_a_key() {
     for (text, shown) in [
         (
             r#"{"error":{"message":"bad key: sk-proj-abcdefgh"}}"#,
@@ -175,22 +175,22 @@ fn what_stands_around_a_key_is_left() {
 }
 
 #[test]
-fn long_messages_are_cut_between_characters() {
+fn cuts_long_messages_between_characters() {
     let error = error(500, &"é".repeat(5_000));
     assert!(error.message.len() < 2_010);
 }
 
 #[test]
-fn only_a_complaint_about_the_output_schema_counts_as_its_refusal() {
+fn detects_a_rejected_output_schema() {
     let yes = r#"{"error":{"message":"Invalid schema for response_format 'output': In context=(), 'additionalProperties' is required","type":"invalid_request_error","param":"text.format.schema","code":"invalid_json_schema"}}"#;
     let no = r#"{"error":{"message":"Invalid schema for function 'f': bad","type":"invalid_request_error","code":"invalid_function_parameters"}}"#;
-    assert!(refuses_schema(&error(400, yes)));
-    assert!(!refuses_schema(&error(400, no)));
-    assert!(!refuses_schema(&error(500, yes)));
+    assert!(rejects_schema(&error(400, yes)));
+    assert!(!rejects_schema(&error(400, no)));
+    assert!(!rejects_schema(&error(500, yes)));
 }
 
 #[test]
-fn a_bad_key_at_google_is_told_from_a_bad_request_by_its_reason() {
+fn classifies_a_bad_google_key_by_its_reason() {
     let body = r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[
         {"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID","domain":"googleapis.com"}]}}"#;
     let error = error(400, body);
@@ -201,7 +201,7 @@ fn a_bad_key_at_google_is_told_from_a_bad_request_by_its_reason() {
 }
 
 #[test]
-fn a_hint_inside_the_body_is_read() {
+fn parses_a_retry_hint_in_the_body() {
     let google = r#"{"error":{"code":429,"message":"q","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x/RetryInfo","retryDelay":"3.5s"}]}}"#;
     assert_eq!(
         error(429, google).retry_after,

@@ -1,4 +1,4 @@
-//! What every API needs to know of files.
+//! Files of messages, for every adapter.
 
 use std::fmt;
 
@@ -6,36 +6,36 @@ use runloom_ports::file::{File, FileContent};
 use runloom_protocol::attachment::{AUDIO, IMAGES, PDF};
 use serde::{Serialize, Serializer};
 
-/// What kind of part a file becomes.
+/// The kind of part that a file is sent as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Media {
     Image,
     Pdf,
     Audio,
-    /// Text, or something that no API takes as it is.
-    Words,
+    /// Text, or a file that no API accepts and that is described instead.
+    Text,
 }
 
 impl Media {
-    /// The kind of a file, as far as it is sent as it is.
+    /// The kind of part for a file.
     pub(crate) fn of(file: &File) -> Self {
         let kind = &&*file.mime_type;
         match file.content {
-            FileContent::Text(_) => Self::Words,
+            FileContent::Text(_) => Self::Text,
             _ if IMAGES.contains(kind) => Self::Image,
             _ if *kind == PDF => Self::Pdf,
             _ if AUDIO.contains(kind) => Self::Audio,
-            _ => Self::Words,
+            _ => Self::Text,
         }
     }
 }
 
-/// The name of a file, for parts that carry none: people call files by their names.
+/// A text that names a file, for parts that have no field for the name: users refer to files by name.
 pub(crate) fn named(file: &File) -> String {
     format!("[file: {}]", file.name)
 }
 
-/// A file where APIs want an address: its own, or itself in one.
+/// A file as URL: its own, or a `data:` URL with its content.
 #[derive(Debug)]
 pub(crate) struct Address<'a>(pub(crate) &'a File);
 

@@ -1,4 +1,4 @@
-//! One call of every adapter: the request is sent, its refusal told as an error, its answer handed on to be read.
+//! One HTTP call: sends the request, turns an error response into a [`ModelError`], returns the events of a stream.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,43 +6,34 @@ use std::time::Duration;
 use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use runloom_ports::model::{ModelError, ModelStream};
+use runloom_ports::secret::Secret;
 use runloom_protocol::outcome::ErrorClass;
 use tokio::time::{Instant, timeout_at};
 
+use crate::call_recorder::CallRecorder;
 use crate::clients;
 use crate::deadlines::Deadlines;
 use crate::decode::{Decoding, Framing, StreamDecoder};
 use crate::error;
-use crate::exchange::Recorder;
-use crate::payload::Payload;
-use crate::reading::Reading;
+use crate::event_stream::EventStream;
+use crate::http_call::HttpCall;
 use crate::response::Response;
-use crate::settings::{OpenError, ProviderSettings, Secret, Timeouts};
+use crate::settings::{OpenError, ProviderSettings, Timeouts};
 
-/// How much of an error's body is read, in bytes.
+/// Largest part of an error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How long an error's body may take: the status alone is worth more than a long wait.
+/// How long an error body may take. The status alone is better than a long wait.
 const ERROR_BODY_WAIT: Duration = Duration::from_secs(5);
 
-/// One POST.
-pub(crate) struct HttpCall {
-    /// Absolute.
-    pub(crate) url: String,
-    /// The adapter's headers (credential, version); `Content-Type: application/json` is the default.
-    pub(crate) headers: HeaderMap,
-    /// JSON.
-    pub(crate) body: Payload,
-}
-
-/// What an adapter calls its provider with.
+/// The calls of one provider: its client, timeouts, headers and secrets.
 #[derive(Clone)]
 pub(crate) struct Http {
     client: Client,
     timeouts: Timeouts,
     headers: HeaderMap,
     secrets: Vec<Secret>,
-    recorder: Option<Recorder>,
+    recorder: Option<CallRecorder>,
 }
 
 impl fmt::Debug for Http {
@@ -55,7 +46,7 @@ impl fmt::Debug for Http {
 }
 
 impl Http {
-    /// Prepares calls to one provider.
+    /// Prepares the calls of a provider. Makes no connection.
     pub(crate) fn open(provider: &ProviderSettings) -> Result<Self, OpenError> {
         let mut headers = HeaderMap::new();
         let mut secrets: Vec<Secret> = provider.api_key.iter().cloned().collect();
@@ -68,8 +59,8 @@ impl Http {
             };
             value_parsed.set_sensitive(true);
             headers.insert(parsed, value_parsed);
-            // A header may be a credential; its scheme word is not.
-            secrets.push(value.rsplit(' ').next().unwrap_or(value).into());
+            // A header may hold a credential, after a scheme such as `Bearer`.
+            secrets.push(Secret::new(value.rsplit(' ').next().unwrap_or(value)));
         }
         Ok(Self {
             client: clients::shared(provider)?,
@@ -80,13 +71,13 @@ impl Http {
         })
     }
 
-    /// One more value that must never appear in a message.
+    /// Adds a value that must never appear in a message.
     pub(crate) fn with_secret(mut self, secret: Secret) -> Self {
         self.secrets.push(secret);
         self
     }
 
-    /// Posts, and returns the answer's events once the provider has accepted the request.
+    /// Sends the request and returns the events of the response once the provider has accepted it.
     pub(crate) async fn stream(
         &self,
         call: HttpCall,
@@ -98,7 +89,7 @@ impl Http {
             .accepted(call, &deadlines)
             .await
             .map_err(|failure| self.redacted(failure))?;
-        Ok(Box::pin(Reading::new(
+        Ok(Box::pin(EventStream::new(
             response.body,
             Decoding::new(framing, decoder),
             deadlines,
@@ -119,16 +110,16 @@ impl Http {
             call.headers.insert(name, value.clone());
         }
         if let Some(recorder) = &self.recorder {
-            recorder.sent(&call, &self.secrets);
+            recorder.record_request(&call, &self.secrets);
         }
         let response = clients::post(&self.client, &call);
         let response = match timeout_at(deadlines.first_byte(), response).await {
             Ok(response) => response?,
-            Err(_) => return Err(deadlines.nothing_came()),
+            Err(_) => return Err(deadlines.first_byte_missed()),
         };
         let status = response.status;
         if let Some(recorder) = &self.recorder {
-            recorder.answered(status.as_u16(), &response.headers);
+            recorder.record_head(status.as_u16(), &response.headers);
         }
         if !status.is_success() {
             let headers = response.headers.clone();
@@ -136,20 +127,20 @@ impl Http {
             return Err(error::from_response(status.as_u16(), &headers, &body));
         }
         if response.is_of_type("text/html") {
-            // A portal, a login page or a gateway: whatever was asked, nobody there speaks this API.
+            // A login page or a gateway, not the API.
             let body = self.error_body(response, deadlines).await;
-            let said = error::excerpt(&body);
+            let excerpt = error::excerpt(&body);
             let mut failure = ModelError::new(
                 ErrorClass::Server,
                 format!(
-                    "a web page came back instead of a stream (HTTP {status}, text/html); is base_url the address of the API? It begins: {said}"
+                    "the provider answered with a web page instead of a stream (HTTP {status}, text/html); check that `base_url` is the address of the API. The page begins: {excerpt}"
                 ),
             );
             failure.retryable = false;
             return Err(failure);
         }
         if response.is_of_type("application/json") {
-            // Some servers answer 200 with an error, or ignore `stream`; neither is a stream.
+            // Some servers answer 200 with an error, or ignore `stream`.
             let body = self.error_body(response, deadlines).await;
             let parsed = error::ErrorBody::parse(&body);
             let mut failure = error::from_stream(parsed);
@@ -165,7 +156,7 @@ impl Http {
     async fn error_body(&self, response: Response, deadlines: &Deadlines) -> Vec<u8> {
         let body = error_body(response, deadlines).await;
         if let Some(recorder) = &self.recorder {
-            recorder.read(&body);
+            recorder.record_chunk(&body);
         }
         body
     }
@@ -184,13 +175,15 @@ pub(crate) fn secret_header(
 ) -> Result<HeaderValue, OpenError> {
     let mut value =
         HeaderValue::from_str(&format!("{prefix}{}", secret.expose())).map_err(|_| {
-            provider.invalid("the API key has characters that no HTTP header can carry".to_owned())
+            provider.invalid(
+                "the API key has characters that are not allowed in an HTTP header".to_owned(),
+            )
         })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// The beginning of a body that is no stream; what came before a fault or a deadline counts.
+/// The beginning of a body that is not a stream: everything up to an error, the deadline or the size limit.
 async fn error_body(mut response: Response, deadlines: &Deadlines) -> Vec<u8> {
     let until = (Instant::now() + ERROR_BODY_WAIT).min(deadlines.total);
     let mut body = Vec::new();
@@ -199,8 +192,8 @@ async fn error_body(mut response: Response, deadlines: &Deadlines) -> Vec<u8> {
         let Ok(Some(Ok(chunk))) = timeout_at(until, chunk).await else {
             return body;
         };
-        let room = MAX_ERROR_BYTES - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        let left = MAX_ERROR_BYTES - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(left)]);
         if body.len() == MAX_ERROR_BYTES {
             return body;
         }

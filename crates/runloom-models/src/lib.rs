@@ -1,39 +1,42 @@
-//! One folder per LLM API: a pure request encoder and a pure stream decoder in each, and the HTTP between them.
+//! One folder per model API: a request encoder and a stream decoder as pure functions, and the HTTP call between them.
 //!
-//! What is not here: retries, prompts, tools and the loop (they are the driver's), storage, and the server's HTTP.
+//! Not here: retries, prompts, tools and the loop (the driver's), storage, and the HTTP of the server.
 //!
-//! Reading order: [`settings`] (what the configuration says of a provider), `decode` (bytes → frames → events), `sse`,
-//! `http` (one call: request, status, error bodies) on `clients` (the shared HTTP clients) with `deadlines`, `response` (its
-//! head and body), `reading` (the body as events) and `exchange` (one call recorded for debugging); `error` and
-//! `retry_after` (error classes), `structured` (output schemas), `conversation`, `files`, `tools`, and the request body:
-//! `payload`, `list_body` and `turns`. Then one folder per API, each with `request` (neutral request → vendor JSON),
-//! `stream` (vendor frames → [`runloom_ports::model::ModelEvent`]) and `wire` (the vendor's types, which never leave
-//! their folder). `probe` gives fuzz targets and benchmarks access to the pure parts.
+//! Reading order: [`settings`] (of a provider and its models); `decode` (bytes → frames → events) and `sse`; `http` (a
+//! call: `http_call`, status, error bodies) on `clients` (the shared connection pools), with `deadlines`, `response` (its
+//! head and body), `event_stream` (the body as events) and `call_recorder` (one call, recorded for debugging); `error`
+//! and `retry_after` (error classes); `structured` (output schemas), `conversation`, `files` and `tools`; the request
+//! body: `request_body`, `alternating_roles` and `payload`. Then one folder per API, each with `request` (neutral
+//! request → vendor JSON), `stream` (vendor frames → [`runloom_ports::model::ModelEvent`]), `wire` (the vendor's types,
+//! which never leave their folder) and its `codec`, which gives fuzz targets and benchmarks access to the pure functions
+//! through `test_support`.
 //!
-//! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that ends
-//! without the vendor's final frame is an error; keys never reach messages or logs.
+//! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that
+//! ends without the vendor's final frame is an error; keys never reach messages or logs.
 
-#[doc(hidden)]
-pub mod probe;
 pub mod settings;
+#[doc(hidden)]
+pub mod test_support;
 
+mod alternating_roles;
+mod call_recorder;
 mod clients;
+mod codec;
 mod conversation;
 mod deadlines;
 mod decode;
 mod error;
-mod exchange;
+mod event_stream;
 mod files;
 mod http;
-mod list_body;
+mod http_call;
 mod payload;
-mod reading;
+mod request_body;
 mod response;
 mod retry_after;
 mod sse;
 mod structured;
 mod tools;
-mod turns;
 
 #[cfg(test)]
 mod arbitrary;
@@ -50,27 +53,60 @@ use std::sync::Arc;
 use runloom_ports::model::Model;
 use runloom_protocol::definition::ProviderKind;
 
-pub use exchange::{Exchange, Received, Recorder, Sent};
-pub use settings::{ModelSettings, OpenError, ProviderSettings, Secret, Timeouts};
+pub use call_recorder::{CallRecorder, RecordedCall, RecordedRequest, RecordedResponse};
+pub use settings::{ModelSettings, OpenError, ProviderSettings, Timeouts};
 
-/// Opens one model of one provider.
+use crate::codec::Codec;
+
+/// Opens one model of a provider.
 type Open = fn(&ProviderSettings, &ModelSettings) -> Result<Arc<dyn Model>, OpenError>;
 
-/// The adapter of a provider kind: a new one is its folder, its `mod` line above and its arm here.
-fn adapter(kind: ProviderKind) -> Open {
+/// The adapter of a provider kind.
+struct Adapter {
+    open: Open,
+    /// `None` for a kind that has no wire format.
+    codec: Option<&'static Codec>,
+}
+
+/// The adapter of a provider kind. A new one is its folder, its `mod` line above and its arm here.
+fn adapter(kind: ProviderKind) -> Adapter {
     match kind {
-        ProviderKind::Anthropic => anthropic::open,
-        ProviderKind::Bedrock => bedrock::open,
-        ProviderKind::Openai => openai_responses::open,
-        ProviderKind::AzureOpenai => openai_responses::open_azure,
-        ProviderKind::Xai => openai_chat::open_xai,
-        ProviderKind::OpenaiCompatible => openai_chat::open,
-        ProviderKind::Demo => demo::open,
-        ProviderKind::Google => gemini::open,
+        ProviderKind::Anthropic => Adapter {
+            open: anthropic::open,
+            codec: Some(&anthropic::CODEC),
+        },
+        ProviderKind::Bedrock => Adapter {
+            open: bedrock::open,
+            codec: Some(&bedrock::CODEC),
+        },
+        ProviderKind::Openai => Adapter {
+            open: openai_responses::open,
+            codec: Some(&openai_responses::CODEC),
+        },
+        ProviderKind::AzureOpenai => Adapter {
+            open: openai_responses::open_azure,
+            codec: Some(&openai_responses::CODEC),
+        },
+        ProviderKind::Xai => Adapter {
+            open: openai_chat::open_xai,
+            codec: Some(&openai_chat::CODEC),
+        },
+        ProviderKind::OpenaiCompatible => Adapter {
+            open: openai_chat::open,
+            codec: Some(&openai_chat::CODEC),
+        },
+        ProviderKind::Demo => Adapter {
+            open: demo::open,
+            codec: None,
+        },
+        ProviderKind::Google => Adapter {
+            open: gemini::open,
+            codec: Some(&gemini::CODEC),
+        },
     }
 }
 
-/// Opens a model: checks the settings and prepares what calls share. Makes no connection.
+/// Opens a model: checks the settings and prepares its calls. Makes no connection.
 ///
 /// # Errors
 /// When a setting is missing, unknown or malformed.
@@ -79,5 +115,5 @@ pub fn open(
     provider: &ProviderSettings,
     model: &ModelSettings,
 ) -> Result<Arc<dyn Model>, OpenError> {
-    adapter(kind)(provider, model)
+    (adapter(kind).open)(provider, model)
 }

@@ -1,4 +1,4 @@
-//! The body of a request: in pieces, so that what is remembered of a conversation is sent without being copied.
+//! The bytes of a request body, in pieces, so that cached parts of a conversation are sent without being copied.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,29 +7,29 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// A body, of few pieces.
+/// A request body in a few pieces.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Payload {
     pieces: Vec<Bytes>,
 }
 
 impl Payload {
-    /// The pieces, one behind the other.
+    /// A body of these pieces, in this order.
     pub(crate) fn of(pieces: Vec<Bytes>) -> Self {
         Self { pieces }
     }
 
-    /// In order.
+    /// The pieces, in order.
     pub(crate) fn pieces(&self) -> &[Bytes] {
         &self.pieces
     }
 
-    /// A copy in one piece, for those who look at it.
+    /// A copy in one piece.
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         self.pieces.concat()
     }
 
-    /// As the HTTP client takes it, with its length: many servers do not accept chunked requests.
+    /// The body for the HTTP client, with a known length: many servers do not accept chunked requests.
     pub(crate) fn into_body(mut self) -> reqwest::Body {
         match &mut self.pieces[..] {
             [whole] => std::mem::take(whole).into(),
@@ -41,7 +41,7 @@ impl Payload {
     }
 }
 
-/// What is still to be sent.
+/// The pieces that were not sent yet.
 struct Pieces {
     pieces: std::vec::IntoIter<Bytes>,
     left: u64,
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_tells_its_length_and_its_end() {
+    fn reports_its_length_and_its_end() {
         let mut pieces = Pieces {
             pieces: vec![Bytes::from("ab"), Bytes::from("c")].into_iter(),
             left: 3,

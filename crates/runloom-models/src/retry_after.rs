@@ -1,11 +1,11 @@
-//! When a provider says to come back: in headers of several fashions, or in the body.
+//! The retry hint of a provider: in one of several headers, or in the body of an error.
 
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-/// Longer hints are not believed: a run does not wait for an hour.
+/// Longer hints are cut to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 
 /// Google's `details: [{"@type": "…RetryInfo", "retryDelay": "3.5s"}]`.
@@ -17,7 +17,7 @@ pub(crate) fn of_body(error: &Value) -> Option<Duration> {
     Some(seconds(delay.strip_suffix('s')?)?.min(MAX_RETRY_AFTER))
 }
 
-/// The hint in the headers.
+/// The hint in the headers, if there is one.
 pub(crate) fn of_headers(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let after = header(headers, "retry-after-ms")
         .and_then(|text| seconds(text).map(|milliseconds| milliseconds / 1_000))
@@ -33,8 +33,8 @@ fn seconds_or_date(text: &str, now: SystemTime) -> Option<Duration> {
     })
 }
 
-/// `x-ratelimit-reset*`: only the windows whose `remaining` is zero tell when to come back; a plain
-/// `x-ratelimit-reset` is a Unix time or a number of seconds.
+/// `x-ratelimit-reset-*` of the windows whose `remaining` is zero. A plain `x-ratelimit-reset` is a Unix time or a
+/// number of seconds.
 fn reset_of_exhausted(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     ["requests", "tokens"]
         .iter()
@@ -45,7 +45,7 @@ fn reset_of_exhausted(headers: &HeaderMap, now: SystemTime) -> Option<Duration> 
         .or_else(|| {
             let reset = seconds(header(headers, "x-ratelimit-reset")?)?;
             let epoch = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-            // Some gateways give milliseconds since the epoch, some seconds, some seconds from now.
+            // Gateways send milliseconds since the epoch, seconds since the epoch, or seconds from now.
             Some(match reset.as_secs() {
                 0..1_000_000_000 => reset,
                 1_000_000_000..100_000_000_000 => reset.saturating_sub(epoch),
@@ -54,7 +54,7 @@ fn reset_of_exhausted(headers: &HeaderMap, now: SystemTime) -> Option<Duration> 
         })
 }
 
-/// OpenAI's spans: `1s`, `6m0s`, `250ms`, `1h2m3.5s`.
+/// OpenAI's durations: `1s`, `6m0s`, `250ms`, `1h2m3.5s`.
 fn span(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text.trim();
@@ -83,7 +83,7 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// A header as text.
+/// The value of a header, if it is text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_to_come_back_are_read_in_every_form() {
+    fn parses_every_form_of_the_hint() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let date = httpdate::fmt_http_date(now + Duration::from_secs(90));
         let table: &[(Headers<'_>, Option<u64>)] = &[

@@ -1,64 +1,22 @@
-//! What a provider and a model are told by the configuration.
+//! Settings of a provider and of a model, as the configuration has them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use runloom_ports::secret::Secret;
 use runloom_protocol::spelling;
 use serde_json::{Map, Value};
-use zeroize::Zeroize;
 
-use crate::exchange::Recorder;
+use crate::call_recorder::CallRecorder;
 
-/// A key or token: printed as `***`, wiped when dropped.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Takes the clear text.
-    #[must_use]
-    pub fn new(clear: impl Into<String>) -> Self {
-        Self(clear.into())
-    }
-
-    /// The clear text, to be put on the wire and nowhere else.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("***")
-    }
-}
-
-impl Drop for Secret {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl From<String> for Secret {
-    fn from(clear: String) -> Self {
-        Self(clear)
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(clear: &str) -> Self {
-        Self(clear.to_owned())
-    }
-}
-
-/// The clocks of one model call, in milliseconds.
+/// Timeouts of one model call, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// TCP and TLS.
+    /// TCP connect and TLS handshake.
     pub connect_ms: u64,
-    /// From the start of the call to the first byte of the answer's body.
+    /// From the start of the call to the first byte of the response body.
     pub first_byte_ms: u64,
-    /// Silence inside the answer.
+    /// Longest gap between two chunks of the response body.
     pub idle_ms: u64,
     /// The whole call.
     pub total_ms: u64,
@@ -80,20 +38,20 @@ impl Default for Timeouts {
 pub struct ProviderSettings {
     /// The id in the configuration; appears in errors.
     pub id: String,
-    /// Where the API is; `None` = the vendor's own address.
+    /// Address of the API; `None` = the vendor's own.
     pub base_url: Option<String>,
-    /// The credential.
+    /// The API key.
     pub api_key: Option<Secret>,
-    /// Sent with every call; they win over the adapter's own headers of the same name.
+    /// Sent with every call; they replace the adapter's own headers of the same name.
     pub headers: BTreeMap<String, String>,
-    /// An HTTP or SOCKS proxy for this provider; `None` = connect directly, whatever the environment says.
+    /// An HTTP or SOCKS proxy; `None` = connect directly. Proxy variables of the environment are not read.
     pub proxy: Option<String>,
-    /// The clocks.
+    /// Timeouts of each call.
     pub timeouts: Timeouts,
-    /// Keys that only one kind knows (`deployment`, `region`, …).
+    /// Keys of this provider kind (`deployment`, `region`, …).
     pub extra: Map<String, Value>,
-    /// Keeps what is sent and what comes back, for a person who looks for a fault; `None` = nothing is kept.
-    pub recorder: Option<Recorder>,
+    /// Records each request and response; `None` = nothing is recorded.
+    pub recorder: Option<CallRecorder>,
 }
 
 impl fmt::Debug for ProviderSettings {
@@ -112,7 +70,7 @@ impl fmt::Debug for ProviderSettings {
 }
 
 impl ProviderSettings {
-    /// Refuses kind-specific keys that are not in `known`.
+    /// Checks that every kind-specific key is in `known`.
     pub(crate) fn check_extra(&self, known: &[&'static str]) -> Result<(), OpenError> {
         match self.extra.keys().find(|key| !known.contains(&key.as_str())) {
             None => Ok(()),
@@ -124,7 +82,7 @@ impl ProviderSettings {
         }
     }
 
-    /// A kind-specific key that must be a non-empty string when it is there.
+    /// A kind-specific key. If present, it must be a non-empty string.
     pub(crate) fn extra_text(&self, key: &'static str) -> Result<Option<&str>, OpenError> {
         match self.extra.get(key) {
             None | Some(Value::Null) => Ok(None),
@@ -133,7 +91,7 @@ impl ProviderSettings {
         }
     }
 
-    /// The credential, or an error that says it is missing.
+    /// The API key, which must be present.
     pub(crate) fn require_key(&self) -> Result<&Secret, OpenError> {
         match &self.api_key {
             Some(key) if !key.expose().is_empty() => Ok(key),
@@ -141,7 +99,7 @@ impl ProviderSettings {
         }
     }
 
-    /// The base URL without its trailing slash.
+    /// The base URL without a trailing slash; `vendor` if none is configured.
     pub(crate) fn base_url_or(&self, vendor: &str) -> Result<String, OpenError> {
         let base = self.base_url.as_deref().unwrap_or(vendor);
         if base.starts_with("https://") || base.starts_with("http://") {
@@ -165,35 +123,35 @@ impl ProviderSettings {
 /// One model of a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelSettings {
-    /// The vendor's own name of it.
+    /// The vendor's name of the model.
     pub vendor_model_id: String,
     /// Whether it reasons; `None` = the adapter decides by the name.
     pub reasoning: Option<bool>,
-    /// Upper bound of one answer when the request names none.
+    /// Limit of one response if the request names none, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// How much it can read, in tokens.
+    /// Size of the context window, in tokens.
     pub context_window: Option<u64>,
 }
 
 /// Why a model cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// A key that this kind does not know.
+    /// A key that is unknown for this kind.
     #[error("provider `{provider}`: unknown key `{key}`{hint}")]
     UnknownKey {
-        /// Which provider.
+        /// Id of the provider.
         provider: String,
         /// The key.
         key: String,
-        /// The nearest known one, as the end of the sentence.
+        /// The nearest known key, as the end of the sentence.
         hint: String,
     },
     /// A value that cannot be used.
     #[error("provider `{provider}`: {problem}")]
     Invalid {
-        /// Which provider.
+        /// Id of the provider.
         provider: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and a valid value.
         problem: String,
     },
 }
@@ -211,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_key_names_its_nearest_neighbour() {
+    fn an_unknown_key_names_the_nearest_known_one() {
         let settings = ProviderSettings {
             id: "az".into(),
             extra: Map::from_iter([("deployement".to_owned(), Value::from("x"))]),
@@ -229,7 +187,7 @@ mod tests {
     #[test]
     fn debug_output_shows_no_credential() {
         let settings = ProviderSettings {
-            api_key: Some("sk-very-secret".into()),
+            api_key: Some(Secret::new("sk-very-secret")),
             headers: BTreeMap::from([("x-token".to_owned(), "hush".to_owned())]),
             extra: Map::from_iter([("secret_access_key".to_owned(), Value::from("hush"))]),
             ..Default::default()
@@ -240,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_without_a_scheme_is_refused() {
+    fn rejects_a_base_url_without_a_scheme() {
         let settings = ProviderSettings {
             base_url: Some("api.example.com".into()),
             ..Default::default()

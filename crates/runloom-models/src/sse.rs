@@ -1,4 +1,4 @@
-//! Server-sent events of providers.
+//! Framing of server-sent events.
 
 use runloom_ports::model::ModelError;
 use runloom_protocol::outcome::ErrorClass;
@@ -6,7 +6,7 @@ use runloom_protocol::sse::{SseError, SseParser};
 
 use crate::decode::{Framing, OnFrame};
 
-/// Upper bound of one event, in bytes: images and encrypted reasoning come in one event, nothing larger does.
+/// Largest event, in bytes. The largest in practice hold images or encrypted reasoning.
 pub(crate) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The framing of a stream of server-sent events.
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_an_event_that_never_ends() {
+    fn rejects_an_event_that_never_ends() {
         let block = vec![b'x'; 1024 * 1024];
         let mut sse = Sse::default();
         let mut ignore = |_: Option<&str>, _: &[u8]| Ok(());

@@ -1,7 +1,7 @@
-//! How an output schema is enforced, and what becomes of it when it is refused.
+//! Enforcement of an output schema, and the fallback when the provider rejects it.
 //!
-//! Where the API has no schema mode for a request, the model is offered one more tool whose parameters are the schema;
-//! its arguments are the answer. Nobody but the adapter ever sees the call.
+//! If the API has no schema mode for a request, the model is offered one more tool, the hidden tool, whose parameters
+//! are the schema. Its arguments are the output of the model. Only the adapter sees the call.
 
 use runloom_ports::model::{ModelError, ModelEvent, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::{EnforcementMechanism, StructuredOutput};
@@ -10,21 +10,21 @@ use serde_json::{Map, Value, json};
 
 use crate::error;
 
-/// The property that holds an answer which is not an object by itself.
+/// The property of the hidden tool that holds an output which is not an object.
 const WRAPPER: &str = "value";
 
-/// A hidden tool, made for one request.
+/// The hidden tool of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HiddenTool {
-    /// Its name; never that of a visible tool.
+    /// Name; differs from every visible tool.
     pub(crate) name: String,
-    /// Its parameters: always an object.
+    /// JSON Schema of an object.
     pub(crate) parameters: Value,
     wrapped: bool,
 }
 
 impl HiddenTool {
-    /// Makes the tool. Tools take objects only, so that a schema of anything else is put inside one.
+    /// A tool for this schema. Parameters must be an object, so a schema of another type is wrapped in one.
     pub(crate) fn new(base: &str, output: &OutputSchema, tools: &[ToolDeclaration]) -> Self {
         let mut name = base.to_owned();
         while tools.iter().any(|tool| tool.name == name) {
@@ -43,8 +43,8 @@ impl HiddenTool {
         }
     }
 
-    /// The answer in the arguments of a call.
-    pub(crate) fn answer(&self, arguments: &Value) -> String {
+    /// The output in the arguments of a call.
+    pub(crate) fn output(&self, arguments: &Value) -> String {
         match arguments.get(WRAPPER) {
             Some(inner) if self.wrapped => inner.to_string(),
             _ => arguments.to_string(),
@@ -52,22 +52,22 @@ impl HiddenTool {
     }
 }
 
-/// The text of a turn. While a hidden tool is offered it waits: when the tool is called, what was said beside it is not
-/// part of the answer, and what was shown cannot be taken back.
+/// Holds back the text of a turn while a hidden tool is offered. If the model calls that tool, the text beside the call
+/// is not part of the output, and text that was shown cannot be taken back.
 #[derive(Debug, Default)]
 pub(crate) struct TextGate {
     held: Option<String>,
 }
 
 impl TextGate {
-    /// Closed while `hidden` is offered, open otherwise.
+    /// Closed if a hidden tool is offered, open otherwise.
     pub(crate) fn new(hidden: Option<&HiddenTool>) -> Self {
         Self {
             held: hidden.map(|_| String::new()),
         }
     }
 
-    /// One more piece.
+    /// Passes a piece of text on, or holds it back.
     pub(crate) fn push(&mut self, text: &str, out: &mut Vec<ModelEvent>) {
         match &mut self.held {
             Some(held) => held.push_str(text),
@@ -76,20 +76,20 @@ impl TextGate {
         }
     }
 
-    /// Shows what waited, and lets everything after it through.
+    /// Passes the held text on, and from now on every piece.
     pub(crate) fn open(&mut self, out: &mut Vec<ModelEvent>) {
         if let Some(text) = self.held.take().filter(|text| !text.is_empty()) {
             out.push(ModelEvent::Text(text));
         }
     }
 
-    /// Forgets what waited.
+    /// Drops the held text.
     pub(crate) fn discard(&mut self) {
         self.held = None;
     }
 }
 
-/// What became of the schema when the hidden tool was called.
+/// Outcome when the hidden tool was called.
 pub(crate) const BY_HIDDEN_TOOL: StructuredOutput = StructuredOutput {
     schema_requested: true,
     schema_enforced: true,
@@ -97,7 +97,7 @@ pub(crate) const BY_HIDDEN_TOOL: StructuredOutput = StructuredOutput {
     unconstrained_fallback_occurred: false,
 };
 
-/// What became of the schema in the API's own schema mode.
+/// Outcome in the API's own schema mode.
 pub(crate) const NATIVE: StructuredOutput = StructuredOutput {
     schema_requested: true,
     schema_enforced: true,
@@ -105,7 +105,7 @@ pub(crate) const NATIVE: StructuredOutput = StructuredOutput {
     unconstrained_fallback_occurred: false,
 };
 
-/// What became of the schema when the hidden tool was offered and not called.
+/// Outcome when the hidden tool was offered and not called.
 pub(crate) const NOT_CALLED: StructuredOutput = StructuredOutput {
     schema_requested: true,
     schema_enforced: false,
@@ -113,24 +113,26 @@ pub(crate) const NOT_CALLED: StructuredOutput = StructuredOutput {
     unconstrained_fallback_occurred: false,
 };
 
-/// What became of the schema when the API refused it.
-pub(crate) const FELL_BACK: StructuredOutput = StructuredOutput {
+/// Outcome when the API rejected the schema.
+pub(crate) const SCHEMA_REJECTED: StructuredOutput = StructuredOutput {
     schema_requested: true,
     schema_enforced: false,
     enforcement_mechanism: EnforcementMechanism::None,
     unconstrained_fallback_occurred: true,
 };
 
-/// The request to send after `failure`, when that was a refusal of the schema and the run can do without; otherwise the
-/// failure of the run.
-pub(crate) fn without_refused_schema(
+/// The request without its output schema, if `failure` rejects the schema and enforcement is best effort.
+///
+/// # Errors
+/// The failure of the call in every other case.
+pub(crate) fn without_rejected_schema(
     failure: ModelError,
     request: &ModelRequest,
 ) -> Result<ModelRequest, ModelError> {
     let Some(schema) = request
         .output_schema
         .as_deref()
-        .filter(|_| error::refuses_schema(&failure))
+        .filter(|_| error::rejects_schema(&failure))
     else {
         return Err(failure);
     };
@@ -174,7 +176,7 @@ mod tests {
         let tool = HiddenTool::new("final_report", &schema(object.clone()), &[]);
         assert_eq!(tool.name, "final_report");
         assert_eq!(tool.parameters, object);
-        assert_eq!(tool.answer(&json!({"value": 1})), r#"{"value":1}"#);
+        assert_eq!(tool.output(&json!({"value": 1})), r#"{"value":1}"#);
     }
 
     #[test]
@@ -186,12 +188,12 @@ mod tests {
             json!({"type": "array", "items": {"$ref": "#/$defs/x"}})
         );
         assert_eq!(tool.parameters["$defs"], json!({"x": {"type": "string"}}));
-        assert_eq!(tool.answer(&json!({"value": ["a"]})), r#"["a"]"#);
-        assert_eq!(tool.answer(&json!({"other": 1})), r#"{"other":1}"#);
+        assert_eq!(tool.output(&json!({"value": ["a"]})), r#"["a"]"#);
+        assert_eq!(tool.output(&json!({"other": 1})), r#"{"other":1}"#);
     }
 
     #[test]
-    fn a_visible_tool_of_the_same_name_is_left_alone() {
+    fn the_name_differs_from_every_visible_tool() {
         let taken = ToolDeclaration {
             name: "final_report".into(),
             description: String::new(),

@@ -1,4 +1,4 @@
-//! What every adapter does alike with tools.
+//! Tool declarations and tool arguments, for every adapter.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error;
 
-/// The description for vendors that have no place for an output schema: it is told in words.
+/// The description of a tool. It includes the output schema, for vendors that have no field for it.
 pub(crate) fn description(tool: &ToolDeclaration) -> Cow<'_, str> {
     match &tool.output_schema {
         None => Cow::Borrowed(&tool.description),
@@ -25,7 +25,7 @@ pub(crate) fn description(tool: &ToolDeclaration) -> Cow<'_, str> {
     }
 }
 
-/// The arguments of a call as the model wrote them. Nothing, or `null`, is no arguments.
+/// Parses the arguments of a call, which must be a JSON object. An empty text or `null` is an empty object.
 pub(crate) fn arguments(name: &str, text: &str) -> Result<Value, ModelError> {
     if text.trim().is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_schema_is_told_in_the_description() {
+    fn the_description_includes_the_output_schema() {
         let mut tool = ToolDeclaration {
             name: "t".into(),
             description: "Does it.".into(),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_an_object_or_malformed() {
+    fn rejects_arguments_that_are_not_an_object() {
         assert_eq!(arguments("t", "").unwrap(), json!({}));
         assert_eq!(arguments("t", "null").unwrap(), json!({}));
         assert_eq!(arguments("t", "{\"a\":1}").unwrap(), json!({"a": 1}));

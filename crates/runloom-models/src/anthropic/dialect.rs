@@ -1,45 +1,45 @@
-//! What a Claude model accepts, read from its name.
+//! What a Claude model accepts, by its name.
 //!
-//! The API changed its mind several times about thinking and about forced tools, and refuses (400) what a model does not
-//! know. The rule, by the version in the model's name (`claude-sonnet-4-5-20250929` is 4.5, `claude-3-7-sonnet` 3.7):
+//! The API differs by model in thinking and forced tools, and rejects (400) what a model does not support. The rule, by
+//! the version in the name of the model (`claude-sonnet-4-5-20250929` is 4.5, `claude-3-7-sonnet` is 3.7):
 //!
 //! | version | thinking on | thinking off | output schema |
 //! | --- | --- | --- | --- |
 //! | below 4.6, or none in the name | `enabled` with a budget | nothing is sent | hidden tool, forced by `tool_choice` |
 //! | 4.6 to 4.9 | `adaptive` with an effort | nothing is sent | hidden tool |
 //! | 5.0 (Opus, Sonnet, Haiku) | `adaptive` | `disabled`: it is on by default | hidden tool |
-//! | above 5.0: Haiku | `adaptive` | `disabled` | `output_config.format`: forced tools are refused |
+//! | above 5.0: Haiku | `adaptive` | `disabled` | `output_config.format`: forced tools are rejected |
 //! | above 5.0: Sonnet | `adaptive` | `between_tools` | `output_config.format` |
 //! | above 5.0: all others; Fable and Mythos of any version | `adaptive` | impossible | `output_config.format` |
 
 /// What a Claude model accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dialect {
-    /// How thinking is asked for.
+    /// How thinking is requested.
     pub(crate) thinking: ThinkingMode,
-    /// How thinking is declined.
+    /// How thinking is turned off.
     pub(crate) off: ThinkingOff,
-    /// `tool_choice` may name a tool (while not thinking).
+    /// Whether `tool_choice` may name a tool, while thinking is off.
     pub(crate) forced_tools: bool,
-    /// Tokens of output when nobody said a limit; the API wants one always.
+    /// `max_tokens` if no limit is configured: the API requires one.
     pub(crate) default_max_tokens: u64,
 }
 
-/// How thinking is asked for.
+/// How thinking is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ThinkingMode {
     /// `{"type":"enabled","budget_tokens":n}`.
     Budget,
     /// `{"type":"adaptive"}` with `output_config.effort`.
     Adaptive,
-    /// The model knows no thinking.
+    /// The model does not think.
     Unknown,
 }
 
-/// How thinking is declined.
+/// How thinking is turned off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ThinkingOff {
-    /// By saying nothing.
+    /// By leaving the member out.
     Omit,
     /// `{"type":"disabled"}`.
     Disabled,
@@ -88,7 +88,7 @@ impl Dialect {
     }
 }
 
-/// The lines of models that differ in what they accept.
+/// Model families that differ in what they accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Haiku,
@@ -111,7 +111,7 @@ impl Family {
     }
 }
 
-/// Well inside what each generation can write, and room for thinking on those that think much.
+/// Within the limit of each generation, with room for thinking.
 fn default_max_tokens(version: (u32, u32)) -> u64 {
     match version {
         (0..=2, _) | (3, 0..=4) => 4_096,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_every_known_form_of_name() {
+    fn parses_the_version_in_every_form_of_name() {
         for (name, version) in [
             ("claude-sonnet-4-5-20250929", Some((4, 5))),
             ("claude-3-7-sonnet-20250219", Some((3, 7))),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_generation_gets_what_it_accepts() {
+    fn selects_what_each_generation_accepts() {
         use ThinkingMode::{Adaptive, Budget, Unknown};
         use ThinkingOff::{BetweenTools, Disabled, Never, Omit};
         for (name, thinking, off, forced) in [

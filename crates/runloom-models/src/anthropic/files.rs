@@ -1,4 +1,4 @@
-//! Files as blocks.
+//! Files as content blocks.
 
 use runloom_ports::file::{File, FileContent, FileSupport};
 use runloom_ports::model::ModelError;
@@ -6,15 +6,15 @@ use runloom_protocol::attachment::PDF;
 
 use super::wire::{Block, Source};
 use crate::files::{Media, named};
-use crate::list_body::Items;
+use crate::request_body::Items;
 
-/// What Anthropic takes.
-pub(crate) const DIRECT: FileSupport = FileSupport {
+/// Media types that Anthropic accepts.
+pub(crate) const ANTHROPIC: FileSupport = FileSupport {
     inline: &IMAGES_AND_PDF,
     urls: &IMAGES_AND_PDF,
 };
 
-/// What Bedrock takes: nothing is fetched there.
+/// Media types that Bedrock accepts. It fetches no URLs.
 pub(crate) const BEDROCK: FileSupport = FileSupport {
     inline: &IMAGES_AND_PDF,
     urls: &[],
@@ -22,14 +22,14 @@ pub(crate) const BEDROCK: FileSupport = FileSupport {
 
 const IMAGES_AND_PDF: [&str; 5] = ["image/jpeg", "image/png", "image/webp", "image/gif", PDF];
 
-/// The blocks of a file.
+/// Writes the blocks of a file.
 pub(super) fn blocks(file: &File, blocks: &mut Items<'_>) -> Result<(), ModelError> {
     let source = match &file.content {
         FileContent::Text(text) if !text.trim().is_empty() => Source::Text {
             media_type: "text/plain",
             data: text,
         },
-        FileContent::Text(_) => return words(file, blocks),
+        FileContent::Text(_) => return description(file, blocks),
         FileContent::Base64(data) => Source::Base64 {
             media_type: &file.mime_type,
             data,
@@ -45,11 +45,11 @@ pub(super) fn blocks(file: &File, blocks: &mut Items<'_>) -> Result<(), ModelErr
             source,
             title: &file.name,
         }),
-        _ => words(file, blocks),
+        _ => description(file, blocks),
     }
 }
 
-fn words(file: &File, blocks: &mut Items<'_>) -> Result<(), ModelError> {
+fn description(file: &File, blocks: &mut Items<'_>) -> Result<(), ModelError> {
     blocks.push(&Block::Text {
         text: &file.in_words(),
     })

@@ -1,33 +1,33 @@
-//! The conversation as the Messages API wants it: it starts and ends with the user, roles take turns, the results of a
-//! turn's tools come first in the message after it, and no block is empty.
+//! The conversation for the Messages API: it begins and ends with the user, roles alternate, tool results come first in
+//! the message after their calls, and no block is empty.
 
 use runloom_ports::model::{CallRequest, Message, ModelError, ModelRequest, ProviderState};
 use serde_json::value::RawValue;
 
 use super::wire::{Block, StoredBlock};
 use super::{OWNER, files};
-use crate::list_body::Items;
-use crate::turns::Voices;
+use crate::alternating_roles::RoleFormat;
+use crate::request_body::Items;
 
-/// Who speaks.
+/// The roles of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     User,
     Assistant,
 }
 
-/// The conversation of a request.
+/// Writes the messages of a request.
 #[derive(Debug)]
 pub(crate) struct History<'a> {
-    /// Vendor's name of the model.
+    /// The vendor's name of the model.
     pub(crate) model: &'a str,
-    /// The model is told what it thought.
+    /// Whether the model is sent its earlier thinking.
     pub(crate) replay_thinking: bool,
 }
 
 impl History<'_> {
-    /// What the blocks of a message depend on.
-    pub(crate) fn format(&self) -> String {
+    /// Cache key: everything that the blocks of a message depend on.
+    pub(crate) fn cache_key(&self) -> String {
         format!("{OWNER} {} {}", self.model, self.replay_thinking)
     }
 
@@ -41,28 +41,28 @@ impl History<'_> {
     }
 }
 
-impl Voices for History<'_> {
-    type Side = Role;
+impl RoleFormat for History<'_> {
+    type Role = Role;
 
-    /// What the last call ended with, so that it is found again, and what this call ends with, for the next.
-    const MARKED: usize = 2;
+    /// The end of the previous request, so that its cache entry is found, and the end of this one, for the next.
+    const MARKED_ENTRIES: usize = 2;
 
-    const MARK: &'static str = r#","cache_control":{"type":"ephemeral"}"#;
+    const CACHE_MARK: &'static str = r#","cache_control":{"type":"ephemeral"}"#;
 
-    fn opening(side: Role) -> &'static str {
-        match side {
+    fn opening(role: Role) -> &'static str {
+        match role {
             Role::User => r#"{"role":"user","content":["#,
             Role::Assistant => r#"{"role":"assistant","content":["#,
         }
     }
 
-    fn is_user(side: Role) -> bool {
-        side == Role::User
+    fn is_user(role: Role) -> bool {
+        role == Role::User
     }
 
-    /// The API refuses empty text, and text of white space only.
-    fn side(&self, message: &Message) -> Option<Role> {
-        let (side, speaks) = match message {
+    /// The API rejects text that is empty or white space.
+    fn role(&self, message: &Message) -> Option<Role> {
+        let (role, is_sent) = match message {
             Message::System { text } | Message::User { text } => (Role::User, !is_blank(text)),
             Message::UserFiles { .. } => (Role::User, true),
             Message::Assistant { text, calls, state } => (
@@ -73,12 +73,12 @@ impl Voices for History<'_> {
             ),
             Message::Tool { .. } => (Role::User, true),
         };
-        speaks.then_some(side)
+        is_sent.then_some(role)
     }
 
     fn parts(&mut self, message: &Message, blocks: &mut Items<'_>) -> Result<(), ModelError> {
         match message {
-            // An instruction in the middle: only some models know the role, all understand the tag.
+            // Only some models accept the role `system` in the middle; all understand the tag.
             Message::System { text } => blocks.push(&Block::Text {
                 text: &format!("<system>\n{text}\n</system>"),
             }),
@@ -102,7 +102,7 @@ impl Voices for History<'_> {
                 ..
             } => blocks.push(&Block::ToolResult {
                 tool_use_id: call_id,
-                // A failure must say something, a success need not.
+                // The API rejects an error without content.
                 content: if *is_error && is_blank(content) {
                     "failed"
                 } else {
@@ -114,8 +114,8 @@ impl Voices for History<'_> {
     }
 }
 
-/// The model's last turn called tools, and its thinking cannot be replayed: the API refuses to think on. What the user said behind the
-/// results does not change that, nor does an answer that was empty, which is not sent.
+/// Whether the last turn of the model has tool calls whose thinking cannot be replayed, so that the API rejects further
+/// thinking. Later messages of the user do not change that, nor does an empty turn, which is not sent.
 pub(crate) fn continues_without_thinking(request: &ModelRequest, model: &str) -> bool {
     let of_this_model = |state: &Option<ProviderState>, calls: &[CallRequest]| {
         let state = state.as_ref();
@@ -153,7 +153,7 @@ fn plain(text: &str, calls: &[CallRequest], blocks: &mut Items<'_>) -> Result<()
     })
 }
 
-/// The blocks of a turn as the model sent them, when they are this model's and still tell of the same calls.
+/// The blocks of a turn as the model sent them, if they are from this model and have the same calls.
 fn stored<'a>(
     state: &'a ProviderState,
     model: &str,

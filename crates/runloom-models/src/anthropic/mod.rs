@@ -1,7 +1,7 @@
 //! Anthropic's Messages API.
 //!
-//! Reading order: `dialect` (what a model accepts), `request` and `history` (what is sent), `stream` (what comes back),
-//! `wire` (both, as JSON). Bedrock speaks the same language on another road and uses all of it.
+//! Reading order: `dialect` (what a model accepts), `request` with `history` and `files` (the encoder), `stream` (the
+//! decoder), `wire` (the JSON of both). Bedrock serves the same API at other endpoints and uses all of it.
 
 mod dialect;
 pub(crate) mod files;
@@ -20,20 +20,36 @@ use runloom_ports::model::{
 };
 
 use self::dialect::{Dialect, ThinkingMode};
-use self::request::{Encoded, Road};
+use self::request::{Encoded, Endpoint, RequestInfo};
 use self::stream::Decoder;
-use crate::http::{Http, HttpCall, secret_header};
+use crate::decode::Decoding;
+use crate::http::{Http, secret_header};
+use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::sse::Sse;
 use crate::structured;
+use crate::codec::Codec;
 
-/// Whose the stored thinking is: kind and format.
+/// Owner of provider state: API and format version.
 const OWNER: &str = "anthropic/1";
 
-/// The version that every model, gateway and proxy knows; the key `anthropic_version` chooses another.
+/// The default of `anthropic_version`, which every model and gateway accepts.
 const VERSION: &str = "2023-06-01";
 
 const VENDOR_URL: &str = "https://api.anthropic.com";
+
+/// The encoder and the decoder, without HTTP.
+pub(crate) const CODEC: Codec = Codec {
+    api: "anthropic",
+    decoding: |options| {
+        let decoder = Decoder::new(RequestInfo::for_test(options));
+        Decoding::new(Box::<Sse>::default(), Box::new(decoder))
+    },
+    encode: |settings, request| {
+        let model = &settings.vendor_model_id;
+        Ok(request::encode(Endpoint::Anthropic { model }, request)?.body)
+    },
+};
 
 #[derive(Debug)]
 struct Anthropic {
@@ -43,7 +59,7 @@ struct Anthropic {
     model: ModelSettings,
 }
 
-/// Opens one model of Anthropic's own API.
+/// Opens a model of Anthropic's own API.
 pub(crate) fn open(
     provider: &ProviderSettings,
     model: &ModelSettings,
@@ -51,7 +67,7 @@ pub(crate) fn open(
     provider.check_extra(&["anthropic_version", "anthropic_beta"])?;
     let base = provider.base_url_or(VENDOR_URL)?;
     let mut headers = HeaderMap::new();
-    // A gateway of one's own may need no key, or take another header.
+    // A private gateway may need no key, or another header.
     if provider.base_url.is_none() || provider.api_key.is_some() {
         let key = secret_header(provider, "", provider.require_key()?)?;
         headers.insert(HeaderName::from_static("x-api-key"), key);
@@ -75,7 +91,7 @@ pub(crate) fn open(
     }))
 }
 
-/// What a Claude model can do, whatever the road to it.
+/// Capabilities of a Claude model, at any endpoint.
 pub(crate) fn capabilities(model: &ModelSettings, files: FileSupport) -> Capabilities {
     let dialect = Dialect::of(&model.vendor_model_id);
     Capabilities {
@@ -98,7 +114,7 @@ fn text_header(
 ) -> Result<HeaderValue, OpenError> {
     HeaderValue::from_str(value).map_err(|_| {
         provider.invalid(format!(
-            "`{key}` has characters that no HTTP header can carry"
+            "`{key}` has characters that are not allowed in an HTTP header"
         ))
     })
 }
@@ -106,25 +122,25 @@ fn text_header(
 #[async_trait]
 impl Model for Anthropic {
     fn capabilities(&self) -> Capabilities {
-        capabilities(&self.model, files::DIRECT)
+        capabilities(&self.model, files::ANTHROPIC)
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let request = request::for_model(request, &self.model);
-        match self.send(request::encode(self.road(), &request)?).await {
+        match self.send(request::encode(self.endpoint(), &request)?).await {
             Err(failure) => {
-                let request = structured::without_refused_schema(failure, &request)?;
-                self.send(request::encode(self.road(), &request)?.fallen_back())
+                let request = structured::without_rejected_schema(failure, &request)?;
+                self.send(request::encode(self.endpoint(), &request)?.without_schema())
                     .await
             }
-            answer => answer,
+            outcome => outcome,
         }
     }
 }
 
 impl Anthropic {
-    fn road(&self) -> Road<'_> {
-        Road::Direct {
+    fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint::Anthropic {
             model: &self.model.vendor_model_id,
         }
     }
@@ -135,7 +151,7 @@ impl Anthropic {
             headers: self.headers.clone(),
             body: encoded.body,
         };
-        let decoder = Decoder::new(encoded.expect);
+        let decoder = Decoder::new(encoded.info);
         self.http
             .stream(call, Box::new(Sse::default()), Box::new(decoder))
             .await

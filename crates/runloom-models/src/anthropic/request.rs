@@ -1,4 +1,4 @@
-//! The request of the Messages API, as a pure function.
+//! Encoder of the Messages API.
 
 use runloom_ports::model::{ModelError, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::{StructuredOutput, effort_of_level};
@@ -9,79 +9,92 @@ use super::wire::{
     CacheControl, Display, Head, OutputConfig, OutputFormat, System, Thinking, Tool, ToolChoice,
 };
 use crate::conversation::instructions;
-use crate::list_body::ListBody;
 use crate::payload::Payload;
+use crate::request_body::RequestBody;
 use crate::settings::ModelSettings;
 use crate::structured::{self, HiddenTool};
-use crate::{tools, turns};
+use crate::codec::DecoderOptions;
+use crate::{alternating_roles, tools};
 
 /// Name of the hidden tool.
-pub(crate) const HIDDEN_TOOL: &str = "final_report";
+const HIDDEN_TOOL: &str = "final_report";
 
-/// What the model is told of the hidden tool.
+/// Description of the hidden tool, for the model.
 const HIDDEN_DESCRIPTION: &str = "Delivers the final answer. Call it exactly once, when the work is done; its input is \
                                   the whole answer and nothing is read beside it.";
 
-/// The API's own minimum of a thinking budget.
+/// Smallest thinking budget that the API accepts.
 const MIN_BUDGET: u64 = 1_024;
 
-/// Where a request goes: what is in the path or the headers on one road is in the body on the other.
+/// Who serves the API. The body differs: some members are in the path or the headers of the other.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Road<'a> {
-    /// Anthropic's own API: the model is in the body.
-    Direct {
-        /// Vendor's name of the model.
+pub(crate) enum Endpoint<'a> {
+    /// Anthropic: the model is in the body.
+    Anthropic {
+        /// The vendor's name of the model.
         model: &'a str,
     },
     /// Bedrock: the version is in the body, the model in the path.
     Bedrock {
-        /// Vendor's name of the model.
+        /// The vendor's name of the model.
         model: &'a str,
         /// `anthropic_version`.
         version: &'a str,
     },
 }
 
-impl<'a> Road<'a> {
-    /// Vendor's name of the model.
+impl<'a> Endpoint<'a> {
+    /// The vendor's name of the model.
     pub(crate) fn model(self) -> &'a str {
         match self {
-            Self::Direct { model } | Self::Bedrock { model, .. } => model,
+            Self::Anthropic { model } | Self::Bedrock { model, .. } => model,
         }
     }
 }
 
-/// A request ready to be sent, and what the decoder must know of it.
+/// An encoded request, and what the decoder needs to know about it.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     /// The JSON body.
     pub(crate) body: Payload,
-    /// What the decoder must know.
-    pub(crate) expect: Expect,
+    /// For the decoder.
+    pub(crate) info: RequestInfo,
 }
 
-/// What the decoder must know of the request.
+/// The request, as far as the decoder depends on it.
 #[derive(Debug, Clone)]
-pub(crate) struct Expect {
-    /// Vendor's name of the model, the owner of its thinking.
+pub(crate) struct RequestInfo {
+    /// The vendor's name of the model, which owns its thinking.
     pub(crate) model: String,
-    /// The run asked for thinking to be shown.
+    /// Whether the run asked for thinking to be shown.
     pub(crate) show_thinking: bool,
-    /// The hidden tool, when it was offered.
+    /// The hidden tool, if it was offered.
     pub(crate) hidden: Option<HiddenTool>,
-    /// What became of the schema when the hidden tool is not called.
+    /// Outcome of the output schema if the hidden tool is not called.
     pub(crate) structured: StructuredOutput,
 }
 
+impl RequestInfo {
+    /// A request for tests of the decoder.
+    pub(crate) fn for_test(options: DecoderOptions) -> Self {
+        Self {
+            model: "test".to_owned(),
+            show_thinking: options.show_thinking,
+            hidden: options.hidden_tool(HIDDEN_TOOL),
+            structured: structured::NOT_CALLED,
+        }
+    }
+}
+
 impl Encoded {
-    /// The request is a second try without the schema.
-    pub(crate) fn fallen_back(mut self) -> Self {
-        self.expect.structured = structured::FELL_BACK;
+    /// Marks the request as a retry without the rejected schema.
+    pub(crate) fn without_schema(mut self) -> Self {
+        self.info.structured = structured::SCHEMA_REJECTED;
         self
     }
 }
 
-/// The request as this model's settings want it.
+/// The request with the settings of the model applied.
 pub(crate) fn for_model(mut request: ModelRequest, model: &ModelSettings) -> ModelRequest {
     request.max_output_tokens = request.max_output_tokens.or(model.max_output_tokens);
     if model.reasoning == Some(false) {
@@ -90,18 +103,21 @@ pub(crate) fn for_model(mut request: ModelRequest, model: &ModelSettings) -> Mod
     request
 }
 
-/// Writes the request.
-pub(crate) fn encode(road: Road<'_>, request: &ModelRequest) -> Result<Encoded, ModelError> {
-    let dialect = Dialect::of(road.model());
-    let plan = Plan::of(&dialect, road.model(), request);
+/// Encodes a request.
+pub(crate) fn encode(
+    endpoint: Endpoint<'_>,
+    request: &ModelRequest,
+) -> Result<Encoded, ModelError> {
+    let dialect = Dialect::of(endpoint.model());
+    let plan = Plan::of(&dialect, endpoint.model(), request);
     let instructions = instructions(&request.messages);
     let history = History {
-        model: road.model(),
+        model: endpoint.model(),
         replay_thinking: plan.replay_thinking,
     };
-    let (version, model, stream) = match road {
-        Road::Direct { model } => (None, Some(model), Some(true)),
-        Road::Bedrock { version, .. } => (Some(version), None, None),
+    let (version, model, stream) = match endpoint {
+        Endpoint::Anthropic { model } => (None, Some(model), Some(true)),
+        Endpoint::Bedrock { version, .. } => (Some(version), None, None),
     };
     let head = Head {
         anthropic_version: version,
@@ -114,12 +130,12 @@ pub(crate) fn encode(road: Road<'_>, request: &ModelRequest) -> Result<Encoded, 
         tool_choice: plan.tool_choice(request),
         system: system(&request.system, &instructions, plan.hidden.as_ref()),
     };
-    let mut body = ListBody::open(&head, "messages")?;
-    turns::write(
+    let mut body = RequestBody::open(&head, "messages")?;
+    alternating_roles::write(
         &mut body,
         &request.messages,
         instructions.len(),
-        &history.format(),
+        &history.cache_key(),
         history,
     )?;
     let structured = if plan.native_schema {
@@ -131,16 +147,16 @@ pub(crate) fn encode(road: Road<'_>, request: &ModelRequest) -> Result<Encoded, 
     };
     Ok(Encoded {
         body: body.close_list(),
-        expect: Expect {
-            model: road.model().to_owned(),
-            show_thinking: asked(request),
+        info: RequestInfo {
+            model: endpoint.model().to_owned(),
+            show_thinking: shows_thinking(request),
             hidden: plan.hidden,
             structured,
         },
     })
 }
 
-/// What is decided before anything is written.
+/// The decisions that the members of the body depend on.
 #[derive(Debug)]
 struct Plan {
     max_tokens: u64,
@@ -165,7 +181,7 @@ impl Plan {
         let force_hidden = hidden.is_some()
             && (request.force_output || request.tools.is_empty() || !request.tools_enabled);
         let (thinking, effort) = if force_hidden {
-            // A forced tool and thinking exclude each other; the answer is what the turn is for.
+            // The API accepts either a forced tool or thinking.
             off(dialect)
         } else {
             thinking(dialect, model, max_tokens, request)
@@ -212,8 +228,8 @@ impl Plan {
     }
 }
 
-/// The run wants to see thinking.
-fn asked(request: &ModelRequest) -> bool {
+/// Whether the run asked for thinking.
+fn shows_thinking(request: &ModelRequest) -> bool {
     request.reasoning_level.is_some_and(|level| level > 0)
 }
 
@@ -225,7 +241,7 @@ fn thinking(
 ) -> (Option<Thinking>, Option<&'static str>) {
     let Some(level) = request.reasoning_level.filter(|level| *level > 0) else {
         let (thinking, _) = off(dialect);
-        // A model that cannot be told to stop thinking can at least be told to keep it short.
+        // A model that always thinks can at least be asked to think little.
         let short = request.reasoning_level == Some(0) && dialect.off == ThinkingOff::Never;
         return (thinking, short.then_some("low"));
     };
@@ -237,7 +253,7 @@ fn thinking(
             };
             (Some(thinking), Some(effort_of_level(level)))
         }
-        // The API refuses a thinking turn that continues a tool turn without its thinking.
+        // The API rejects thinking after a turn with tool calls whose thinking is missing.
         ThinkingMode::Budget if history::continues_without_thinking(request, model) => (None, None),
         ThinkingMode::Budget => (
             budget(level, max_tokens).map(|budget_tokens| Thinking::Enabled { budget_tokens }),
@@ -255,15 +271,15 @@ fn off(dialect: &Dialect) -> (Option<Thinking>, Option<&'static str>) {
     (thinking, None)
 }
 
-/// 512 tokens at level 1, 8,000 at level 100, in a straight line; then the API's minimum, and below the whole output.
-/// `None` when the output has no room for the minimum.
+/// Linear from 512 tokens at level 1 to 8,000 at level 100, at least the API's minimum, and less than `max_tokens`.
+/// `None` if `max_tokens` leaves no room for the minimum.
 fn budget(level: u8, max_tokens: u64) -> Option<u64> {
     let level = u64::from(level.clamp(1, 100));
     let scaled = 512 + (8_000 - 512) * (level - 1) / 99;
     (max_tokens > MIN_BUDGET).then(|| scaled.clamp(MIN_BUDGET, max_tokens - 1))
 }
 
-/// The visible tools in their order, then the hidden one; the last one carries the cache breakpoint.
+/// The visible tools in their order, then the hidden one. The last one has the cache breakpoint.
 fn declarations<'a>(
     declared: &'a [ToolDeclaration],
     hidden: Option<&'a HiddenTool>,

@@ -75,7 +75,7 @@ fn with_schema(mut request: ModelRequest) -> ModelRequest {
 }
 
 fn encoded(model: &str, request: &ModelRequest) -> Value {
-    let encoded = encode(Road::Direct { model }, request).unwrap();
+    let encoded = encode(Endpoint::Anthropic { model }, request).unwrap();
     serde_json::from_slice(&encoded.body.to_vec()).unwrap()
 }
 
@@ -89,7 +89,7 @@ fn roles(body: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_plain_request_has_only_what_it_needs() {
+fn a_plain_request_is_minimal() {
     let body = encoded(OLD, &request(vec![user("Hi")]));
     assert_eq!(
         body,
@@ -106,8 +106,8 @@ fn a_plain_request_has_only_what_it_needs() {
 }
 
 #[test]
-fn bedrock_has_the_version_in_the_body_and_no_model() {
-    let road = Road::Bedrock {
+fn bedrock_has_the_version_in_the_body() {
+    let road = Endpoint::Bedrock {
         model: OLD,
         version: "bedrock-2023-05-31",
     };
@@ -118,7 +118,7 @@ fn bedrock_has_the_version_in_the_body_and_no_model() {
 }
 
 #[test]
-fn a_thinking_budget_grows_with_the_level_and_keeps_the_bounds_of_the_api() {
+fn scales_the_thinking_budget_within_the_limits() {
     for (level, max_tokens, expected) in [
         (1, 32_000, Some(1_024)),
         (8, 32_000, Some(1_041)),
@@ -138,7 +138,7 @@ fn a_thinking_budget_grows_with_the_level_and_keeps_the_bounds_of_the_api() {
 }
 
 #[test]
-fn thinking_is_asked_for_and_declined_in_the_words_of_each_generation() {
+fn requests_thinking_as_each_generation_expects() {
     let adaptive = json!({"type": "adaptive", "display": "summarized"});
     for (model, level, thinking, effort) in [
         (OLD, None, Value::Null, Value::Null),
@@ -182,7 +182,7 @@ fn thinking_is_asked_for_and_declined_in_the_words_of_each_generation() {
 }
 
 #[test]
-fn thinking_is_replayed_verbatim_to_its_own_model_only() {
+fn replays_thinking_only_to_its_model() {
     let conversation = |model: &str| {
         let mut request = request(vec![
             user("Find x"),
@@ -200,18 +200,18 @@ fn thinking_is_replayed_verbatim_to_its_own_model_only() {
     assert_eq!(body["messages"][1]["content"][1]["type"], "tool_use");
     assert_eq!(body["thinking"]["type"], "enabled");
 
-    // Another model's thinking is dropped, and then a thinking turn would be refused.
+    // Thinking of another model is dropped, and then the API rejects further thinking.
     let body = encoded(OLD, &conversation("claude-haiku-4-5"));
     assert_eq!(body["messages"][1]["content"][0]["type"], "tool_use");
     assert!(body.get("thinking").is_none());
 
-    // Adaptive models do not mind.
+    // Adaptive models accept it.
     let body = encoded(ADAPTIVE, &conversation("claude-haiku-4-5"));
     assert_eq!(body["thinking"]["type"], "adaptive");
 }
 
 #[test]
-fn thinking_is_not_replayed_into_a_request_that_does_not_think() {
+fn does_not_replay_thinking_when_thinking_is_off() {
     let mut request = request(vec![
         user("Find x"),
         assistant("", &["c1"], Some(thinking_state(OLD, "c1"))),
@@ -233,7 +233,7 @@ fn thinking_is_not_replayed_into_a_request_that_does_not_think() {
 }
 
 #[test]
-fn thinking_of_other_calls_than_the_conversation_tells_of_is_dropped() {
+fn drops_thinking_of_other_calls() {
     let state = thinking_state(ALWAYS_ON, "another");
     let messages = vec![
         user("Find x"),
@@ -246,7 +246,7 @@ fn thinking_of_other_calls_than_the_conversation_tells_of_is_dropped() {
 }
 
 #[test]
-fn results_of_a_turn_stand_together_before_what_the_user_says_next() {
+fn puts_tool_results_before_the_next_user_text() {
     let body = encoded(
         OLD,
         &request(vec![
@@ -279,7 +279,7 @@ fn results_of_a_turn_stand_together_before_what_the_user_says_next() {
 }
 
 #[test]
-fn a_failed_result_without_words_still_says_something() {
+fn a_failed_result_is_never_empty() {
     let failed = Message::Tool {
         call_id: "c1".into(),
         name: "search".into(),
@@ -298,7 +298,7 @@ fn a_failed_result_without_words_still_says_something() {
 }
 
 #[test]
-fn no_block_is_empty_and_the_user_speaks_first_and_last() {
+fn has_no_empty_block_and_begins_and_ends_with_the_user() {
     let body = encoded(
         OLD,
         &request(vec![
@@ -317,7 +317,7 @@ fn no_block_is_empty_and_the_user_speaks_first_and_last() {
 }
 
 #[test]
-fn at_most_four_cache_breakpoints_are_set() {
+fn sets_at_most_four_cache_breakpoints() {
     let mut request = request(vec![
         user("1"),
         assistant("2", &[], None),
@@ -342,7 +342,7 @@ fn at_most_four_cache_breakpoints_are_set() {
 }
 
 #[test]
-fn disabled_tools_stay_declared_and_are_not_callable() {
+fn disabled_tools_stay_declared() {
     let mut request = request(vec![user("Hi")]);
     request.tools = Arc::new(vec![tool("search")]);
     assert!(encoded(OLD, &request).get("tool_choice").is_none());
@@ -353,7 +353,7 @@ fn disabled_tools_stay_declared_and_are_not_callable() {
 }
 
 #[test]
-fn the_output_schema_of_a_tool_goes_into_its_description() {
+fn describes_the_output_schema_of_a_tool() {
     let mut declared = tool("search");
     declared.output_schema = Some(json!({"type": "object"}));
     let mut request = request(vec![user("Hi")]);
@@ -366,11 +366,11 @@ fn the_output_schema_of_a_tool_goes_into_its_description() {
 }
 
 #[test]
-fn a_schema_is_a_hidden_tool_that_is_forced_only_on_the_finishing_turn() {
+fn forces_the_hidden_tool_only_on_the_final_turn() {
     let forced = json!({"type": "tool", "name": "final_report", "disable_parallel_tool_use": true});
     let mut request = with_schema(request(vec![user("Hi")]));
     request.reasoning_level = Some(100);
-    // Nothing else can be called: the first turn is the finishing one.
+    // Without other tools the first turn is the final one.
     let body = encoded(OLD, &request);
     assert_eq!(body["tool_choice"], forced);
     assert!(body.get("thinking").is_none());
@@ -406,7 +406,7 @@ fn a_schema_is_a_hidden_tool_that_is_forced_only_on_the_finishing_turn() {
 }
 
 #[test]
-fn a_model_that_refuses_forced_tools_gets_the_schema_itself() {
+fn uses_native_schemas_without_forced_tools() {
     let mut request = with_schema(request(vec![user("Hi")]));
     request.tools = Arc::new(vec![tool("search")]);
     request.tools_enabled = false;
@@ -418,14 +418,14 @@ fn a_model_that_refuses_forced_tools_gets_the_schema_itself() {
     );
     assert_eq!(body["tool_choice"], json!({"type": "none"}));
     assert_eq!(body["tools"].as_array().unwrap().len(), 1);
-    let expect = encode(Road::Direct { model: ALWAYS_ON }, &request)
+    let info = encode(Endpoint::Anthropic { model: ALWAYS_ON }, &request)
         .unwrap()
-        .expect;
-    assert!(expect.structured.schema_enforced && expect.hidden.is_none());
+        .info;
+    assert!(info.structured.schema_enforced && info.hidden.is_none());
 }
 
 #[test]
-fn settings_of_the_model_fill_what_the_request_leaves_open() {
+fn model_settings_are_defaults_of_the_request() {
     let settings = ModelSettings {
         reasoning: Some(false),
         max_output_tokens: Some(500),
@@ -443,7 +443,7 @@ fn settings_of_the_model_fill_what_the_request_leaves_open() {
 }
 
 #[test]
-fn a_tool_turn_without_its_thinking_is_not_thought_on_whatever_stands_behind_it() {
+fn does_not_think_after_a_tool_turn_without_thinking() {
     let thinks = |state: Option<ProviderState>, behind: Vec<Message>| {
         let mut messages = vec![
             user("go"),
@@ -456,7 +456,7 @@ fn a_tool_turn_without_its_thinking_is_not_thought_on_whatever_stands_behind_it(
         !encoded(OLD, &request)["thinking"].is_null()
     };
     let own = || Some(thinking_state(OLD, "a"));
-    // A finalise turn says something behind the results, and an answer may have been empty.
+    // The final turn adds a user message after the results, and a turn may have been empty.
     assert!(!thinks(None, vec![user("and now?")]));
     assert!(!thinks(None, vec![assistant(" ", &[], None), user("and?")]));
     assert!(thinks(own(), vec![user("and now?")]));

@@ -1,4 +1,4 @@
-//! The stream of the Messages API, as a pure decoder.
+//! Decoder of the Messages API.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::OWNER;
-use super::request::Expect;
+use super::request::RequestInfo;
 use super::wire::{Delta, Frame, MessageEnd, MessageHead, StartBlock, Usage};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
 use crate::structured::{self, TextGate};
 
-/// Decodes one call.
+/// Decodes one response.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    expect: Expect,
+    info: RequestInfo,
     blocks: BTreeMap<u64, Block>,
     usage: Usage,
     stop_reason: Option<String>,
@@ -46,11 +46,11 @@ struct Tool {
 }
 
 impl Decoder {
-    /// A decoder for the answer to one request.
-    pub(crate) fn new(expect: Expect) -> Self {
-        let text = TextGate::new(expect.hidden.as_ref());
+    /// A decoder for the response to this request.
+    pub(crate) fn new(info: RequestInfo) -> Self {
+        let text = TextGate::new(info.hidden.as_ref());
         Self {
-            expect,
+            info,
             blocks: BTreeMap::new(),
             usage: Usage::default(),
             stop_reason: None,
@@ -140,9 +140,9 @@ impl Decoder {
                 *signature = whole;
             }
             (Delta::InputJson { partial_json }, Some(Block::Tool(tool))) => {
-                // Only the new piece is looked at: what came before was when it came.
+                // Only the new piece is checked; the earlier ones were checked when they came.
                 if !partial_json.trim().is_empty() {
-                    // What the block began with is a placeholder; the input is known when the block is whole.
+                    // The input of `content_block_start` is a placeholder; the real one is parsed at the end.
                     tool.input = None;
                 }
                 tool.json.push_str(&partial_json);
@@ -151,7 +151,7 @@ impl Decoder {
         }
     }
 
-    /// A visible call is told of as soon as it is whole.
+    /// Ends a block. A visible call is emitted as soon as it is complete.
     fn stop(&mut self, index: u64, out: &mut Vec<ModelEvent>) {
         let Some(Block::Tool(tool)) = self.blocks.get_mut(&index) else {
             return;
@@ -160,7 +160,7 @@ impl Decoder {
             tool.input = serde_json::from_str(&tool.json).ok();
         }
         if self
-            .expect
+            .info
             .hidden
             .as_ref()
             .is_some_and(|hidden| hidden.name == tool.name)
@@ -189,31 +189,31 @@ impl Decoder {
         {
             return Err(error::malformed_call(name));
         }
-        let answer = self.hidden_answer();
+        let output = self.hidden_output();
         let mut done = Done {
             finish_reason: reason,
             state: None,
-            structured: self.expect.structured,
+            structured: self.info.structured,
         };
-        match answer {
-            Some(answer) => {
+        match output {
+            Some(output) => {
                 self.text.discard();
-                out.push(ModelEvent::Text(answer.text));
-                if answer.whole {
+                out.push(ModelEvent::Text(output.text));
+                if output.is_complete {
                     done.structured = structured::BY_HIDDEN_TOOL;
                     done.finish_reason = finish_reason::END_TURN.to_owned();
                 }
             }
             None => {
                 self.text.open(out);
-                // Half a turn is not replayed.
+                // An incomplete turn is not replayed.
                 if !matches!(
                     done.finish_reason.as_str(),
                     finish_reason::MAX_TOKENS | finish_reason::REFUSAL
                 ) {
                     done.state = self.state();
                 }
-                // Only a premature report was called: there is nothing to execute.
+                // Only the hidden tool was called, with arguments that were discarded: there is nothing to execute.
                 if self.calls == 0 && done.finish_reason == finish_reason::TOOL_USE {
                     done.finish_reason = finish_reason::END_TURN.to_owned();
                 }
@@ -224,9 +224,9 @@ impl Decoder {
         Ok(())
     }
 
-    /// What the hidden tool was called with. Beside visible calls the report came too early, and they go first.
-    fn hidden_answer(&self) -> Option<Answer> {
-        let hidden = self.expect.hidden.as_ref()?;
+    /// The arguments of the hidden tool. `None` if visible tools were called too: they are executed first.
+    fn hidden_output(&self) -> Option<HiddenOutput> {
+        let hidden = self.info.hidden.as_ref()?;
         if self.calls > 0 {
             return None;
         }
@@ -235,18 +235,18 @@ impl Decoder {
             _ => None,
         })?;
         Some(match &tool.input {
-            Some(input) => Answer {
-                text: hidden.answer(&Value::Object(input.clone())),
-                whole: true,
+            Some(input) => HiddenOutput {
+                text: hidden.output(&Value::Object(input.clone())),
+                is_complete: true,
             },
-            None => Answer {
+            None => HiddenOutput {
                 text: tool.json.clone(),
-                whole: false,
+                is_complete: false,
             },
         })
     }
 
-    /// The blocks of the turn, when there is something among them that only their owner can read.
+    /// The blocks of the turn, if one of them is opaque and must be replayed.
     fn state(&self) -> Option<ProviderState> {
         let opaque = |block: &Block| {
             matches!(block, Block::Thinking { signature, .. } if !signature.is_empty())
@@ -263,7 +263,7 @@ impl Decoder {
         let items = serde_json::value::to_raw_value(&items).ok()?;
         Some(ProviderState {
             owner: OWNER.to_owned(),
-            model: self.expect.model.clone(),
+            model: self.info.model.clone(),
             items: items.into(),
         })
     }
@@ -272,7 +272,7 @@ impl Decoder {
         match block {
             Block::Text(text) if text.trim().is_empty() => None,
             Block::Text(text) => Some(json!({ "type": "text", "text": text })),
-            // Without its signature the API refuses it.
+            // The API rejects thinking without its signature.
             Block::Thinking { signature, .. } if signature.is_empty() => None,
             Block::Thinking {
                 thinking,
@@ -288,14 +288,14 @@ impl Decoder {
     }
 
     fn is_hidden(&self, name: &str) -> bool {
-        self.expect
+        self.info
             .hidden
             .as_ref()
             .is_some_and(|hidden| hidden.name == name)
     }
 
     fn think(&self, thinking: &str, out: &mut Vec<ModelEvent>) {
-        if self.expect.show_thinking && !thinking.is_empty() {
+        if self.info.show_thinking && !thinking.is_empty() {
             out.push(ModelEvent::Thinking(thinking.to_owned()));
         }
     }
@@ -318,9 +318,11 @@ impl Decoder {
     }
 }
 
-struct Answer {
+/// The output that was passed to the hidden tool.
+struct HiddenOutput {
     text: String,
-    whole: bool,
+    /// Whether the arguments were valid JSON.
+    is_complete: bool,
 }
 
 impl StreamDecoder for Decoder {
@@ -334,7 +336,7 @@ impl StreamDecoder for Decoder {
             return Ok(());
         }
         let result = serde_json::from_slice(data)
-            .map_err(|failure| error::garbage(&failure))
+            .map_err(|failure| error::unreadable_frame(&failure))
             .and_then(|frame| self.frame(&frame, out));
         if result.is_err() {
             self.text.open(out);
@@ -347,16 +349,17 @@ impl StreamDecoder for Decoder {
             return Ok(());
         }
         self.text.open(out);
-        Err(error::cut())
+        Err(error::incomplete_response())
     }
 }
 
 /// Parses a part of a frame. A part that is missing is an error like one that cannot be read.
 fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Result<T, ModelError> {
-    serde_json::from_str(raw.map_or("", RawValue::get)).map_err(|failure| error::garbage(&failure))
+    serde_json::from_str(raw.map_or("", RawValue::get))
+        .map_err(|failure| error::unreadable_frame(&failure))
 }
 
-/// All input counts as input, whether it was read, written to the cache or read from it.
+/// The token counts. Input includes the tokens that were written to or read from the cache.
 fn tokens(usage: &Usage) -> Tokens {
     let cached = usage.cache_read_input_tokens.unwrap_or(0);
     let input = usage.input_tokens.unwrap_or(0).saturating_add(cached);
@@ -373,12 +376,12 @@ fn tokens(usage: &Usage) -> Tokens {
     }
 }
 
-/// The canonical word for a stop reason.
+/// The finish reason for a stop reason of the API.
 fn canonical(reason: &str) -> String {
     match reason {
-        // The window ran out in the middle of the answer: to everybody else that is an answer cut off.
+        // The context window ended in the middle of the output, which is cut off like any other limit.
         "max_tokens" | "model_context_window_exceeded" => finish_reason::MAX_TOKENS,
-        // Only turns with the provider's own tools are paused, and none are offered; what was said is the answer.
+        // Only turns with tools that run at the provider are paused, and none are offered.
         "end_turn" | "pause_turn" => finish_reason::END_TURN,
         "tool_use" => finish_reason::TOOL_USE,
         "stop_sequence" => finish_reason::STOP_SEQUENCE,

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::*;
 use crate::structured::HiddenTool;
 
-fn expect() -> Expect {
-    Expect {
+fn info() -> RequestInfo {
+    RequestInfo {
         model: "claude-sonnet-4-5".into(),
         show_thinking: true,
         hidden: None,
@@ -16,17 +16,17 @@ fn expect() -> Expect {
     }
 }
 
-fn expect_report() -> Expect {
+fn with_hidden_tool() -> RequestInfo {
     let schema =
         serde_json::from_value(json!({"name": "o", "schema": {"type": "object"}})).unwrap();
-    Expect {
+    RequestInfo {
         hidden: Some(HiddenTool::new("final_report", &schema, &[])),
         structured: structured::NOT_CALLED,
-        ..expect()
+        ..info()
     }
 }
 
-/// What a stream comes to: its events and, when it failed, why.
+/// The events of a stream and its error.
 #[derive(Debug, Default)]
 struct Outcome {
     text: String,
@@ -37,8 +37,8 @@ struct Outcome {
     error: Option<ModelError>,
 }
 
-fn run(expect: Expect, frames: &[Value]) -> Outcome {
-    let mut decoder = Decoder::new(expect);
+fn run(info: RequestInfo, frames: &[Value]) -> Outcome {
+    let mut decoder = Decoder::new(info);
     let mut events = Vec::new();
     let mut error = None;
     for frame in frames {
@@ -118,13 +118,13 @@ fn stop(reason: &str) -> Vec<Value> {
 }
 
 #[test]
-fn text_is_handed_on_piece_by_piece_with_all_counts() {
+fn decodes_text_and_token_counts() {
     let ping = vec![
         json!({"type": "ping"}),
         json!({"type": "event_of_next_year", "x": 1}),
     ];
     let outcome = run(
-        expect(),
+        info(),
         &[
             vec![start()],
             ping,
@@ -149,7 +149,7 @@ fn text_is_handed_on_piece_by_piece_with_all_counts() {
 }
 
 #[test]
-fn input_of_a_tool_is_put_together_and_may_be_nothing() {
+fn assembles_tool_input() {
     let frames = [
         vec![start()],
         tool(0, "search", &["{\"q\": ", "\"x\"}"]),
@@ -157,7 +157,7 @@ fn input_of_a_tool_is_put_together_and_may_be_nothing() {
         tool(2, "later", &["", " "]),
         stop("tool_use"),
     ];
-    let outcome = run(expect(), &frames.concat());
+    let outcome = run(info(), &frames.concat());
     assert!(outcome.error.is_none(), "{:?}", outcome.error);
     let calls: Vec<(&str, &str, &Value)> = outcome
         .calls
@@ -176,7 +176,7 @@ fn input_of_a_tool_is_put_together_and_may_be_nothing() {
 }
 
 #[test]
-fn thinking_is_kept_in_its_order_with_signature_and_shown_only_when_asked() {
+fn keeps_thinking_and_shows_it_on_request() {
     let thinking = block(
         0,
         json!({"type": "thinking", "thinking": "", "signature": ""}),
@@ -200,7 +200,7 @@ fn thinking_is_kept_in_its_order_with_signature_and_shown_only_when_asked() {
         stop("tool_use"),
     ]
     .concat();
-    let outcome = run(expect(), &frames);
+    let outcome = run(info(), &frames);
     assert_eq!(outcome.thinking, "Let me see.");
     let state = outcome.done.unwrap().state.unwrap();
     assert_eq!(
@@ -217,9 +217,9 @@ fn thinking_is_kept_in_its_order_with_signature_and_shown_only_when_asked() {
             {"type": "tool_use", "id": "toolu_3", "name": "search", "input": {"q": 1}},
         ])
     );
-    let quiet = Expect {
+    let quiet = RequestInfo {
         show_thinking: false,
-        ..expect()
+        ..info()
     };
     let outcome = run(quiet, &frames);
     assert_eq!(outcome.thinking, "");
@@ -227,14 +227,14 @@ fn thinking_is_kept_in_its_order_with_signature_and_shown_only_when_asked() {
 }
 
 #[test]
-fn the_report_becomes_the_text_and_nothing_else_is_said() {
+fn hidden_tool_input_becomes_the_text() {
     let frames = [
         vec![start()],
         text(0, &["Here it is:"]),
         tool(1, "final_report", &["{\"a\":", " 1}"]),
         stop("tool_use"),
     ];
-    let outcome = run(expect_report(), &frames.concat());
+    let outcome = run(with_hidden_tool(), &frames.concat());
     assert_eq!(outcome.text, r#"{"a":1}"#);
     assert!(outcome.calls.is_empty());
     let done = outcome.done.unwrap();
@@ -244,9 +244,9 @@ fn the_report_becomes_the_text_and_nothing_else_is_said() {
 }
 
 #[test]
-fn a_turn_without_the_report_says_so() {
+fn reports_that_the_hidden_tool_was_not_called() {
     let outcome = run(
-        expect_report(),
+        with_hidden_tool(),
         &[vec![start()], text(0, &["No", " report"]), stop("end_turn")].concat(),
     );
     assert_eq!(outcome.text, "No report");
@@ -254,7 +254,7 @@ fn a_turn_without_the_report_says_so() {
 }
 
 #[test]
-fn a_report_beside_other_calls_came_too_early() {
+fn ignores_the_hidden_tool_beside_other_calls() {
     let frames = [
         vec![start()],
         text(0, &["Both."]),
@@ -262,7 +262,7 @@ fn a_report_beside_other_calls_came_too_early() {
         tool(2, "search", &["{}"]),
         stop("tool_use"),
     ];
-    let outcome = run(expect_report(), &frames.concat());
+    let outcome = run(with_hidden_tool(), &frames.concat());
     assert_eq!(outcome.text, "Both.");
     assert_eq!(outcome.calls.len(), 1);
     let done = outcome.done.unwrap();
@@ -271,13 +271,13 @@ fn a_report_beside_other_calls_came_too_early() {
 }
 
 #[test]
-fn a_report_that_was_cut_off_is_shown_as_far_as_it_came() {
+fn shows_incomplete_hidden_tool_input() {
     let frames = [
         vec![start()],
         tool(0, "final_report", &["{\"a\": \"lo"]),
         stop("max_tokens"),
     ];
-    let outcome = run(expect_report(), &frames.concat());
+    let outcome = run(with_hidden_tool(), &frames.concat());
     assert_eq!(outcome.text, "{\"a\": \"lo");
     let done = outcome.done.unwrap();
     assert_eq!(done.finish_reason, "max_tokens");
@@ -285,7 +285,7 @@ fn a_report_that_was_cut_off_is_shown_as_far_as_it_came() {
 }
 
 #[test]
-fn a_call_whose_input_is_broken_fails_the_turn_unless_the_budget_ran_out() {
+fn rejects_a_malformed_call_unless_cut_by_the_limit() {
     let frames = |reason| {
         [
             vec![start()],
@@ -294,18 +294,18 @@ fn a_call_whose_input_is_broken_fails_the_turn_unless_the_budget_ran_out() {
         ]
         .concat()
     };
-    let error = run(expect(), &frames("tool_use")).error.unwrap();
+    let error = run(info(), &frames("tool_use")).error.unwrap();
     assert_eq!(
         error.finish_reason.as_deref(),
         Some("malformed_function_call")
     );
-    let outcome = run(expect(), &frames("max_tokens"));
+    let outcome = run(info(), &frames("max_tokens"));
     assert!(outcome.calls.is_empty());
     assert_eq!(outcome.done.unwrap().finish_reason, "max_tokens");
 }
 
 #[test]
-fn stop_reasons_have_canonical_words() {
+fn maps_stop_reasons() {
     for (vendor, canonical_word) in [
         ("end_turn", "end_turn"),
         ("tool_use", "tool_use"),
@@ -321,7 +321,7 @@ fn stop_reasons_have_canonical_words() {
 }
 
 #[test]
-fn errors_inside_the_stream_are_classified() {
+fn classifies_errors_inside_the_stream() {
     for (kind, class, retryable) in [
         ("overloaded_error", ErrorClass::Overloaded, true),
         ("rate_limit_error", ErrorClass::RateLimit, true),
@@ -334,7 +334,7 @@ fn errors_inside_the_stream_are_classified() {
     ] {
         let failure = json!({"type": "error", "error": {"type": kind, "message": "Said so."}});
         let outcome = run(
-            expect(),
+            info(),
             &[vec![start()], text(0, &["Hel"]), vec![failure]].concat(),
         );
         assert_eq!(outcome.text, "Hel");
@@ -348,9 +348,9 @@ fn errors_inside_the_stream_are_classified() {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_an_error_and_shows_what_waited() {
+fn an_incomplete_stream_shows_held_text_and_fails() {
     let outcome = run(
-        expect_report(),
+        with_hidden_tool(),
         &[vec![start()], text(0, &["Half an"])].concat(),
     );
     assert_eq!(outcome.text, "Half an");
@@ -360,7 +360,7 @@ fn a_stream_that_ends_early_is_an_error_and_shows_what_waited() {
 }
 
 #[test]
-fn what_comes_after_the_end_is_not_read() {
+fn ignores_frames_after_the_end() {
     let frames = [
         vec![start()],
         text(0, &["Hi"]),
@@ -368,19 +368,9 @@ fn what_comes_after_the_end_is_not_read() {
         text(1, &["!"]),
         stop("tool_use"),
     ];
-    let outcome = run(expect(), &frames.concat());
+    let outcome = run(info(), &frames.concat());
     assert_eq!(outcome.text, "Hi");
     assert_eq!(outcome.done.unwrap().finish_reason, "end_turn");
-}
-
-#[test]
-fn the_decoder_is_steady_on_damaged_answers() {
-    for expect in [expect(), expect_report()] {
-        crate::decode::properties::hold_for("anthropic", || {
-            let decoder = Decoder::new(expect.clone());
-            crate::decode::Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(decoder))
-        });
-    }
 }
 
 proptest! {
@@ -411,14 +401,14 @@ proptest! {
             frame["index"] = json!(index);
             frame
         }).collect();
-        let outcome = run(if report { expect_report() } else { expect() }, &frames);
+        let outcome = run(if report { with_hidden_tool() } else { info() }, &frames);
         prop_assert!(outcome.done.is_some() != outcome.error.is_some());
     }
 
     #[test]
-    fn arbitrary_bytes_are_refused_without_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut out = Vec::new();
-        let mut decoder = Decoder::new(expect());
+        let mut decoder = Decoder::new(info());
         let _ = decoder.event(None, &data, &mut out);
         prop_assert!(decoder.end(&mut out).is_err());
     }

@@ -1,4 +1,4 @@
-//! The Messages API as it stands on the wire: what we write, strictly; what we read, leniently.
+//! JSON of the Messages API: requests in full, responses only as far as they are read.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What stands before the messages.
+/// The members before `messages`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Head<'a> {
-    /// Only where the version is not a header (Bedrock).
+    /// On Bedrock; a header otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) anthropic_version: Option<&'a str>,
-    /// Not where the model is in the path (Bedrock).
+    /// Not on Bedrock, where it is in the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<&'a str>,
     pub(crate) max_tokens: u64,
-    /// Not where the path says it (Bedrock).
+    /// Not on Bedrock, where it is in the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stream: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub(crate) struct Head<'a> {
     pub(crate) system: Option<[System; 1]>,
 }
 
-/// The system prompt, with its breakpoint.
+/// The system prompt, with its cache breakpoint.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "text")]
 pub(crate) struct System {
@@ -39,7 +39,7 @@ pub(crate) struct System {
     pub(crate) cache_control: CacheControl,
 }
 
-/// How the model thinks.
+/// The thinking mode of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Thinking {
@@ -49,7 +49,7 @@ pub(crate) enum Thinking {
     Disabled,
 }
 
-/// Whether thinking comes back readable.
+/// How thinking is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Display {
@@ -98,7 +98,7 @@ pub(crate) enum CacheControl {
     Ephemeral,
 }
 
-/// A block of a turn.
+/// A content block.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Block<'a> {
@@ -126,7 +126,7 @@ pub(crate) enum Block<'a> {
     },
 }
 
-/// Where a file comes from.
+/// The source of a file.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Source<'a> {
@@ -135,7 +135,7 @@ pub(crate) enum Source<'a> {
     Text { media_type: &'a str, data: &'a str },
 }
 
-/// What must be known of a stored block before it is replayed.
+/// A stored block, as far as it is checked before it is replayed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StoredBlock<'a> {
     #[serde(rename = "type", borrow)]
@@ -149,7 +149,7 @@ pub(crate) struct StoredBlock<'a> {
 pub(crate) struct Frame<'a> {
     #[serde(rename = "type", borrow)]
     pub(crate) kind: Cow<'a, str>,
-    /// Of the block that the event belongs to.
+    /// Index of the block that the event belongs to.
     pub(crate) index: Option<u64>,
     /// Of `message_start`: a [`MessageHead`].
     #[serde(borrow)]
@@ -221,7 +221,7 @@ pub(crate) struct MessageEnd {
     pub(crate) stop_reason: Option<String>,
 }
 
-/// Counts of the call so far. A missing one keeps what an earlier frame said.
+/// Token counts so far. A missing count keeps the value of an earlier frame.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(crate) struct Usage {
     #[serde(default)]

@@ -1,7 +1,7 @@
-//! The binary event stream of AWS, cut into the events of the Messages API.
+//! Framing of AWS's binary event stream.
 //!
-//! A message is a length, headers, a payload and two checksums. The payload of a `chunk` is `{"bytes": "<base64>"}`, and
-//! the bytes are one event of the Messages API; an exception is a message of its own.
+//! A message has a length, headers, a payload and two checksums. The payload of a `chunk` is `{"bytes": "<base64>"}`,
+//! whose bytes are one event of the Messages API. An exception is a message of another type.
 
 use aws_smithy_eventstream::frame::read_message_from;
 use aws_smithy_types::event_stream::Message;
@@ -16,20 +16,20 @@ use crate::decode::{Framing, OnFrame};
 use crate::error::{self, ErrorBody};
 use crate::sse::MAX_EVENT_BYTES;
 
-/// Length, length of the headers, checksum of both.
+/// Length of the message, length of the headers, checksum of both.
 const PRELUDE_BYTES: usize = 12;
 
-/// The prelude and the checksum of the whole.
+/// The prelude and the checksum of the message.
 const MIN_MESSAGE_BYTES: usize = PRELUDE_BYTES + 4;
 
-/// The state between two chunks.
+/// Parser state between two chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     buffer: Vec<u8>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Payload<'a> {
+struct ChunkPayload<'a> {
     #[serde(borrow, default)]
     bytes: std::borrow::Cow<'a, str>,
 }
@@ -53,12 +53,12 @@ impl Framing for Frames {
     }
 
     fn finish(&mut self, _on_frame: &mut OnFrame<'_>) -> Result<(), ModelError> {
-        // Half a message is no message; that the answer is not complete is the decoder's to say.
+        // An incomplete message is ignored; the decoder reports the incomplete response.
         Ok(())
     }
 }
 
-/// Length of the message that starts here, once that much of it has come.
+/// Length of the message that begins here, once its prelude has come.
 fn message_length(bytes: &[u8]) -> Result<Option<usize>, ModelError> {
     let Some(prelude) = bytes.first_chunk::<PRELUDE_BYTES>() else {
         return Ok(None);
@@ -76,29 +76,29 @@ fn read(message: &Message, on_frame: &mut OnFrame<'_>) -> Result<(), ModelError>
         Some("exception") => Err(exception(message, header(message, ":exception-type"))),
         Some("error") => {
             let mut body =
-                ErrorBody::default().with_word(header(message, ":error-code").unwrap_or_default());
+                ErrorBody::default().with_code(header(message, ":error-code").unwrap_or_default());
             body.message = header(message, ":error-message")
                 .unwrap_or_default()
                 .to_owned();
             Err(error::from_stream(body))
         }
         _ if header(message, ":event-type") == Some("chunk") => {
-            let payload: Payload<'_> = serde_json::from_slice(message.payload())
-                .map_err(|failure| error::garbage(&failure))?;
+            let payload: ChunkPayload<'_> = serde_json::from_slice(message.payload())
+                .map_err(|failure| error::unreadable_frame(&failure))?;
             let event = STANDARD
                 .decode(payload.bytes.as_bytes())
                 .map_err(|_| broken("a chunk that is not base64"))?;
             on_frame(None, &event)
         }
-        // Kinds of events that are not known yet.
+        // Unknown types are ignored.
         _ => Ok(()),
     }
 }
 
 fn exception(message: &Message, kind: Option<&str>) -> ModelError {
     let payload: Value = serde_json::from_slice(message.payload()).unwrap_or_default();
-    let mut body = ErrorBody::from_value(&payload).with_word(kind.unwrap_or("exception"));
-    // The model's own failure, when Bedrock only passes it on.
+    let mut body = ErrorBody::from_value(&payload).with_code(kind.unwrap_or("exception"));
+    // The status of the model's own failure, if Bedrock passes one on.
     body.status = payload
         .get("originalStatusCode")
         .and_then(Value::as_u64)

@@ -1,4 +1,4 @@
-//! AWS event-stream frames: whole, split, damaged, too large.
+//! AWS event-stream frames: complete, split, damaged, too large.
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue};
@@ -52,7 +52,7 @@ fn read_all(pieces: &[&[u8]]) -> (Vec<String>, Option<ModelError>) {
 }
 
 #[test]
-fn chunks_hold_the_events_of_the_messages_api() {
+fn decodes_chunks() {
     let bytes = [chunk(r#"{"type":"ping"}"#), chunk("two")].concat();
     let (events, error) = read_all(&[&bytes]);
     assert_eq!(events, [r#"{"type":"ping"}"#, "two"]);
@@ -60,7 +60,7 @@ fn chunks_hold_the_events_of_the_messages_api() {
 }
 
 #[test]
-fn unknown_events_are_ignored() {
+fn ignores_unknown_events() {
     let other = message(
         &[(":message-type", "event"), (":event-type", "novelty")],
         "whatever",
@@ -71,7 +71,7 @@ fn unknown_events_are_ignored() {
 }
 
 #[test]
-fn exceptions_are_classified() {
+fn classifies_exceptions() {
     for (kind, payload, class, status) in [
         (
             "throttlingException",
@@ -135,7 +135,7 @@ fn exceptions_are_classified() {
 }
 
 #[test]
-fn an_error_message_of_the_transport_is_an_error() {
+fn classifies_transport_errors() {
     let headers = [
         (":message-type", "error"),
         (":error-code", "InternalError"),
@@ -149,7 +149,7 @@ fn an_error_message_of_the_transport_is_an_error() {
 }
 
 #[test]
-fn a_damaged_message_is_refused() {
+fn rejects_a_damaged_message() {
     let mut bytes = chunk("x");
     let last = bytes.len() - 10;
     bytes[last] ^= 1;
@@ -163,7 +163,7 @@ fn a_damaged_message_is_refused() {
 }
 
 #[test]
-fn a_length_that_cannot_be_is_refused_before_anything_is_collected() {
+fn rejects_an_impossible_length_early() {
     for length in [0_u32, 15, u32::MAX] {
         let bytes = [&length.to_be_bytes()[..], &[0; 8]].concat();
         assert!(read_all(&[&bytes]).1.is_some(), "{length}");
@@ -203,7 +203,7 @@ fn shown_in_pieces(bytes: &[u8], sizes: &[usize]) -> String {
 
 proptest! {
     #[test]
-    fn where_the_bytes_are_cut_changes_nothing(
+    fn frames_do_not_depend_on_chunks(
         events in prop::collection::vec("[a-z]{0,40}", 0..5),
         sizes in prop::collection::vec(0_usize..60, 0..20),
     ) {
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_read_alike_wherever_the_bytes_are_cut(
+    fn damaged_frames_do_not_depend_on_chunks(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
         sizes in prop::collection::vec(0_usize..60, 0..20),
     ) {
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_read_alike_wherever_they_are_cut(
+    fn arbitrary_bytes_do_not_depend_on_chunks(
         mut bytes in prop::collection::vec(any::<u8>(), 0..200),
         plausible in any::<bool>(),
         sizes in prop::collection::vec(0_usize..60, 0..5),
@@ -241,12 +241,12 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_is_always_noticed(at in 0_usize..1_000, bit in 0_u8..8) {
+    fn detects_every_flipped_bit(at in 0_usize..1_000, bit in 0_u8..8) {
         let mut bytes = [chunk("one"), chunk("two")].concat();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
         let (events, error) = read_all(&[&bytes]);
-        // A length that became too long waits for bytes that never come.
+        // A length that became larger waits for bytes that never come.
         prop_assert!(error.is_some() || events.len() < 2);
     }
 }

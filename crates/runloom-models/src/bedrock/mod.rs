@@ -1,5 +1,5 @@
-//! Claude on Amazon Bedrock: the Messages API on another road. The model is in the path, the version in the body, the
-//! credential a signature or a bearer key, and the events come in AWS's binary event stream.
+//! Claude on Amazon Bedrock: the Messages API with the model in the path, the version in the body, a signature or a
+//! bearer key as credential, and events in AWS's binary event stream.
 
 mod frames;
 mod sign;
@@ -13,14 +13,33 @@ use runloom_ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelS
 
 pub(crate) use self::frames::Frames;
 use self::sign::Credential;
-use crate::anthropic::request::{self, Encoded, Road};
+use crate::anthropic::request::{self, Encoded, Endpoint, RequestInfo};
 use crate::anthropic::stream::Decoder;
-use crate::http::{Http, HttpCall};
+use crate::decode::Decoding;
+use crate::http::Http;
+use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::structured;
+use crate::codec::Codec;
 
-/// The version that every Claude model on Bedrock knows; the key `anthropic_version` chooses another.
+/// The default of `anthropic_version`, which every Claude model on Bedrock accepts.
 const VERSION: &str = "bedrock-2023-05-31";
+
+/// The encoder and the decoder, without HTTP.
+pub(crate) const CODEC: Codec = Codec {
+    api: "bedrock",
+    decoding: |options| {
+        let decoder = Decoder::new(RequestInfo::for_test(options));
+        Decoding::new(Box::<Frames>::default(), Box::new(decoder))
+    },
+    encode: |settings, request| {
+        let endpoint = Endpoint::Bedrock {
+            model: &settings.vendor_model_id,
+            version: VERSION,
+        };
+        Ok(request::encode(endpoint, request)?.body)
+    },
+};
 
 #[derive(Debug)]
 struct Bedrock {
@@ -31,7 +50,7 @@ struct Bedrock {
     model: ModelSettings,
 }
 
-/// Opens one Claude model on Bedrock.
+/// Opens a Claude model on Bedrock.
 pub(crate) fn open(
     provider: &ProviderSettings,
     model: &ModelSettings,
@@ -71,7 +90,7 @@ pub(crate) fn open(
     }))
 }
 
-/// A model's name as one segment of a path: names of profiles are ARNs, with colons and slashes.
+/// The name of a model as one segment of a path. Inference profiles are ARNs, with colons and slashes.
 fn escaped(model: &str) -> String {
     use std::fmt::Write as _;
     let mut path = String::with_capacity(model.len());
@@ -94,20 +113,20 @@ impl Model for Bedrock {
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let request = request::for_model(request, &self.model);
-        match self.send(request::encode(self.road(), &request)?).await {
+        match self.send(request::encode(self.endpoint(), &request)?).await {
             Err(failure) => {
-                let request = structured::without_refused_schema(failure, &request)?;
-                self.send(request::encode(self.road(), &request)?.fallen_back())
+                let request = structured::without_rejected_schema(failure, &request)?;
+                self.send(request::encode(self.endpoint(), &request)?.without_schema())
                     .await
             }
-            answer => answer,
+            outcome => outcome,
         }
     }
 }
 
 impl Bedrock {
-    fn road(&self) -> Road<'_> {
-        Road::Bedrock {
+    fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint::Bedrock {
             model: &self.model.vendor_model_id,
             version: &self.version,
         }
@@ -127,7 +146,7 @@ impl Bedrock {
             headers,
             body: encoded.body,
         };
-        let decoder = Decoder::new(encoded.expect);
+        let decoder = Decoder::new(encoded.info);
         self.http
             .stream(call, Box::new(Frames::default()), Box::new(decoder))
             .await
@@ -136,10 +155,12 @@ impl Bedrock {
 
 #[cfg(test)]
 mod tests {
+    use runloom_ports::secret::Secret;
+
     use super::*;
 
     #[test]
-    fn names_of_models_are_one_segment_of_the_path() {
+    fn escapes_the_name_of_the_model() {
         assert_eq!(
             escaped(
                 "arn:aws:bedrock:eu-central-1:1:inference-profile/eu.anthropic.claude-opus-5-v1:0"
@@ -149,22 +170,22 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_without_region_or_credential_is_refused_with_the_remedy() {
+    fn rejects_a_provider_without_region_or_credential() {
         let mut provider = ProviderSettings {
             id: "aws".into(),
             ..Default::default()
         };
         let model = ModelSettings::default();
-        let refusal =
+        let message =
             |provider: &ProviderSettings| open(provider, &model).map(drop).unwrap_err().to_string();
         assert_eq!(
-            refusal(&provider),
+            message(&provider),
             "provider `aws`: no `region`: set one, like \"eu-central-1\""
         );
         provider
             .extra
             .insert("region".into(), "eu-central-1".into());
-        assert!(refusal(&provider).contains("`access_key_id` and `secret_access_key`"));
+        assert!(message(&provider).contains("`access_key_id` and `secret_access_key`"));
         provider
             .extra
             .insert("access_key_id".into(), "AKIDEXAMPLE".into());
@@ -172,7 +193,7 @@ mod tests {
             .extra
             .insert("secret_access_key".into(), "secret".into());
         assert!(open(&provider, &model).is_ok());
-        provider.api_key = Some("key".into());
-        assert!(refusal(&provider).contains("leave one of them out"));
+        provider.api_key = Some(Secret::new("key"));
+        assert!(message(&provider).contains("leave one of them out"));
     }
 }

@@ -1,4 +1,4 @@
-//! The credential of a request to Bedrock: a bearer key, or a signature (SigV4) made for each request.
+//! Credential of a request to Bedrock: a bearer key, or a signature (SigV4) of each request.
 
 use std::time::SystemTime;
 
@@ -7,22 +7,23 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use runloom_ports::model::ModelError;
+use runloom_ports::secret::Secret;
 use runloom_protocol::outcome::ErrorClass;
 use sha2::{Digest, Sha256};
 
 use crate::http::secret_header;
 use crate::payload::Payload;
-use crate::settings::{OpenError, ProviderSettings, Secret};
+use crate::settings::{OpenError, ProviderSettings};
 
-/// The name under which requests are signed.
+/// Service name in the signature.
 const SERVICE: &str = "bedrock";
 
-/// How requests prove who sends them.
+/// How requests are authenticated.
 #[derive(Clone)]
 pub(crate) enum Credential {
     /// A Bedrock API key.
     Bearer(HeaderValue),
-    /// An access key of IAM.
+    /// An IAM access key.
     AccessKey {
         /// Region of the endpoint.
         region: String,
@@ -56,7 +57,7 @@ impl Credential {
                 Ok(Self::Bearer(header))
             }
             (Some(_), ..) => Err(provider.invalid(
-                "there is an API key and an access key: leave one of them out".to_owned(),
+                "both an API key and an access key are set: leave one of them out".to_owned(),
             )),
             (None, ..) => Err(provider.invalid(
                 "no credential: set `api_key_env`, or `access_key_id` and `secret_access_key`"
@@ -65,7 +66,7 @@ impl Credential {
         }
     }
 
-    /// What must never appear in a message.
+    /// The values that must never appear in a message.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         match self {
             Self::Bearer(_) => Vec::new(),
@@ -74,13 +75,13 @@ impl Credential {
                 [keys.secret_access_key(), keys.access_key_id()]
                     .into_iter()
                     .chain(token)
-                    .map(Secret::from)
+                    .map(Secret::new)
                     .collect()
             }
         }
     }
 
-    /// Adds the credential to the headers of a POST, whose other headers are signed with it.
+    /// Adds the credential to the headers of a POST. A signature covers the headers that are already there.
     pub(crate) fn apply(
         &self,
         url: &str,
@@ -134,7 +135,7 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// What is signed of a body: nothing of it is written again, or copied, for that.
+/// Hash of a body, without copying it.
 fn hash(body: &Payload) -> String {
     let mut hash = Sha256::new();
     for piece in body.pieces() {

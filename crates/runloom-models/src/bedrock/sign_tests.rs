@@ -1,4 +1,4 @@
-//! Signatures, compared with ones that the vendor's own software made.
+//! Signatures, compared with those of the vendor's software.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn provider(extra: &[(&str, &str)]) -> ProviderSettings {
 
 /// The expected signature was made by botocore for the same request.
 #[test]
-fn a_request_is_signed_as_the_official_client_signs_it() {
+fn signs_like_the_official_client() {
     let provider = provider(&[
         ("access_key_id", "AKIDEXAMPLE"),
         (
@@ -53,9 +53,9 @@ fn a_request_is_signed_as_the_official_client_signs_it() {
 }
 
 #[test]
-fn a_bearer_key_needs_no_signature() {
+fn does_not_sign_with_a_bearer_key() {
     let mut provider = provider(&[]);
-    provider.api_key = Some("bedrock-key".into());
+    provider.api_key = Some(Secret::new("bedrock-key"));
     let credential = Credential::read(&provider, None).unwrap();
     let mut headers = HeaderMap::new();
     let nothing = Payload::default();
@@ -67,7 +67,7 @@ fn a_bearer_key_needs_no_signature() {
 }
 
 #[test]
-fn signing_needs_a_region_and_secrets_stay_out_of_debug_output() {
+fn signing_needs_a_region_and_hides_secrets() {
     let provider = provider(&[
         ("access_key_id", "AKIDEXAMPLE"),
         ("secret_access_key", "hush-hush"),

@@ -1,14 +1,14 @@
-//! What the demo model says of files: it is told everything and looks at nothing.
+//! How the demo model describes files: by name, type and size. It does not look into them.
 
 use runloom_ports::file::{File, FileContent, FileSupport};
 use runloom_ports::model::Message;
 use runloom_protocol::attachment::PDF;
 
-/// How much of a text is quoted, in characters.
+/// Longest quotation of a text, in characters.
 const MAX_QUOTE: usize = 100;
 
-/// It takes every file that may be sent, and fetches nothing: the server does.
-pub(super) const TAKEN: FileSupport = FileSupport {
+/// Every media type that may be sent. URLs are fetched by the server.
+pub(super) const SUPPORTED: FileSupport = FileSupport {
     inline: &[
         "image/jpeg",
         "image/png",
@@ -23,7 +23,7 @@ pub(super) const TAKEN: FileSupport = FileSupport {
     urls: &[],
 };
 
-/// All files of a conversation.
+/// Describes all files of a conversation.
 pub(super) fn list(messages: &[&Message]) -> String {
     let lines: Vec<String> = messages.iter().flat_map(|message| lines(message)).collect();
     if lines.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn list(messages: &[&Message]) -> String {
     lines.join("\n")
 }
 
-/// What was given with a message: names, types and sizes, and how texts begin.
+/// Describes the files of a message: name, type and size, and the beginning of a text.
 pub(super) fn lines(message: &Message) -> Vec<String> {
     match message {
         Message::UserFiles { files, .. } => files.iter().map(line).collect(),

@@ -1,19 +1,19 @@
-//! A small valid instance of a JSON Schema, so that the demo model can answer an output schema.
+//! Makes a small valid instance of a JSON Schema, the demo model's response to an output schema.
 
 use serde_json::{Map, Value, json};
 
 use super::pattern;
 
-/// How deep schemas are followed; a schema that needs more has no small instance.
+/// Deepest nesting of schemas that is followed.
 const MAX_DEPTH: usize = 24;
 
-/// How many nodes one instance may have, over all alternatives that are tried.
+/// Most nodes that are made, over all alternatives that are tried.
 const MAX_NODES: usize = 2_000;
 
-/// The longest array or string that a minimum is followed to.
+/// Largest `minItems`, `minLength` or `minProperties` that is followed.
 const MAX_LENGTH: u64 = 1_000;
 
-/// An instance of the schema, as small as it can easily be. Schemas that cannot be satisfied give something near.
+/// A small instance of the schema. For a schema that cannot be satisfied it is only similar to one.
 pub(super) fn of(schema: &Value) -> Value {
     let mut maker = Maker {
         root: schema,
@@ -24,12 +24,12 @@ pub(super) fn of(schema: &Value) -> Value {
 
 struct Maker<'a> {
     root: &'a Value,
-    /// Nodes that may still be made.
+    /// Number of nodes that may still be made.
     nodes: usize,
 }
 
 impl Maker<'_> {
-    /// `variant` makes items of an array differ. `None` = no instance within the limits.
+    /// `variant` makes the items of an array differ. `None` = no instance within the limits.
     fn make(&mut self, schema: &Value, depth: usize, variant: u64) -> Option<Value> {
         self.nodes = self.nodes.checked_sub(1)?;
         if depth > MAX_DEPTH {
@@ -113,7 +113,7 @@ impl Maker<'_> {
         let mut made = Map::new();
         let anything = json!(true);
         let others = schema.get("additionalProperties").unwrap_or(&anything);
-        // In the schema's own order, so that the answer reads as its author wrote it.
+        // In the order of the schema.
         for (name, property) in properties {
             if required.contains(&name.as_str()) {
                 made.insert(name.clone(), self.make(property, depth + 1, 0)?);
@@ -169,7 +169,7 @@ impl Maker<'_> {
     }
 }
 
-/// Lays one schema over another: lists of required names add up, properties are merged, of bounds the narrower wins.
+/// Merges a schema into another: required names add up, properties are merged, the narrower bound wins.
 fn merge(into: &mut Map<String, Value>, from: Value) {
     let Value::Object(from) = from else {
         return;
@@ -231,7 +231,7 @@ fn words(kind: &Value) -> Vec<String> {
     }
 }
 
-/// The types to try, null last.
+/// The types to try, `null` last.
 fn types(schema: &Map<String, Value>) -> Vec<String> {
     if let Some(kind) = schema.get("type") {
         let mut kinds = words(kind);
@@ -304,7 +304,7 @@ fn text(schema: &Map<String, Value>, variant: u64) -> Value {
     if let Some(most) = schema.get("maxLength").and_then(Value::as_u64)
         && (text.chars().count() as u64) > most
     {
-        // The end is what differs between variants.
+        // Variants differ at their end.
         let skip = text.chars().count() - usize::try_from(most).unwrap_or(0);
         text = text.chars().skip(skip).collect();
     }
@@ -336,7 +336,7 @@ fn number(schema: &Map<String, Value>, whole: Whole, variant: u64) -> Value {
             && bound("exclusiveMinimum").is_none_or(|open| value > open)
             && bound("exclusiveMaximum").is_none_or(|open| value < open)
     };
-    // Counted in steps from the end that has a bound, or from zero.
+    // In steps from a bound, or from zero.
     let start = match (least, most) {
         (Some(least), _) if !fits(0.0) => (least / step).ceil() * step,
         (None, Some(most)) if !fits(0.0) => (most / step).floor() * step,

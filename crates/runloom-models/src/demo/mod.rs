@@ -1,10 +1,10 @@
-//! The offline model: deterministic, driven by directives in the prompt, good enough to try everything without a key.
+//! The offline demo model: deterministic and controlled by directives in the prompt, to try everything without a key.
 //!
-//! `script` reads the directives, `turn` decides what one call says (both pure), `instance` makes an answer that follows
-//! a JSON Schema (with `pattern` for regular expressions), `files` tells what was attached, `stream` plays the turn with its delays, `faults` counts the
-//! attempts of `fail CODE N`.
+//! `script` parses the directives and `turn` plans the response of one call (both pure), `instance` makes a value that
+//! follows a JSON Schema (with `pattern` for regular expressions), `files` describes attached files, `stream` emits the
+//! response with its delays, `attempts` counts the attempts of `fail CODE N`.
 
-mod faults;
+mod attempts;
 mod files;
 mod instance;
 mod pattern;
@@ -21,19 +21,20 @@ use runloom_ports::model::{
 };
 
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
-use turn::Turn;
+use turn::Plan;
 
-/// Name of the model that obeys everything but `fail`: it takes over from one that does.
+/// Name of the model that ignores `fail`, to be used as fallback.
 const SPARE: &str = "demo-spare";
 
-/// The demo model. It has no state of its own.
+/// The demo model. It has no state.
 #[derive(Debug)]
 struct Demo {
     max_output_tokens: Option<u64>,
+    /// Whether it obeys `fail`.
     fails: bool,
 }
 
-/// Opens the demo model; needs neither key nor address.
+/// Opens the demo model. It needs neither key nor address.
 pub(crate) fn open(
     provider: &ProviderSettings,
     model: &ModelSettings,
@@ -51,20 +52,20 @@ impl Model for Demo {
         Capabilities {
             reasoning: true,
             structured: StructuredSupport::Native,
-            files: files::TAKEN,
+            files: files::SUPPORTED,
         }
     }
 
     async fn call(&self, mut request: ModelRequest) -> Result<ModelStream, ModelError> {
         request.max_output_tokens = request.max_output_tokens.or(self.max_output_tokens);
-        let turn = turn::plan(&request, |limit, prompt| {
-            let within = |limit| faults::attempt(&request.cache_key, prompt, limit);
+        let plan = turn::plan(&request, |limit, prompt| {
+            let within = |limit| attempts::count(&request.cache_key, prompt, limit);
             self.fails && limit.is_none_or(within)
         });
-        match turn {
-            Turn::Fail(error) => Err(error),
-            Turn::Hang => Ok(futures_util::stream::pending().boxed()),
-            Turn::Speak(speech) => Ok(stream::play(*speech)),
+        match plan {
+            Plan::Fail(error) => Err(error),
+            Plan::Hang => Ok(futures_util::stream::pending().boxed()),
+            Plan::Respond(response) => Ok(stream::play(*response)),
         }
     }
 }

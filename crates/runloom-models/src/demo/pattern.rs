@@ -1,16 +1,16 @@
-//! A short text that matches a regular expression: enough of the syntax for the patterns that schemas have.
+//! Makes a short text that matches a regular expression, for the syntax that schemas commonly use.
 
-/// The longest text that is made, in characters.
+/// Longest text that is made, in characters.
 const MAX_LENGTH: usize = 1_000;
 
-/// How deep groups are followed.
+/// Deepest nesting of groups that is followed.
 const MAX_DEPTH: usize = 32;
 
-/// A match of at least `least` characters; `variant` makes matches differ. `None` when the syntax is not known or no match
-/// of that length is found.
+/// A match of at least `least` characters; `variant` makes matches differ. `None` if the syntax is not supported or no
+/// match of that length was found.
 pub(super) fn matching(pattern: &str, least: usize, variant: u64) -> Option<String> {
     let variant = usize::try_from(variant).unwrap_or(0);
-    // Repetitions grow together until the text is long enough.
+    // All repetitions grow until the text is long enough.
     let mut extra = 0;
     loop {
         let mut reader = Reader {
@@ -36,7 +36,7 @@ pub(super) fn matching(pattern: &str, least: usize, variant: u64) -> Option<Stri
 struct Reader {
     rest: Vec<char>,
     at: usize,
-    /// Repetitions beyond the least.
+    /// Repetitions beyond the minimum.
     extra: usize,
     variant: usize,
 }
@@ -58,7 +58,7 @@ impl Reader {
         found
     }
 
-    /// The first of several alternatives; the others are read over.
+    /// A match of the first alternative. The others are parsed and ignored.
     fn alternatives(&mut self, depth: usize) -> Option<String> {
         let first = self.sequence(depth)?;
         while self.eat('|') {
@@ -104,7 +104,7 @@ impl Reader {
             match self.next()? {
                 ':' => {}
                 '<' if !matches!(self.peek(), Some('=' | '!')) => while self.next()? != '>' {},
-                // Looking ahead or behind is beyond this.
+                // Look-around is not supported.
                 _ => return None,
             }
         }
@@ -119,7 +119,7 @@ impl Reader {
         }
     }
 
-    /// The characters that an escape stands for, some of them.
+    /// Some of the characters that an escape matches.
     fn escaped(&mut self, c: char) -> Option<Vec<char>> {
         Some(match c {
             'd' => ('0'..='9').collect(),

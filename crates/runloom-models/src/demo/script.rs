@@ -1,53 +1,59 @@
-//! The directives of a prompt: one per line, the first word in any case; a line that is not exactly a directive is text.
+//! Parses the directives of a prompt: one per line, the first word in any case. Every other line is text.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// The longest `slow`.
+/// Longest delay of `slow`.
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// The largest `tokens`.
+/// Largest number of `tokens`.
 const MAX_TOKENS: u64 = 1_000_000;
 
-/// A prompt, read.
+/// A parsed prompt.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Script {
-    /// Calls by turn; no batch is empty.
+    /// The calls of each turn; no batch is empty.
     pub(super) batches: Vec<Batch>,
     /// How often the last batch is made in all.
     pub(super) repeat: Repeat,
-    /// The `call` lines that cannot be made: what is wrong with each.
+    /// What is wrong with each `call` line that cannot be parsed.
     pub(super) problems: Vec<String>,
-    /// Lines of the final answer.
+    /// Text of the final turn.
     pub(super) say: Option<String>,
-    /// Words of the final answer.
+    /// Number of words of the final turn.
     pub(super) tokens: Option<u64>,
-    /// Before each delta.
+    /// Delay before each delta.
     pub(super) slow: Option<Duration>,
-    /// What to think.
+    /// Thinking of every turn.
     pub(super) think: Option<String>,
-    /// How every call fails.
+    /// Failure of every model call.
     pub(super) fail: Option<Fail>,
     /// How the final turn ends.
     pub(super) ending: Option<Ending>,
-    /// The answer is the history.
+    /// Whether the final turn lists the history.
     pub(super) history: bool,
-    /// The answer is a list of the files.
+    /// Whether the final turn lists the files.
     pub(super) files: bool,
-    /// Everything that is not a directive.
+    /// The lines that are not directives.
     pub(super) plain: String,
-    /// There was at least one directive.
-    pub(super) directed: bool,
+    /// Whether there was a directive.
+    pub(super) has_directives: bool,
 }
 
 /// The calls of one turn.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Batch {
-    /// Said before them.
+    /// Text before the calls.
     pub(super) text: Option<String>,
-    /// Name and arguments.
-    pub(super) calls: Vec<(String, Value)>,
+    pub(super) calls: Vec<ScriptedCall>,
+}
+
+/// One `call` line.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ScriptedCall {
+    pub(super) name: String,
+    pub(super) input: Value,
 }
 
 /// How often the last batch is made in all.
@@ -59,7 +65,7 @@ pub(super) enum Repeat {
     Endless,
 }
 
-/// How the final turn ends, when not well.
+/// How the final turn ends, if not normally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Hang,
@@ -72,7 +78,7 @@ pub(super) enum Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fail {
     pub(super) how: Failure,
-    /// Only so many attempts; `None` = every one.
+    /// Number of attempts that fail; `None` = every one.
     pub(super) attempts: Option<u32>,
 }
 
@@ -85,14 +91,14 @@ pub(super) enum Failure {
     Reset,
 }
 
-/// Reads a prompt.
-pub(super) fn read(prompt: &str) -> Script {
+/// Parses a prompt.
+pub(super) fn parse(prompt: &str) -> Script {
     let mut script = Script::default();
     let mut batch = Batch::default();
     let mut plain: Vec<&str> = Vec::new();
     for line in prompt.lines() {
         if read_line(line.trim(), &mut script, &mut batch).is_some() {
-            script.directed = true;
+            script.has_directives = true;
         } else {
             plain.push(line);
         }
@@ -102,7 +108,7 @@ pub(super) fn read(prompt: &str) -> Script {
     script
 }
 
-/// `None` when the line is no directive.
+/// `None` if the line is not a directive.
 fn read_line(line: &str, script: &mut Script, batch: &mut Batch) -> Option<()> {
     let (word, rest) = match line.split_once(char::is_whitespace) {
         Some((word, rest)) => (word, rest.trim()),
@@ -150,7 +156,10 @@ fn read_call(rest: &str, script: &mut Script, batch: &mut Batch) -> Option<()> {
         arguments
     };
     match serde_json::from_str::<Map<String, Value>>(arguments) {
-        Ok(map) => batch.calls.push((name.to_owned(), Value::Object(map))),
+        Ok(map) => batch.calls.push(ScriptedCall {
+            name: name.to_owned(),
+            input: Value::Object(map),
+        }),
         Err(error) => script.problems.push(format!(
             "I cannot call `{name}`: its arguments are not a JSON object ({error}). Write: call {name} {{\"key\":\"value\"}}"
         )),
@@ -198,15 +207,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_grouped_into_batches() {
-        let script = read(
+    fn groups_calls_into_batches() {
+        let script = parse(
             "please\ncall a {\"x\": 1}\nCALL b\ntext now c\nthen\nthen\ntext soon\ncall c{\"y\":2}\nrepeat 3",
         );
         let batch = |text: Option<&str>, calls: &[(&str, Value)]| Batch {
             text: text.map(str::to_owned),
             calls: calls
                 .iter()
-                .map(|(name, input)| ((*name).to_owned(), input.clone()))
+                .map(|(name, input)| ScriptedCall {
+                    name: (*name).to_owned(),
+                    input: input.clone(),
+                })
                 .collect(),
         };
         assert_eq!(
@@ -221,45 +233,52 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_no_object_are_explained() {
+    fn explains_arguments_that_are_not_an_object() {
         for line in ["call a {\"x\":", "call a [1]", "call a nonsense"] {
-            let script = read(line);
+            let script = parse(line);
             assert!(script.batches.is_empty(), "{line}");
             assert!(script.problems[0].contains("`a`"), "{line}");
         }
     }
 
     #[test]
-    fn every_other_directive_is_read() {
-        let script =
-            read("Say one\nsay two\ntokens 7\nslow 50ms\nThink hard\nhistory\nfiles\nrepeat\nhang");
+    fn parses_every_other_directive() {
+        let script = parse(
+            "Say one\nsay two\ntokens 7\nslow 50ms\nThink hard\nhistory\nfiles\nrepeat\nhang",
+        );
         assert_eq!(script.say.as_deref(), Some("one\ntwo"));
         assert_eq!(script.tokens, Some(7));
         assert_eq!(script.slow, Some(Duration::from_millis(50)));
         assert_eq!(script.think.as_deref(), Some("hard"));
-        assert!(script.history && script.files && script.directed && script.plain.is_empty());
+        assert!(script.history && script.files && script.has_directives && script.plain.is_empty());
         assert_eq!(
             (script.repeat, script.ending),
             (Repeat::Endless, Some(Ending::Hang))
         );
-        assert_eq!(read("slow 1.5s").slow, Some(Duration::from_millis(1_500)));
-        assert_eq!(read("slow 2h\nslow 90s").slow, Some(MAX_DELAY));
+        assert_eq!(parse("slow 1.5s").slow, Some(Duration::from_millis(1_500)));
+        assert_eq!(parse("slow 2h\nslow 90s").slow, Some(MAX_DELAY));
         for (word, ending) in [
             ("truncate", Ending::Truncate),
             ("refuse", Ending::Refuse),
             ("malformed", Ending::Malformed),
         ] {
-            assert_eq!(read(word).ending, Some(ending));
+            assert_eq!(parse(word).ending, Some(ending));
         }
     }
 
     #[test]
-    fn failures_are_read_with_and_without_a_count() {
+    fn parses_failures_with_and_without_a_count() {
         let fail = |how, attempts| Some(Fail { how, attempts });
-        assert_eq!(read("fail 429 2").fail, fail(Failure::Status(429), Some(2)));
-        assert_eq!(read("FAIL context").fail, fail(Failure::Context, None));
-        assert_eq!(read("fail Timeout 1").fail, fail(Failure::Timeout, Some(1)));
-        assert_eq!(read("fail reset").fail, fail(Failure::Reset, None));
+        assert_eq!(
+            parse("fail 429 2").fail,
+            fail(Failure::Status(429), Some(2))
+        );
+        assert_eq!(parse("FAIL context").fail, fail(Failure::Context, None));
+        assert_eq!(
+            parse("fail Timeout 1").fail,
+            fail(Failure::Timeout, Some(1))
+        );
+        assert_eq!(parse("fail reset").fail, fail(Failure::Reset, None));
     }
 
     #[test]
@@ -277,8 +296,8 @@ mod tests {
             "files are fun",
             "",
         ] {
-            let script = read(line);
-            assert!(!script.directed, "{line}");
+            let script = parse(line);
+            assert!(!script.has_directives, "{line}");
             assert_eq!(script.plain, line);
         }
     }

@@ -1,10 +1,10 @@
-//! Plays a [`Speech`]: one word per delta, each after its delay, nothing made before it is asked for.
+//! Emits a [`PlannedResponse`]: one word per delta, each after its delay.
 
 use futures_util::stream;
 use runloom_ports::model::{CallRequest, Done, ModelError, ModelEvent, ModelStream};
 use runloom_protocol::outcome::{Tokens, finish_reason};
 
-use super::turn::{Answer, Speech, call_chars};
+use super::turn::{OutputText, PlannedResponse, call_chars};
 use crate::error;
 
 /// The words of `tokens N`.
@@ -12,20 +12,20 @@ const WORDS: [&str; 8] = [
     "one", "small", "word", "after", "another", "makes", "an", "answer",
 ];
 
-/// The answer as a stream.
-pub(super) fn play(mut speech: Speech) -> ModelStream {
-    let playing = Playing {
-        calls: std::mem::take(&mut speech.calls).into_iter(),
-        speech,
+/// The response as a stream.
+pub(super) fn play(mut response: PlannedResponse) -> ModelStream {
+    let playback = Playback {
+        calls: std::mem::take(&mut response.calls).into_iter(),
+        response,
         phase: Phase::Begin,
-        thought: 0,
-        said: 0,
+        thinking_sent: 0,
+        text_sent: 0,
         words: 0,
         deltas: 0,
         thinking_chars: 0,
         other_chars: 0,
     };
-    Box::pin(stream::unfold(playing, Playing::next))
+    Box::pin(stream::unfold(playback, Playback::next))
 }
 
 enum Phase {
@@ -38,22 +38,22 @@ enum Phase {
     Over,
 }
 
-struct Playing {
-    speech: Speech,
+struct Playback {
+    response: PlannedResponse,
     calls: std::vec::IntoIter<CallRequest>,
     phase: Phase,
     /// Bytes of the thinking that were sent.
-    thought: usize,
+    thinking_sent: usize,
     /// Bytes of the text that were sent.
-    said: usize,
-    /// Words that were sent, of an answer that is made while it is sent.
+    text_sent: usize,
+    /// Number of generated words that were sent.
     words: u64,
     deltas: u32,
     thinking_chars: u64,
     other_chars: u64,
 }
 
-impl Playing {
+impl Playback {
     async fn next(mut self) -> Option<(Result<ModelEvent, ModelError>, Self)> {
         loop {
             match self.phase {
@@ -63,17 +63,17 @@ impl Playing {
                 }
                 Phase::Think | Phase::Say => {
                     if self
-                        .speech
+                        .response
                         .reset_after
                         .is_some_and(|limit| self.deltas >= limit)
                     {
                         self.phase = Phase::Over;
-                        return Some((Err(error::cut()), self));
+                        return Some((Err(error::incomplete_response()), self));
                     }
                     let Some(delta) = self.next_delta() else {
                         continue;
                     };
-                    if let Some(delay) = self.speech.delay {
+                    if let Some(delay) = self.response.delay {
                         tokio::time::sleep(delay).await;
                     }
                     self.deltas += 1;
@@ -93,9 +93,9 @@ impl Playing {
                 Phase::Finish => {
                     self.phase = Phase::Over;
                     let done = Done {
-                        finish_reason: self.speech.finish.to_owned(),
+                        finish_reason: self.response.finish.to_owned(),
                         state: None,
-                        structured: self.speech.structured,
+                        structured: self.response.structured,
                     };
                     return Some((Ok(ModelEvent::Done(done)), self));
                 }
@@ -104,15 +104,15 @@ impl Playing {
         }
     }
 
-    /// The next piece of thinking or text; moves to the next phase when there is none.
+    /// The next piece of thinking or text. If there is none, moves to the next phase.
     fn next_delta(&mut self) -> Option<ModelEvent> {
         let thinks = matches!(self.phase, Phase::Think);
         let piece = if thinks {
-            next_word(&self.speech.thinking, &mut self.thought)
+            next_word(&self.response.thinking, &mut self.thinking_sent)
         } else {
-            match &self.speech.answer {
-                Answer::Text(text) => next_word(text, &mut self.said),
-                Answer::Words(count) => next_made_word(*count, &mut self.words),
+            match &self.response.text {
+                OutputText::Text(text) => next_word(text, &mut self.text_sent),
+                OutputText::Words(count) => next_generated_word(*count, &mut self.words),
             }
         };
         let Some(piece) = piece else {
@@ -122,11 +122,11 @@ impl Playing {
         let chars = piece.chars().count() as u64;
         let after = (self.thinking_chars + self.other_chars + chars).div_ceil(4);
         if self
-            .speech
+            .response
             .max_output_tokens
             .is_some_and(|limit| after > limit)
         {
-            self.speech.finish = finish_reason::MAX_TOKENS;
+            self.response.finish = finish_reason::MAX_TOKENS;
             self.phase = Phase::Count;
             return None;
         }
@@ -140,7 +140,7 @@ impl Playing {
 
     fn usage(&self) -> Tokens {
         Tokens {
-            input_tokens: self.speech.input_chars.div_ceil(4),
+            input_tokens: self.response.input_chars.div_ceil(4),
             cached_tokens: 0,
             reasoning_tokens: self.thinking_chars.div_ceil(4),
             output_tokens: (self.thinking_chars + self.other_chars).div_ceil(4),
@@ -148,7 +148,7 @@ impl Playing {
     }
 }
 
-/// One word and the whitespace after it.
+/// The next word and the white space after it.
 fn next_word(text: &str, from: &mut usize) -> Option<String> {
     let rest = text.get(*from..).filter(|rest| !rest.is_empty())?;
     let mut in_space = false;
@@ -164,7 +164,7 @@ fn next_word(text: &str, from: &mut usize) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
-fn next_made_word(count: u64, made: &mut u64) -> Option<String> {
+fn next_generated_word(count: u64, made: &mut u64) -> Option<String> {
     if *made >= count {
         return None;
     }

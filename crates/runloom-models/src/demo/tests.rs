@@ -86,7 +86,7 @@ async fn hear_prompt(prompt: &str) -> Heard {
     hear(ModelRequest::new(vec![user(prompt)])).await
 }
 
-/// Plays the loop with tools that always return `ok`, and gives the turns.
+/// Runs the loop with tools that always return `ok`; the turns.
 async fn run(prompt: &str, turns: usize) -> Vec<Heard> {
     let mut request = ModelRequest::new(vec![user(prompt)]);
     let mut all = Vec::new();
@@ -105,7 +105,7 @@ async fn run(prompt: &str, turns: usize) -> Vec<Heard> {
 }
 
 #[tokio::test]
-async fn without_directives_it_quotes_the_prompt_and_names_the_tools() {
+async fn quotes_a_prompt_without_directives() {
     let heard = hear_prompt("Hello there").await;
     assert!(heard.said().starts_with("You said: \"Hello there\". "));
     assert!(heard.text.len() > 5, "one word per delta");
@@ -123,7 +123,7 @@ async fn without_directives_it_quotes_the_prompt_and_names_the_tools() {
 }
 
 #[tokio::test]
-async fn calls_of_a_batch_come_in_one_turn_and_results_are_reported() {
+async fn makes_the_calls_of_a_batch_in_one_turn() {
     let prompt = "text Looking it up.\ncall weather {\"city\":\"Oslo\"}\ncall time";
     let turns = run(prompt, 9).await;
     assert_eq!(turns.len(), 2);
@@ -147,7 +147,7 @@ async fn calls_of_a_batch_come_in_one_turn_and_results_are_reported() {
 }
 
 #[tokio::test]
-async fn a_failed_tool_is_reported_as_failed() {
+async fn reports_a_failed_tool() {
     let call = CallRequest {
         id: "demo_1_1".into(),
         name: "weather".into(),
@@ -163,7 +163,7 @@ async fn a_failed_tool_is_reported_as_failed() {
 }
 
 #[tokio::test]
-async fn then_and_repeat_spread_calls_over_turns() {
+async fn then_and_repeat_make_more_turns() {
     let names = |turns: &[Heard]| -> Vec<String> {
         let calls = turns.iter().flat_map(|turn| turn.calls.iter());
         calls.map(|call| call.name.clone()).collect()
@@ -180,7 +180,7 @@ async fn then_and_repeat_spread_calls_over_turns() {
 }
 
 #[tokio::test]
-async fn a_nudge_does_not_stop_a_repeating_script_and_disabled_tools_do() {
+async fn only_disabled_tools_stop_a_repeating_script() {
     let mut asked = ModelRequest::new(vec![user("call a\nrepeat")]);
     let call = hear(asked.clone()).await.calls.remove(0);
     asked.messages.append(vec![
@@ -198,7 +198,7 @@ async fn a_nudge_does_not_stop_a_repeating_script_and_disabled_tools_do() {
 }
 
 #[tokio::test]
-async fn only_the_last_prompt_counts_and_ids_stay_unique_in_the_conversation() {
+async fn obeys_the_last_prompt_with_unique_ids() {
     let heard = hear(ModelRequest::new(vec![
         user("call a"),
         assistant("a returned: ok", vec![]),
@@ -217,14 +217,14 @@ async fn only_the_last_prompt_counts_and_ids_stay_unique_in_the_conversation() {
 }
 
 #[tokio::test]
-async fn bad_arguments_are_explained_in_text() {
+async fn explains_bad_arguments() {
     let heard = hear_prompt("call weather {\"city\":").await;
     assert!(heard.calls.is_empty());
     assert!(heard.said().contains("`weather`"), "{}", heard.said());
 }
 
 #[tokio::test]
-async fn tokens_gives_exactly_so_many_deltas() {
+async fn tokens_sets_the_number_of_deltas() {
     let heard = hear_prompt("tokens 25").await;
     assert_eq!(heard.text.len(), 25);
     assert_eq!(heard.said().split(' ').count(), 25);
@@ -238,7 +238,7 @@ async fn slow_waits_before_each_delta() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hang_never_speaks_and_comes_after_the_calls() {
+async fn hangs_after_the_calls() {
     let silence = tokio::time::timeout(Duration::from_secs(86_400), hear_prompt("hang")).await;
     assert!(silence.is_err());
     let heard = hear_prompt("call a\nhang").await;
@@ -246,7 +246,7 @@ async fn hang_never_speaks_and_comes_after_the_calls() {
 }
 
 #[tokio::test]
-async fn failures_are_classified_as_over_http() {
+async fn classifies_failures_like_http_errors() {
     let table = [
         ("400", ErrorClass::InvalidRequest, Some(400), false),
         ("401", ErrorClass::Auth, Some(401), false),
@@ -272,7 +272,7 @@ async fn failures_are_classified_as_over_http() {
 }
 
 #[tokio::test]
-async fn a_reset_breaks_after_two_deltas() {
+async fn reset_breaks_after_two_deltas() {
     for prompt in [
         "fail reset\ntokens 9",
         "fail reset",
@@ -287,7 +287,7 @@ async fn a_reset_breaks_after_two_deltas() {
 }
 
 #[tokio::test]
-async fn the_spare_model_obeys_everything_but_failures() {
+async fn the_spare_model_ignores_failures() {
     let spare = ModelSettings {
         vendor_model_id: SPARE.to_owned(),
         ..ModelSettings::default()
@@ -302,7 +302,7 @@ async fn the_spare_model_obeys_everything_but_failures() {
 }
 
 #[tokio::test]
-async fn a_counted_failure_ends_after_its_attempts_in_each_run() {
+async fn counts_failures_per_run() {
     for run in ["counted-1", "counted-2"] {
         let mut asked = ModelRequest::new(vec![user("fail 429 2\nsay fine")]);
         asked.cache_key = run.into();
@@ -314,7 +314,7 @@ async fn a_counted_failure_ends_after_its_attempts_in_each_run() {
 }
 
 #[tokio::test]
-async fn endings_carry_their_finish_reason() {
+async fn endings_have_their_finish_reason() {
     let heard = hear_prompt("truncate\nsay one two three four").await;
     assert_eq!(
         (heard.said().as_str(), heard.finish()),
@@ -327,7 +327,7 @@ async fn endings_carry_their_finish_reason() {
 }
 
 #[tokio::test]
-async fn the_output_budget_of_a_request_is_respected() {
+async fn respects_the_output_limit() {
     let mut asked = ModelRequest::new(vec![user("tokens 1000")]);
     asked.max_output_tokens = Some(10);
     let heard = hear(asked).await;
@@ -336,7 +336,7 @@ async fn the_output_budget_of_a_request_is_respected() {
 }
 
 #[tokio::test]
-async fn it_thinks_only_when_asked() {
+async fn thinks_only_on_request() {
     for level in [None, Some(0)] {
         let mut asked = ModelRequest::new(vec![user("think deeply\nsay x")]);
         asked.reasoning_level = level;
@@ -354,7 +354,7 @@ async fn it_thinks_only_when_asked() {
 }
 
 #[tokio::test]
-async fn history_is_the_json_of_earlier_messages_and_results_of_tools() {
+async fn history_lists_earlier_messages() {
     let call = CallRequest {
         id: "1".into(),
         name: "t".into(),
@@ -377,7 +377,7 @@ async fn history_is_the_json_of_earlier_messages_and_results_of_tools() {
 }
 
 #[tokio::test]
-async fn an_output_schema_gets_a_valid_instance_and_say_wins_only_as_json() {
+async fn output_schemas_get_a_valid_instance() {
     let schema = json!({
         "type": "object",
         "properties": {"city": {"type": "string"}, "degrees": {"type": "integer", "minimum": 3}},
@@ -406,7 +406,7 @@ async fn an_output_schema_gets_a_valid_instance_and_say_wins_only_as_json() {
 }
 
 #[tokio::test]
-async fn usage_counts_four_characters_a_token() {
+async fn usage_counts_four_characters_per_token() {
     let mut asked = ModelRequest::new(vec![user("say 12345678")]);
     asked.system = "abcde".into();
     let heard = hear(asked).await;
@@ -420,7 +420,7 @@ async fn usage_counts_four_characters_a_token() {
 }
 
 #[tokio::test]
-async fn the_same_request_gives_the_same_answer_and_words_join_to_the_text() {
+async fn responses_are_deterministic() {
     let prompt = "say  a\tb   c\u{a0}d é ";
     let (first, second) = (hear_prompt(prompt).await, hear_prompt(prompt).await);
     assert_eq!(first.text, second.text);
@@ -428,7 +428,7 @@ async fn the_same_request_gives_the_same_answer_and_words_join_to_the_text() {
 }
 
 #[test]
-fn unknown_keys_are_refused() {
+fn rejects_unknown_keys() {
     let settings = ProviderSettings {
         extra: serde_json::Map::from_iter([("speed".to_owned(), json!(1))]),
         ..Default::default()
@@ -446,7 +446,7 @@ fn file(name: &str, mime_type: &str, content: FileContent) -> File {
 }
 
 #[tokio::test]
-async fn files_are_told_by_name_type_and_size() {
+async fn describes_files() {
     let picture = file("a.png", "image/png", FileContent::Base64("QUJD".into()));
     let notes = file("n.txt", "text/plain", FileContent::Text("abc".into()));
     let given = |text: &str| Message::UserFiles {

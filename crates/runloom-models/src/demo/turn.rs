@@ -1,4 +1,4 @@
-//! What one call of the demo model says: a pure function of the request.
+//! Plans the response of one call of the demo model: a pure function of the request.
 
 use std::time::Duration;
 
@@ -13,89 +13,101 @@ use super::script::{self, Batch, Ending, Fail, Failure, Repeat, Script};
 use super::{files, instance};
 use crate::error;
 
-/// How much of the prompt is quoted in an answer, in characters.
+/// Longest quotation of the prompt in a response, in characters.
 const MAX_QUOTE: usize = 1_000;
 
-/// One call.
-pub(super) enum Turn {
-    /// Refused as a provider would.
+/// The outcome of one call.
+pub(super) enum Plan {
+    /// An error, as a provider would return it.
     Fail(ModelError),
-    /// Accepted, and never a word.
+    /// A response without events that never ends.
     Hang,
-    /// Answered.
-    Speak(Box<Speech>),
+    Respond(Box<PlannedResponse>),
 }
 
-/// What is said in one answer.
+/// The content of one response.
 #[derive(Debug)]
-pub(super) struct Speech {
+pub(super) struct PlannedResponse {
     pub(super) thinking: String,
-    pub(super) answer: Answer,
+    pub(super) text: OutputText,
     pub(super) calls: Vec<CallRequest>,
     pub(super) finish: &'static str,
-    /// Breaks off after so many deltas.
+    /// Number of deltas after which the connection breaks.
     pub(super) reset_after: Option<u32>,
-    /// Before each delta.
+    /// Delay before each delta.
     pub(super) delay: Option<Duration>,
     pub(super) structured: StructuredOutput,
-    /// Characters that were sent in.
+    /// Length of the request, in characters.
     pub(super) input_chars: u64,
     pub(super) max_output_tokens: Option<u64>,
 }
 
-/// The text of an answer.
+/// The text of a response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum OutputText {
     Text(String),
-    /// So many words, made while they are sent.
+    /// A number of words, which are generated while they are sent.
     Words(u64),
 }
 
-/// Decides a turn. `fails` counts one attempt of the prompt (its place and text) and tells whether a failure applies to it, which
-/// may be limited to so many.
+/// The prompt that a turn belongs to.
+#[derive(Debug)]
+pub(super) struct Prompt<'a> {
+    /// Position in the conversation.
+    pub(super) position: usize,
+    pub(super) text: &'a str,
+    script: Script,
+}
+
+/// The final text of a script and its finish reason.
+struct Final {
+    text: OutputText,
+    finish: &'static str,
+}
+
+/// Plans a turn. `fails` counts one attempt of the prompt and returns whether it fails, given the number of attempts
+/// that fail (`None` = every one).
 pub(super) fn plan(
     request: &ModelRequest,
-    fails: impl FnOnce(Option<u32>, (usize, &str)) -> bool,
-) -> Turn {
+    fails: impl FnOnce(Option<u32>, &Prompt<'_>) -> bool,
+) -> Plan {
     let messages: Vec<&Message> = request.messages.iter().collect();
-    let (at, prompt, script) = find_prompt(&messages);
+    let prompt = find_prompt(&messages);
+    let script = &prompt.script;
     let mut reset_after = None;
     if let Some(Fail { how, attempts }) = script.fail
-        && fails(attempts, (at, prompt))
+        && fails(attempts, &prompt)
     {
         match how {
             Failure::Reset => reset_after = Some(2),
-            how => return Turn::Fail(failure(how)),
+            how => return Plan::Fail(failure(how)),
         }
     }
-    let since = messages.get(at + 1..).unwrap_or_default();
-    let batch = next_batch(&script, since).filter(|_| request.tools_enabled);
+    let since = messages.get(prompt.position + 1..).unwrap_or_default();
+    let batch = next_batch(script, since).filter(|_| request.tools_enabled);
     if batch.is_none() && reset_after.is_none() && script.ending == Some(Ending::Hang) {
-        return Turn::Hang;
+        return Plan::Hang;
     }
-    let (answer, calls, finish) = match batch {
+    let (last, calls) = match batch {
         Some(batch) => {
-            let text = batch.text.clone().unwrap_or_default();
-            let calls = requests(batch, &messages);
-            (Answer::Text(text), calls, finish_reason::TOOL_USE)
+            let text = OutputText::Text(batch.text.clone().unwrap_or_default());
+            let finish = finish_reason::TOOL_USE;
+            (Final { text, finish }, requests(batch, &messages))
         }
-        None => {
-            let (answer, finish) = last_words(request, &script, (at, &messages));
-            (answer, Vec::new(), finish)
-        }
+        None => (final_turn(request, &prompt, &messages), Vec::new()),
     };
-    let answer = match answer {
-        // A connection can only break in the middle of something.
-        Answer::Text(text) if reset_after.is_some() && text.split_whitespace().count() < 2 => {
-            Answer::Text("This answer breaks off in the middle.".to_owned())
+    let text = match last.text {
+        // A connection can break only in the middle of a text.
+        OutputText::Text(text) if reset_after.is_some() && text.split_whitespace().count() < 2 => {
+            OutputText::Text("This answer breaks off in the middle.".to_owned())
         }
-        answer => answer,
+        text => text,
     };
-    Turn::Speak(Box::new(Speech {
-        thinking: thinking(request, &script, &calls),
-        answer,
+    Plan::Respond(Box::new(PlannedResponse {
+        thinking: thinking(request, script, &calls),
+        text,
         calls,
-        finish,
+        finish: last.finish,
         reset_after,
         delay: script.slow,
         structured: structured(request),
@@ -104,27 +116,35 @@ pub(super) fn plan(
     }))
 }
 
-/// The prompt that this turn belongs to, its place and its directives.
-///
-/// It is the last user message, except that a message without directives right after tool results is the server's own
-/// nudge: the script goes on as if it had not been said, as a stubborn model would.
-fn find_prompt<'a>(messages: &[&'a Message]) -> (usize, &'a str, Script) {
-    let mut nudge = None;
-    for (at, message) in messages.iter().enumerate().rev() {
+/// The prompt that this turn belongs to: the last user message. A message without directives right after tool results
+/// is skipped, because the server adds such messages itself; the script continues as if it were not there.
+fn find_prompt<'a>(messages: &[&'a Message]) -> Prompt<'a> {
+    let mut added = None;
+    for (position, message) in messages.iter().enumerate().rev() {
         let (Message::User { text } | Message::UserFiles { text, .. }) = message else {
             continue;
         };
-        let script = script::read(text);
-        let before = messages[..at]
+        let script = script::parse(text);
+        let before = messages[..position]
             .iter()
             .rev()
             .find(|message| !matches!(message, Message::System { .. }));
-        if script.directed || !matches!(before, Some(Message::Tool { .. })) {
-            return (at, text, script);
+        let has_directives = script.has_directives;
+        let prompt = Prompt {
+            position,
+            text,
+            script,
+        };
+        if has_directives || !matches!(before, Some(Message::Tool { .. })) {
+            return prompt;
         }
-        nudge.get_or_insert((at, &**text, script));
+        added.get_or_insert(prompt);
     }
-    nudge.unwrap_or((0, "", Script::default()))
+    added.unwrap_or(Prompt {
+        position: 0,
+        text: "",
+        script: Script::default(),
+    })
 }
 
 fn next_batch<'a>(script: &'a Script, since: &[&Message]) -> Option<&'a Batch> {
@@ -154,87 +174,86 @@ fn requests(batch: &Batch, messages: &[&Message]) -> Vec<CallRequest> {
         .count();
     let numbered = batch.calls.iter().enumerate();
     numbered
-        .map(|(index, (name, input))| CallRequest {
+        .map(|(index, call)| CallRequest {
             id: format!("demo_{turn}_{}", index + 1),
-            name: name.clone(),
-            input: input.clone(),
+            name: call.name.clone(),
+            input: call.input.clone(),
         })
         .collect()
 }
 
-/// The final answer and how it ends.
-fn last_words(
-    request: &ModelRequest,
-    script: &Script,
-    (at, messages): (usize, &[&Message]),
-) -> (Answer, &'static str) {
-    let answer = final_answer(request, script, (at, messages));
-    match script.ending {
-        None | Some(Ending::Hang) => (answer, finish_reason::END_TURN),
-        Some(Ending::Truncate) => (half(answer), finish_reason::MAX_TOKENS),
+fn final_turn(request: &ModelRequest, prompt: &Prompt<'_>, messages: &[&Message]) -> Final {
+    let script = &prompt.script;
+    let (text, finish) = match script.ending {
+        None | Some(Ending::Hang) => (
+            final_text(request, prompt, messages),
+            finish_reason::END_TURN,
+        ),
+        Some(Ending::Truncate) => (
+            half(final_text(request, prompt, messages)),
+            finish_reason::MAX_TOKENS,
+        ),
         Some(Ending::Refuse) => {
             let text = script.say.as_deref().unwrap_or("I cannot help with that.");
-            (Answer::Text(text.to_owned()), finish_reason::REFUSAL)
+            (OutputText::Text(text.to_owned()), finish_reason::REFUSAL)
         }
         Some(Ending::Malformed) => (
-            Answer::Text(String::new()),
+            OutputText::Text(String::new()),
             finish_reason::MALFORMED_FUNCTION_CALL,
         ),
-    }
+    };
+    Final { text, finish }
 }
 
-fn final_answer(
-    request: &ModelRequest,
-    script: &Script,
-    (at, messages): (usize, &[&Message]),
-) -> Answer {
-    let (earlier, later) = messages.split_at(at.min(messages.len()));
+fn final_text(request: &ModelRequest, prompt: &Prompt<'_>, messages: &[&Message]) -> OutputText {
+    let script = &prompt.script;
+    let (earlier, later) = messages.split_at(prompt.position.min(messages.len()));
     if let Some(schema) = &request.output_schema {
         let said = script.say.as_deref();
         let said = said.filter(|text| serde_json::from_str::<Value>(text).is_ok());
-        return Answer::Text(match said {
+        return OutputText::Text(match said {
             Some(text) => text.to_owned(),
             None => instance::of(&Value::Object(schema.schema.clone())).to_string(),
         });
     }
     if let Some(text) = &script.say {
-        return Answer::Text(text.clone());
+        return OutputText::Text(text.clone());
     }
     if let Some(count) = script.tokens {
-        return Answer::Words(count);
+        return OutputText::Words(count);
     }
     if script.history {
-        return Answer::Text(history(earlier));
+        return OutputText::Text(history(earlier));
     }
     if script.files {
-        return Answer::Text(files::list(messages));
+        return OutputText::Text(files::list(messages));
     }
-    let brought = later
+    let tool_files = later
         .iter()
         .skip(1)
         .flat_map(|message| files::lines(message));
     let mut lines: Vec<String> = later
         .iter()
         .filter_map(|message| result_line(message))
-        .chain(brought)
+        .chain(tool_files)
         .collect();
     lines.extend(script.problems.iter().cloned());
     if lines.is_empty() {
-        return Answer::Text(small_talk(request, script, later.first()));
+        return OutputText::Text(small_talk(request, script, later.first()));
     }
-    Answer::Text(lines.join("\n"))
+    OutputText::Text(lines.join("\n"))
 }
 
-fn half(answer: Answer) -> Answer {
-    match answer {
-        Answer::Words(count) => Answer::Words(count.div_ceil(2)),
-        Answer::Text(text) => {
+fn half(text: OutputText) -> OutputText {
+    match text {
+        OutputText::Words(count) => OutputText::Words(count.div_ceil(2)),
+        OutputText::Text(text) => {
             let words: Vec<&str> = text.split_inclusive(char::is_whitespace).collect();
             if words.len() < 2 {
                 let middle = text.chars().count().div_ceil(2);
-                return Answer::Text(text.chars().take(middle).collect());
+                return OutputText::Text(text.chars().take(middle).collect());
             }
-            Answer::Text(words[..words.len().div_ceil(2)].concat())
+            OutputText::Text(words[..words.len().div_ceil(2)].concat())
         }
     }
 }
@@ -353,12 +372,12 @@ fn input_chars(request: &ModelRequest) -> u64 {
         })
 }
 
-/// How long a call is, for the usage.
+/// Length of a call in characters, for the usage.
 pub(super) fn call_chars(call: &CallRequest) -> u64 {
     (call.name.chars().count() + call.input.to_string().chars().count()) as u64
 }
 
-/// The error of a refusal, made by the same classification as an answer over HTTP.
+/// The error of a failure, classified like an HTTP response.
 fn failure(how: Failure) -> ModelError {
     let (status, code, message) = match how {
         Failure::Timeout => {
@@ -367,7 +386,7 @@ fn failure(how: Failure) -> ModelError {
                 "the demo model was told not to answer in time",
             );
         }
-        Failure::Reset => return error::cut(),
+        Failure::Reset => return error::incomplete_response(),
         Failure::Context => (
             400,
             "context_length_exceeded",

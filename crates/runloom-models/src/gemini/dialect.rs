@@ -1,17 +1,17 @@
-//! What a Gemini model accepts, read from its name.
+//! What a Gemini model accepts, by its name.
 
 /// What a Gemini model accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dialect {
-    /// How thinking is asked for.
+    /// How thinking is requested.
     pub(crate) thinking: ThinkingMode,
-    /// Functions and the schema mode work in one request. Without it, a request with tools has a hidden function.
+    /// Whether functions and the schema mode work in one request. If not, a request with tools has a hidden function.
     pub(crate) schema_with_tools: bool,
-    /// A function call that is replayed must carry its thought signature.
+    /// Whether a replayed function call must have its thought signature.
     pub(crate) wants_signatures: bool,
 }
 
-/// How thinking is asked for.
+/// How thinking is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ThinkingMode {
     /// `thinkingLevel` (from 3 on).
@@ -21,11 +21,11 @@ pub(crate) enum ThinkingMode {
         /// The least the model accepts; 0 = thinking can be turned off.
         least: u64,
     },
-    /// The model knows no thinking.
+    /// The model does not think.
     Unknown,
 }
 
-/// Which levels there are.
+/// The thinking levels of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Levels {
     /// `LOW`, `HIGH` (3.0 Pro).
@@ -37,11 +37,11 @@ pub(crate) enum Levels {
 }
 
 impl Dialect {
-    /// The dialect of a model, by its name. A name without a version (`gemini-flash-latest`) is a newest one.
+    /// The dialect of a model, by its name. A name without a version (`gemini-flash-latest`) is the newest one.
     pub(crate) fn of(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model);
         let Some(rest) = name.strip_prefix("gemini-") else {
-            // Gemma and tuned models: plain, and nothing is known of them.
+            // Gemma and tuned models: nothing is known about them.
             return Self {
                 thinking: ThinkingMode::Unknown,
                 schema_with_tools: false,
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_generation_gets_what_it_accepts() {
+    fn selects_what_each_generation_accepts() {
         use Levels::{FromLow, FromMinimal, LowHigh};
         use ThinkingMode::{Budget, Level, Unknown};
         for (name, thinking, schema_with_tools) in [

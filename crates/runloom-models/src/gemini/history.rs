@@ -1,5 +1,5 @@
-//! The conversation as Gemini wants it: it starts and ends with the user, and the responses to a turn's calls stand
-//! together in the content right after it.
+//! The conversation for Gemini: it begins and ends with the user, and the responses to the calls of a turn are together
+//! in the content right after it.
 
 use runloom_ports::file::{File, FileContent, FileSupport};
 use runloom_ports::model::{CallRequest, Message, ModelError};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::OWNER;
 use super::wire::{Call, Data, Part, Response, StoredPart};
+use crate::alternating_roles::RoleFormat;
 use crate::files::named;
-use crate::list_body::Items;
-use crate::turns::Voices;
+use crate::request_body::Items;
 
-/// What the API documents for calls that never had a signature, because another model made them.
+/// The documented signature for calls that have none, because another model made them.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// What Gemini takes. Which models fetch which addresses differs, so the server does it for all.
+/// Media types that Gemini accepts. Models differ in which URLs they fetch, so the server fetches all of them.
 pub(crate) const FILES: FileSupport = FileSupport {
     inline: &[
         "image/jpeg",
@@ -30,26 +30,26 @@ pub(crate) const FILES: FileSupport = FileSupport {
     urls: &[],
 };
 
-/// Who speaks.
+/// The roles of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum Role {
     User,
     Model,
-    /// The user's role, but alone: the API counts responses against the calls.
+    /// The user's role in an entry of its own: the API matches the responses against the calls.
     Responses,
 }
 
-/// The conversation of a request.
+/// Writes the contents of a request.
 #[derive(Debug)]
 pub(crate) struct History<'a> {
     model: &'a str,
     wants_signatures: bool,
-    /// Ids that the model itself gave the calls of its last turn: only those mean something to it.
+    /// Ids that the model itself gave to the calls of its last turn. Others are not sent.
     own_ids: Vec<String>,
 }
 
 impl<'a> History<'a> {
-    /// For a model of the vendor's.
+    /// For requests to this model.
     pub(crate) fn new(model: &'a str, wants_signatures: bool) -> Self {
         Self {
             model,
@@ -58,8 +58,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// What the parts of a message depend on.
-    pub(crate) fn format(&self) -> String {
+    /// Cache key: everything that the parts of a message depend on.
+    pub(crate) fn cache_key(&self) -> String {
         format!("{OWNER} {}", self.model)
     }
 
@@ -78,7 +78,7 @@ impl<'a> History<'a> {
                     name: &call.name,
                     args: &call.input,
                 },
-                // The first call of a turn carries the signature for all.
+                // The first call of a turn has the signature for all.
                 thought_signature: (self.wants_signatures && index == 0).then_some(NO_SIGNATURE),
             })?;
         }
@@ -86,36 +86,36 @@ impl<'a> History<'a> {
     }
 }
 
-impl Voices for History<'_> {
-    type Side = Side;
+impl RoleFormat for History<'_> {
+    type Role = Role;
 
-    fn opening(side: Side) -> &'static str {
-        match side {
-            Side::User | Side::Responses => r#"{"role":"user","parts":["#,
-            Side::Model => r#"{"role":"model","parts":["#,
+    fn opening(role: Role) -> &'static str {
+        match role {
+            Role::User | Role::Responses => r#"{"role":"user","parts":["#,
+            Role::Model => r#"{"role":"model","parts":["#,
         }
     }
 
-    fn is_user(side: Side) -> bool {
-        side != Side::Model
+    fn is_user(role: Role) -> bool {
+        role != Role::Model
     }
 
-    fn side(&self, message: &Message) -> Option<Side> {
-        let (side, speaks) = match message {
-            Message::System { text } | Message::User { text } => (Side::User, !is_blank(text)),
-            Message::UserFiles { .. } => (Side::User, true),
+    fn role(&self, message: &Message) -> Option<Role> {
+        let (role, is_sent) = match message {
+            Message::System { text } | Message::User { text } => (Role::User, !is_blank(text)),
+            Message::UserFiles { .. } => (Role::User, true),
             Message::Assistant { text, calls, .. } => (
-                Side::Model,
+                Role::Model,
                 !is_blank(text) || !calls.is_empty() || stored(message, self.model).is_some(),
             ),
-            Message::Tool { .. } => (Side::Responses, true),
+            Message::Tool { .. } => (Role::Responses, true),
         };
-        speaks.then_some(side)
+        is_sent.then_some(role)
     }
 
     fn resume<'a>(&mut self, mut earlier: impl Iterator<Item = &'a Message>) {
-        let asked = earlier.find(|message| self.side(message) == Some(Side::Model));
-        let stored = asked.and_then(|message| stored(message, self.model));
+        let last = earlier.find(|message| self.role(message) == Some(Role::Model));
+        let stored = last.and_then(|message| stored(message, self.model));
         self.own_ids = stored.map_or_else(Vec::new, |(_, ids)| ids);
     }
 
@@ -180,7 +180,7 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// The API takes objects only: a result that is one goes as it is, anything else under the documented key.
+/// The API accepts only objects: other results are wrapped under the documented key.
 fn response(content: &str, is_error: bool) -> Value {
     if is_error {
         return json!({ "error": content });
@@ -191,8 +191,8 @@ fn response(content: &str, is_error: bool) -> Value {
     }
 }
 
-/// The parts of the model's turn as it sent them, and the ids of its calls, when they are this model's and still tell of
-/// the same calls.
+/// The parts of a turn as the model sent them, and the ids of its calls, if they are from this model and have the same
+/// calls.
 fn stored<'a>(message: &'a Message, model: &str) -> Option<(Vec<&'a RawValue>, Vec<String>)> {
     let Message::Assistant {
         calls,

@@ -1,7 +1,7 @@
 //! Google's Gemini API.
 //!
-//! Reading order: `dialect` (what a model accepts), `request` and `history` (what is sent), `stream` (what comes back),
-//! `wire` (both, as JSON).
+//! Reading order: `dialect` (what a model accepts), `request` with `history` (the encoder), `stream` (the decoder),
+//! `wire` (the JSON of both).
 
 mod dialect;
 mod history;
@@ -18,20 +18,33 @@ use runloom_ports::model::{
 };
 
 use self::dialect::{Dialect, ThinkingMode};
-use self::request::Encoded;
+use self::request::{Encoded, RequestInfo};
 use self::stream::Decoder;
-use crate::http::{Http, HttpCall, secret_header};
+use crate::decode::Decoding;
+use crate::http::{Http, secret_header};
+use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::sse::Sse;
 use crate::structured;
+use crate::codec::Codec;
 
-/// Whose the stored parts are: kind and format.
+/// Owner of provider state: API and format version.
 const OWNER: &str = "gemini/1";
 
 const VENDOR_URL: &str = "https://generativelanguage.googleapis.com";
 
-/// The version of the API, when the base URL names none.
+/// The version of the API if the base URL names none.
 const VERSION: &str = "v1beta";
+
+/// The encoder and the decoder, without HTTP.
+pub(crate) const CODEC: Codec = Codec {
+    api: "gemini",
+    decoding: |options| {
+        let decoder = Decoder::new(RequestInfo::for_test(options));
+        Decoding::new(Box::<Sse>::default(), Box::new(decoder))
+    },
+    encode: |settings, request| Ok(request::encode(settings, request)?.body),
+};
 
 #[derive(Debug)]
 struct Gemini {
@@ -41,14 +54,14 @@ struct Gemini {
     model: ModelSettings,
 }
 
-/// Opens one Gemini model.
+/// Opens a Gemini model.
 pub(crate) fn open(
     provider: &ProviderSettings,
     model: &ModelSettings,
 ) -> Result<Arc<dyn Model>, OpenError> {
     provider.check_extra(&[])?;
     let mut headers = HeaderMap::new();
-    // A gateway of one's own may need no key, or take another header.
+    // A private gateway may need no key, or another header.
     if provider.base_url.is_none() || provider.api_key.is_some() {
         let key = secret_header(provider, "", provider.require_key()?)?;
         headers.insert(HeaderName::from_static("x-goog-api-key"), key);
@@ -93,11 +106,11 @@ impl Model for Gemini {
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         match self.send(request::encode(&self.model, &request)?).await {
             Err(failure) => {
-                let request = structured::without_refused_schema(failure, &request)?;
-                self.send(request::encode(&self.model, &request)?.fallen_back())
+                let request = structured::without_rejected_schema(failure, &request)?;
+                self.send(request::encode(&self.model, &request)?.without_schema())
                     .await
             }
-            answer => answer,
+            outcome => outcome,
         }
     }
 }
@@ -109,7 +122,7 @@ impl Gemini {
             headers: self.headers.clone(),
             body: encoded.body,
         };
-        let decoder = Decoder::new(encoded.expect);
+        let decoder = Decoder::new(encoded.info);
         self.http
             .stream(call, Box::new(Sse::default()), Box::new(decoder))
             .await
@@ -121,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_added_unless_the_base_url_has_a_path() {
+    fn adds_the_version_unless_the_base_url_has_a_path() {
         assert_eq!(
             url(VENDOR_URL, "gemini-2.5-pro"),
             "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"

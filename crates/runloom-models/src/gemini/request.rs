@@ -1,4 +1,4 @@
-//! The request of `streamGenerateContent`, as a pure function.
+//! Encoder of `streamGenerateContent`.
 
 use runloom_ports::model::{ModelError, ModelRequest, ToolDeclaration};
 use runloom_protocol::outcome::StructuredOutput;
@@ -9,53 +9,67 @@ use super::wire::{
     CallingConfig, Declaration, GenerationConfig, Head, Instruction, Part, Tail, ThinkingConfig,
     ToolConfig, Tools,
 };
+use crate::alternating_roles;
 use crate::conversation::instructions;
-use crate::list_body::ListBody;
 use crate::payload::Payload;
+use crate::request_body::RequestBody;
 use crate::settings::ModelSettings;
 use crate::structured::{self, HiddenTool};
-use crate::turns;
+use crate::codec::DecoderOptions;
 
 /// Name of the hidden function.
-pub(crate) const HIDDEN_TOOL: &str = "set_model_response";
+const HIDDEN_TOOL: &str = "set_model_response";
 
-/// What the model is told of the hidden function.
+/// Description of the hidden function, for the model.
 const HIDDEN_DESCRIPTION: &str = "Delivers the final answer. Call it exactly once, when the work is done; its \
                                   arguments are the whole answer and nothing is read beside it.";
 
-/// A request ready to be sent, and what the decoder must know of it.
+/// An encoded request, and what the decoder needs to know about it.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     /// The JSON body.
     pub(crate) body: Payload,
-    /// What the decoder must know.
-    pub(crate) expect: Expect,
+    /// For the decoder.
+    pub(crate) info: RequestInfo,
 }
 
 impl Encoded {
-    /// The request is a second try without the schema.
-    pub(crate) fn fallen_back(mut self) -> Self {
-        self.expect.structured = structured::FELL_BACK;
+    /// Marks the request as a retry without the rejected schema.
+    pub(crate) fn without_schema(mut self) -> Self {
+        self.info.structured = structured::SCHEMA_REJECTED;
         self
     }
 }
 
-/// What the decoder must know of the request.
+/// The request, as far as the decoder depends on it.
 #[derive(Debug, Clone)]
-pub(crate) struct Expect {
-    /// Vendor's name of the model, the owner of its signatures.
+pub(crate) struct RequestInfo {
+    /// The vendor's name of the model, which owns its signatures.
     pub(crate) model: String,
-    /// The run asked for thinking to be shown.
+    /// Whether the run asked for thinking to be shown.
     pub(crate) show_thinking: bool,
-    /// The hidden function, when it was offered.
+    /// The hidden function, if it was offered.
     pub(crate) hidden: Option<HiddenTool>,
-    /// What became of the schema when the hidden function is not called.
+    /// Outcome of the output schema if the hidden function is not called.
     pub(crate) structured: StructuredOutput,
-    /// Makes the ids of calls that come without one unlike those of earlier turns.
+    /// Number of messages before this turn: part of the ids of calls that come without one.
     pub(crate) turn: usize,
 }
 
-/// Writes the request.
+impl RequestInfo {
+    /// A request for tests of the decoder.
+    pub(crate) fn for_test(options: DecoderOptions) -> Self {
+        Self {
+            model: "test".to_owned(),
+            show_thinking: options.show_thinking,
+            hidden: options.hidden_tool(HIDDEN_TOOL),
+            structured: structured::NOT_CALLED,
+            turn: 1,
+        }
+    }
+}
+
+/// Encodes a request.
 pub(crate) fn encode(
     settings: &ModelSettings,
     request: &ModelRequest,
@@ -85,13 +99,13 @@ pub(crate) fn encode(
             response_json_schema: native.map(|output| &output.schema),
         },
     };
-    let mut body = ListBody::open(&head, "contents")?;
+    let mut body = RequestBody::open(&head, "contents")?;
     let history = History::new(model, dialect.wants_signatures);
-    turns::write(
+    alternating_roles::write(
         &mut body,
         &request.messages,
         instructions.len(),
-        &history.format(),
+        &history.cache_key(),
         history,
     )?;
     let structured = match (native, &hidden) {
@@ -101,7 +115,7 @@ pub(crate) fn encode(
     };
     Ok(Encoded {
         body: body.close(&tail)?,
-        expect: Expect {
+        info: RequestInfo {
             model: model.to_owned(),
             show_thinking: reasons && request.reasoning_level.is_some_and(|level| level > 0),
             hidden,
@@ -171,28 +185,28 @@ fn calling<'a>(
     }
 }
 
-/// Levels from 3 on, a budget before: 0 when thinking was not asked for, or the least that the model accepts.
+/// A level from version 3 on, a budget before: the least that the model accepts if thinking was not requested.
 fn thinking(mode: ThinkingMode, level: Option<u8>) -> Option<ThinkingConfig> {
-    let asked = level.filter(|level| *level > 0);
+    let requested = level.filter(|level| *level > 0);
     let config = ThinkingConfig {
-        include_thoughts: asked.is_some(),
+        include_thoughts: requested.is_some(),
         thinking_level: None,
         thinking_budget: None,
     };
     match mode {
         ThinkingMode::Unknown => None,
         ThinkingMode::Level(levels) => level.map(|level| ThinkingConfig {
-            thinking_level: Some(level_word(levels, level)),
+            thinking_level: Some(level_name(levels, level)),
             ..config
         }),
         ThinkingMode::Budget { least } => Some(ThinkingConfig {
-            thinking_budget: Some(asked.map_or(0, budget).max(least)),
+            thinking_budget: Some(requested.map_or(0, budget).max(least)),
             ..config
         }),
     }
 }
 
-fn level_word(levels: Levels, level: u8) -> &'static str {
+fn level_name(levels: Levels, level: u8) -> &'static str {
     match (level, levels) {
         (0, Levels::FromMinimal) => "MINIMAL",
         (0..=35, _) => "LOW",
@@ -201,7 +215,7 @@ fn level_word(levels: Levels, level: u8) -> &'static str {
     }
 }
 
-/// 512 tokens at level 1, 24,576 (the most that every model with a budget accepts) at level 100, in a straight line.
+/// Linear from 512 tokens at level 1 to 24,576 at level 100, which every model with a budget accepts.
 fn budget(level: u8) -> u64 {
     512 + (24_576 - 512) * (u64::from(level.clamp(1, 100)) - 1) / 99
 }

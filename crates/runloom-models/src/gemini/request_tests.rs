@@ -74,7 +74,7 @@ fn encoded(model: &str, request: &ModelRequest) -> Value {
 }
 
 #[test]
-fn settings_of_the_model_fill_what_the_request_leaves_open() {
+fn model_settings_are_defaults_of_the_request() {
     let settings = ModelSettings {
         reasoning: Some(false),
         max_output_tokens: Some(500),
@@ -85,11 +85,11 @@ fn settings_of_the_model_fill_what_the_request_leaves_open() {
     let encoded = encode(&settings, &request).unwrap();
     let body: Value = serde_json::from_slice(&encoded.body.to_vec()).unwrap();
     assert_eq!(body["generationConfig"], json!({"maxOutputTokens": 500}));
-    assert!(!encoded.expect.show_thinking);
+    assert!(!encoded.info.show_thinking);
 }
 
 #[test]
-fn a_plain_request_has_only_what_it_needs() {
+fn a_plain_request_is_minimal() {
     assert_eq!(
         encoded(NEW, &ModelRequest::new(vec![user("Hi")])),
         json!({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], "generationConfig": {}})
@@ -97,7 +97,7 @@ fn a_plain_request_has_only_what_it_needs() {
 }
 
 #[test]
-fn thinking_is_asked_for_in_the_words_of_each_generation() {
+fn requests_thinking_as_each_generation_expects() {
     for (model, level, expected) in [
         ("gemini-2.0-flash", Some(100), Value::Null),
         (OLD, None, json!({"thinkingBudget": 0})),
@@ -157,7 +157,7 @@ fn thinking_is_asked_for_in_the_words_of_each_generation() {
 }
 
 #[test]
-fn tools_are_declared_with_both_schemas() {
+fn declares_tools_with_both_schemas() {
     let mut declared = tool("search");
     declared.output_schema = Some(json!({"type": "object"}));
     let mut request = ModelRequest::new(vec![user("Hi")]);
@@ -181,7 +181,7 @@ fn tools_are_declared_with_both_schemas() {
 }
 
 #[test]
-fn signed_parts_go_back_verbatim_to_their_own_model_with_the_ids_it_gave() {
+fn replays_signed_parts_and_ids_to_their_model() {
     let state = signed_state(
         NEW,
         json!({"id": "c1", "name": "search", "args": {"q": "c1"}}),
@@ -219,7 +219,7 @@ fn signed_parts_go_back_verbatim_to_their_own_model_with_the_ids_it_gave() {
 }
 
 #[test]
-fn ids_that_the_model_gave_are_known_also_behind_a_turn_that_was_written_earlier() {
+fn keeps_call_ids_across_cached_blocks() {
     let call = json!({"id": "c1", "name": "search", "args": {}});
     let asked = assistant("", &["c1"], Some(signed_state(NEW, call)));
     let mut request = ModelRequest::new(vec![user("Find x"), asked]);
@@ -232,7 +232,7 @@ fn ids_that_the_model_gave_are_known_also_behind_a_turn_that_was_written_earlier
 }
 
 #[test]
-fn only_the_first_call_of_a_foreign_turn_carries_the_stand_in_signature_and_old_models_want_none() {
+fn signs_the_first_call_of_a_foreign_turn() {
     let messages = vec![
         user("Find"),
         assistant("Looking.", &["c1", "c2"], None),
@@ -251,7 +251,7 @@ fn only_the_first_call_of_a_foreign_turn_carries_the_stand_in_signature_and_old_
             .to_string()
             .contains("thoughtSignature")
     );
-    // The responses stand together and alone.
+    // The responses are in one entry without anything else.
     assert_eq!(
         body["contents"][2]["parts"],
         json!([
@@ -266,7 +266,7 @@ fn only_the_first_call_of_a_foreign_turn_carries_the_stand_in_signature_and_old_
 }
 
 #[test]
-fn the_user_speaks_first_and_last_and_speech_of_one_role_is_joined() {
+fn begins_and_ends_with_the_user_and_joins_roles() {
     let mut request = ModelRequest::new(vec![
         Message::System {
             text: "Context.".into(),
@@ -300,7 +300,7 @@ fn the_user_speaks_first_and_last_and_speech_of_one_role_is_joined() {
 }
 
 #[test]
-fn a_schema_is_native_where_it_can_be() {
+fn prefers_the_native_schema_mode() {
     let mut request = with_schema(ModelRequest::new(vec![user("Hi")]));
     for model in [NEW, OLD] {
         let config = &encoded(model, &request)["generationConfig"];
@@ -315,13 +315,13 @@ fn a_schema_is_native_where_it_can_be() {
     let config = &encoded(NEW, &request)["generationConfig"];
     assert_eq!(config["responseMimeType"], "application/json");
     assert_eq!(
-        encode(&settings(NEW), &request).unwrap().expect.structured,
+        encode(&settings(NEW), &request).unwrap().info.structured,
         structured::NATIVE
     );
 }
 
 #[test]
-fn an_old_model_with_tools_gets_a_hidden_function_that_is_forced_on_the_finishing_turn() {
+fn forces_the_hidden_function_only_on_the_final_turn() {
     let mut request = with_schema(ModelRequest::new(vec![user("Hi")]));
     request.tools = Arc::new(vec![tool("search")]);
     let body = encoded(OLD, &request);

@@ -1,29 +1,36 @@
-//! The stream of `streamGenerateContent`, as a pure decoder.
+//! Decoder of `streamGenerateContent`.
 
 use runloom_ports::model::{CallRequest, Done, ModelError, ModelEvent, ProviderState};
 use runloom_protocol::outcome::{ErrorClass, Tokens, finish_reason};
 use serde_json::{Map, Value};
 
 use super::OWNER;
-use super::request::Expect;
+use super::request::RequestInfo;
 use super::wire::{Candidate, Chunk, Usage};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
 use crate::structured::{self, TextGate};
 
-/// Decodes one call.
+/// Decodes one response.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    expect: Expect,
-    /// The parts of the turn, to be sent back as they came.
+    info: RequestInfo,
+    /// The parts of the turn, to be replayed verbatim.
     parts: Vec<Value>,
-    /// Something among the parts means nothing to anybody but their owner.
-    private: bool,
+    /// Whether a part is opaque, so that the turn must be replayed.
+    is_opaque: bool,
     usage: Usage,
     text: TextGate,
     calls: usize,
     hidden_arguments: Option<Value>,
     finish: Option<Finish>,
+}
+
+/// Whether a call is one of the request's tools or the hidden function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallKind {
+    Visible,
+    Hidden,
 }
 
 #[derive(Debug)]
@@ -33,13 +40,13 @@ struct Finish {
 }
 
 impl Decoder {
-    /// A decoder for the answer to one request.
-    pub(crate) fn new(expect: Expect) -> Self {
-        let text = TextGate::new(expect.hidden.as_ref());
+    /// A decoder for the response to this request.
+    pub(crate) fn new(info: RequestInfo) -> Self {
+        let text = TextGate::new(info.hidden.as_ref());
         Self {
-            expect,
+            info,
             parts: Vec::new(),
-            private: false,
+            is_opaque: false,
             usage: Usage::default(),
             text,
             calls: 0,
@@ -65,7 +72,7 @@ impl Decoder {
                 message: None,
             });
         }
-        // Only one candidate was asked for.
+        // Only one candidate is requested.
         match chunk.candidates.into_iter().flatten().next() {
             Some(candidate) => self.candidate(candidate, out),
             None => Ok(()),
@@ -99,21 +106,20 @@ impl Decoder {
     ) -> Result<(), ModelError> {
         let signed = part.contains_key("thoughtSignature");
         if let Some(Value::Object(call)) = part.get("functionCall") {
-            let hidden = self.call(call, out)?;
-            if !hidden {
-                self.private |= signed || call.contains_key("id");
+            if self.call(call, out)? == CallKind::Visible {
+                self.is_opaque |= signed || call.contains_key("id");
                 self.parts.push(Value::Object(part));
             }
             return Ok(());
         }
-        self.private |= signed;
+        self.is_opaque |= signed;
         let thought = part
             .get("thought")
             .and_then(Value::as_bool)
             .unwrap_or(false);
         if let Some(Value::String(text)) = part.get("text") {
             if thought {
-                if self.expect.show_thinking && !text.is_empty() {
+                if self.info.show_thinking && !text.is_empty() {
                     out.push(ModelEvent::Thinking(text.clone()));
                 }
             } else {
@@ -129,7 +135,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Plain text goes on in the part before it when that is plain text too; a signed part stays alone.
+    /// Appends plain text to the part before, if that is plain text too. A signed part is not extended.
     fn join(&mut self, more: &str) -> bool {
         match self.parts.last_mut() {
             Some(Value::Object(last)) if last.len() == 1 => match last.get_mut("text") {
@@ -143,12 +149,12 @@ impl Decoder {
         }
     }
 
-    /// Reads a call. True when it was the hidden function.
+    /// Emits a visible call, or keeps the arguments of the hidden function.
     fn call(
         &mut self,
         call: &Map<String, Value>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<bool, ModelError> {
+    ) -> Result<CallKind, ModelError> {
         let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
         let input = match call.get("args") {
             None | Some(Value::Null) => Value::Object(Map::new()),
@@ -156,18 +162,18 @@ impl Decoder {
             Some(_) => return Err(error::malformed_call(name)),
         };
         if self
-            .expect
+            .info
             .hidden
             .as_ref()
             .is_some_and(|hidden| hidden.name == name)
         {
             self.hidden_arguments = Some(input);
-            return Ok(true);
+            return Ok(CallKind::Hidden);
         }
         self.text.open(out);
         let id = match call.get("id").and_then(Value::as_str) {
             Some(id) if !id.is_empty() => id.to_owned(),
-            _ => format!("call_{}_{}", self.expect.turn, self.calls),
+            _ => format!("call_{}_{}", self.info.turn, self.calls),
         };
         self.calls += 1;
         out.push(ModelEvent::Call(CallRequest {
@@ -175,17 +181,17 @@ impl Decoder {
             name: name.to_owned(),
             input,
         }));
-        Ok(false)
+        Ok(CallKind::Visible)
     }
 
     fn finish(&mut self, finish: &Finish, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let reason = canonical(&finish.reason, self.calls);
         if reason == finish_reason::MALFORMED_FUNCTION_CALL {
-            let said = finish
+            let message = finish
                 .message
                 .as_deref()
-                .unwrap_or("the model sent a function call that cannot be read");
-            let mut failure = ModelError::new(ErrorClass::Server, said);
+                .unwrap_or("the model sent a function call that cannot be parsed");
+            let mut failure = ModelError::new(ErrorClass::Server, message);
             failure.api_code = Some(finish.reason.clone());
             failure.finish_reason = Some(reason);
             return Err(failure);
@@ -193,18 +199,18 @@ impl Decoder {
         let mut done = Done {
             finish_reason: reason,
             state: None,
-            structured: self.expect.structured,
+            structured: self.info.structured,
         };
-        match (&self.expect.hidden, &self.hidden_arguments) {
-            // Beside visible calls the answer came too early, and they go first.
+        match (&self.info.hidden, &self.hidden_arguments) {
+            // Visible calls are executed first, and the output is ignored.
             (Some(hidden), Some(arguments)) if self.calls == 0 => {
                 self.text.discard();
-                out.push(ModelEvent::Text(hidden.answer(arguments)));
+                out.push(ModelEvent::Text(hidden.output(arguments)));
                 done.structured = structured::BY_HIDDEN_TOOL;
             }
             _ => {
                 self.text.open(out);
-                // Half a turn is not replayed.
+                // An incomplete turn is not replayed.
                 if matches!(
                     done.finish_reason.as_str(),
                     finish_reason::END_TURN | finish_reason::TOOL_USE
@@ -218,13 +224,13 @@ impl Decoder {
     }
 
     fn state(&self) -> Option<ProviderState> {
-        if !self.private {
+        if !self.is_opaque {
             return None;
         }
         let items = serde_json::value::to_raw_value(&self.parts).ok()?;
         Some(ProviderState {
             owner: OWNER.to_owned(),
-            model: self.expect.model.clone(),
+            model: self.info.model.clone(),
             items: items.into(),
         })
     }
@@ -238,7 +244,7 @@ impl StreamDecoder for Decoder {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         let result = serde_json::from_slice(data)
-            .map_err(|failure| error::garbage(&failure))
+            .map_err(|failure| error::unreadable_frame(&failure))
             .and_then(|chunk| self.chunk(chunk, out));
         if result.is_err() {
             self.text.open(out);
@@ -246,11 +252,11 @@ impl StreamDecoder for Decoder {
         result
     }
 
-    /// The last frame has the reason, but counts may follow it: only the end of the stream ends the call.
+    /// The finish reason may be followed by token counts, so only the end of the body ends the response.
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let result = match self.finish.take() {
             Some(finish) => self.finish(&finish, out),
-            None => Err(error::cut()),
+            None => Err(error::incomplete_response()),
         };
         if result.is_err() {
             self.text.open(out);
@@ -259,12 +265,12 @@ impl StreamDecoder for Decoder {
     }
 }
 
-/// The canonical word for a finish reason, or for the block of a prompt (`PROMPT_…`).
+/// The finish reason for a finish reason of the API, or for the block reason of a prompt (`PROMPT_…`).
 fn canonical(reason: &str, calls: usize) -> String {
     match reason {
         "STOP" | "FINISH_REASON_UNSPECIFIED" if calls > 0 => finish_reason::TOOL_USE,
         "STOP" | "FINISH_REASON_UNSPECIFIED" => finish_reason::END_TURN,
-        // The answer could be continued, which costs another call: to everybody else it is an answer cut off.
+        // Continuing would need another call; the output is cut off like at any other limit.
         "MAX_TOKENS" | "CONTINUATION" => finish_reason::MAX_TOKENS,
         "SAFETY"
         | "RECITATION"
@@ -284,10 +290,10 @@ fn canonical(reason: &str, calls: usize) -> String {
     .to_owned()
 }
 
-/// Input is the prompt and what tools added to it, output the answer and the thoughts. The total tells when a server
-/// counts otherwise: cached input beside the prompt, or thoughts inside the answer.
+/// The token counts: input is the prompt and the tools' prompts, output the candidates and the thoughts. If the total
+/// does not fit, cached input is counted beside the prompt, or thoughts inside the candidates.
 fn tokens(usage: &Usage) -> Tokens {
-    let [prompt, cached, answer, thoughts, tool] = [
+    let [prompt, cached, candidates, thoughts, tool] = [
         usage.prompt_token_count,
         usage.cached_content_token_count,
         usage.candidates_token_count,
@@ -301,11 +307,11 @@ fn tokens(usage: &Usage) -> Tokens {
             .fold(0_u64, |sum, count| sum.saturating_add(*count))
     };
     let total = usage.total_token_count.unwrap_or(0);
-    let cached_beside = cached > 0 && total == sum(&[prompt, cached, answer, thoughts, tool]);
+    let cached_beside = cached > 0 && total == sum(&[prompt, cached, candidates, thoughts, tool]);
     let thoughts_inside =
-        thoughts > 0 && thoughts <= answer && total == sum(&[prompt, answer, tool]);
+        thoughts > 0 && thoughts <= candidates && total == sum(&[prompt, candidates, tool]);
     let input = sum(&[prompt, tool, if cached_beside { cached } else { 0 }]);
-    let output = sum(&[answer, if thoughts_inside { 0 } else { thoughts }]);
+    let output = sum(&[candidates, if thoughts_inside { 0 } else { thoughts }]);
     Tokens {
         input_tokens: input,
         cached_tokens: cached.min(input),

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::*;
 use crate::structured::HiddenTool;
 
-fn expect() -> Expect {
-    Expect {
+fn info() -> RequestInfo {
+    RequestInfo {
         model: "gemini-3-pro-preview".into(),
         show_thinking: true,
         hidden: None,
@@ -17,13 +17,13 @@ fn expect() -> Expect {
     }
 }
 
-fn expect_answer() -> Expect {
+fn with_hidden_tool() -> RequestInfo {
     let schema =
         serde_json::from_value(json!({"name": "o", "schema": {"type": "object"}})).unwrap();
-    Expect {
+    RequestInfo {
         hidden: Some(HiddenTool::new("set_model_response", &schema, &[])),
         structured: structured::NOT_CALLED,
-        ..expect()
+        ..info()
     }
 }
 
@@ -37,8 +37,8 @@ struct Outcome {
     error: Option<ModelError>,
 }
 
-fn run(expect: Expect, chunks: &[Value]) -> Outcome {
-    let mut decoder = Decoder::new(expect);
+fn run(info: RequestInfo, chunks: &[Value]) -> Outcome {
+    let mut decoder = Decoder::new(info);
     let mut events = Vec::new();
     let mut error = None;
     for chunk in chunks {
@@ -78,14 +78,14 @@ fn stop(reason: &str) -> Value {
 }
 
 #[test]
-fn text_is_handed_on_and_counted() {
+fn decodes_text_and_token_counts() {
     let chunks = [
         parts(json!([{"text": "Hel"}])),
         parts(json!([{"text": "lo"}, {"novelty": 1}])),
         json!({}),
         stop("STOP"),
     ];
-    let outcome = run(expect(), &chunks);
+    let outcome = run(info(), &chunks);
     assert_eq!(outcome.text, "Hello");
     let done = outcome.done.unwrap();
     assert_eq!(done.finish_reason, "end_turn");
@@ -102,7 +102,7 @@ fn text_is_handed_on_and_counted() {
 }
 
 #[test]
-fn the_total_tells_when_a_server_counts_otherwise() {
+fn corrects_token_counts_by_the_total() {
     let usage = |total| Usage {
         prompt_token_count: Some(10),
         cached_content_token_count: Some(4),
@@ -122,7 +122,7 @@ fn the_total_tells_when_a_server_counts_otherwise() {
 }
 
 #[test]
-fn signed_parts_are_kept_as_they_came_and_thoughts_shown_only_when_asked() {
+fn keeps_signed_parts_and_shows_thoughts_on_request() {
     let chunks = [
         parts(json!([{"text": "Hmm.", "thought": true}])),
         parts(json!([{"text": "One "}])),
@@ -135,7 +135,7 @@ fn signed_parts_are_kept_as_they_came_and_thoughts_shown_only_when_asked() {
         parts(json!([{"text": ""}])),
         stop("STOP"),
     ];
-    let outcome = run(expect(), &chunks);
+    let outcome = run(info(), &chunks);
     assert_eq!(
         (outcome.text.as_str(), outcome.thinking.as_str()),
         ("One moment.", "Hmm.")
@@ -159,26 +159,26 @@ fn signed_parts_are_kept_as_they_came_and_thoughts_shown_only_when_asked() {
             {"text": "", "thoughtSignature": "czI="},
         ])
     );
-    let quiet = Expect {
+    let quiet = RequestInfo {
         show_thinking: false,
-        ..expect()
+        ..info()
     };
     assert_eq!(run(quiet, &chunks).thinking, "");
 }
 
 #[test]
-fn calls_without_an_id_get_one_that_no_other_turn_has() {
+fn gives_unique_ids_to_calls_without_one() {
     let call = json!([{"functionCall": {"name": "now", "args": null}}]);
-    let outcome = run(expect(), &[parts(call.clone()), parts(call), stop("STOP")]);
+    let outcome = run(info(), &[parts(call.clone()), parts(call), stop("STOP")]);
     let ids: Vec<&str> = outcome.calls.iter().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["call_3_0", "call_3_1"]);
     assert!(outcome.done.unwrap().state.is_none());
 }
 
 #[test]
-fn the_hidden_function_becomes_the_text() {
+fn hidden_function_arguments_become_the_text() {
     let call = json!([{"text": "Here:"}, {"functionCall": {"name": "set_model_response", "args": {"a": 1}}}]);
-    let outcome = run(expect_answer(), &[parts(call.clone()), stop("STOP")]);
+    let outcome = run(with_hidden_tool(), &[parts(call.clone()), stop("STOP")]);
     assert_eq!(outcome.text, r#"{"a":1}"#);
     assert!(outcome.calls.is_empty());
     let done = outcome.done.unwrap();
@@ -188,12 +188,15 @@ fn the_hidden_function_becomes_the_text() {
     );
 
     let beside = json!([{"functionCall": {"name": "search", "args": {}}}]);
-    let outcome = run(expect_answer(), &[parts(call), parts(beside), stop("STOP")]);
+    let outcome = run(
+        with_hidden_tool(),
+        &[parts(call), parts(beside), stop("STOP")],
+    );
     assert_eq!((outcome.text.as_str(), outcome.calls.len()), ("Here:", 1));
     assert_eq!(outcome.done.unwrap().structured, structured::NOT_CALLED);
 
     let outcome = run(
-        expect_answer(),
+        with_hidden_tool(),
         &[parts(json!([{"text": "Plain."}])), stop("STOP")],
     );
     assert_eq!(outcome.text, "Plain.");
@@ -201,7 +204,7 @@ fn the_hidden_function_becomes_the_text() {
 }
 
 #[test]
-fn finish_reasons_have_canonical_words() {
+fn maps_finish_reasons() {
     for (vendor, word) in [
         ("STOP", "end_turn"),
         ("MAX_TOKENS", "max_tokens"),
@@ -226,16 +229,16 @@ fn finish_reasons_have_canonical_words() {
 }
 
 #[test]
-fn a_blocked_prompt_is_an_end_without_text() {
+fn a_blocked_prompt_ends_without_text() {
     let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 9}});
-    let outcome = run(expect(), &[blocked]);
+    let outcome = run(info(), &[blocked]);
     assert_eq!(outcome.done.unwrap().finish_reason, "content_filter");
     assert_eq!(outcome.usage.input_tokens, 9);
 }
 
 #[test]
-fn a_malformed_call_is_an_error_that_may_be_tried_again() {
-    let error = run(expect(), &[stop("MALFORMED_FUNCTION_CALL")])
+fn a_malformed_call_is_a_retryable_error() {
+    let error = run(info(), &[stop("MALFORMED_FUNCTION_CALL")])
         .error
         .unwrap();
     assert_eq!(
@@ -244,7 +247,7 @@ fn a_malformed_call_is_an_error_that_may_be_tried_again() {
     );
     assert!(error.retryable);
     let error = run(
-        expect(),
+        info(),
         &[parts(json!([{"functionCall": {"name": "x", "args": [1]}}]))],
     )
     .error
@@ -256,7 +259,7 @@ fn a_malformed_call_is_an_error_that_may_be_tried_again() {
 }
 
 #[test]
-fn errors_inside_the_stream_are_classified() {
+fn classifies_errors_inside_the_stream() {
     for (code, status, class) in [
         (429, "RESOURCE_EXHAUSTED", ErrorClass::RateLimit),
         (503, "UNAVAILABLE", ErrorClass::Overloaded),
@@ -266,7 +269,7 @@ fn errors_inside_the_stream_are_classified() {
         (504, "DEADLINE_EXCEEDED", ErrorClass::Timeout),
     ] {
         let failure = json!({"error": {"code": code, "message": "Said so.", "status": status}});
-        let outcome = run(expect(), &[parts(json!([{"text": "Hel"}])), failure]);
+        let outcome = run(info(), &[parts(json!([{"text": "Hel"}])), failure]);
         assert_eq!(outcome.text, "Hel");
         let error = outcome.error.unwrap();
         assert_eq!(
@@ -279,20 +282,10 @@ fn errors_inside_the_stream_are_classified() {
 
 #[test]
 fn a_stream_without_a_finish_reason_is_an_error() {
-    let outcome = run(expect_answer(), &[parts(json!([{"text": "Half an"}]))]);
+    let outcome = run(with_hidden_tool(), &[parts(json!([{"text": "Half an"}]))]);
     assert_eq!(outcome.text, "Half an");
     assert!(outcome.done.is_none());
     assert_eq!(outcome.error.unwrap().class, ErrorClass::Server);
-}
-
-#[test]
-fn the_decoder_is_steady_on_damaged_answers() {
-    for expect in [expect(), expect_answer()] {
-        crate::decode::properties::hold_for("gemini", || {
-            let decoder = Decoder::new(expect.clone());
-            crate::decode::Decoding::new(Box::<crate::sse::Sse>::default(), Box::new(decoder))
-        });
-    }
 }
 
 proptest! {
@@ -311,14 +304,14 @@ proptest! {
             json!({"usageMetadata": {"promptTokenCount": u64::MAX, "candidatesTokenCount": u64::MAX, "thoughtsTokenCount": u64::MAX}}),
         ];
         let chunks: Vec<Value> = picks.iter().map(|pick| kinds[*pick].clone()).collect();
-        let outcome = run(if hidden { expect_answer() } else { expect() }, &chunks);
+        let outcome = run(if hidden { with_hidden_tool() } else { info() }, &chunks);
         prop_assert!(outcome.done.is_some() != outcome.error.is_some());
     }
 
     #[test]
-    fn arbitrary_bytes_are_refused_without_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut out = Vec::new();
-        let mut decoder = Decoder::new(expect());
+        let mut decoder = Decoder::new(info());
         let _ = decoder.event(None, &data, &mut out);
         prop_assert!(decoder.end(&mut out).is_err());
     }

@@ -1,11 +1,11 @@
-//! `generateContent` as it stands on the wire: what we write, strictly; what we read, leniently.
+//! JSON of `generateContent`: requests in full, responses only as far as they are read.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What stands before the contents.
+/// The members before `contents`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Head<'a> {
@@ -17,7 +17,7 @@ pub(crate) struct Head<'a> {
     pub(crate) tool_config: Option<ToolConfig<'a>>,
 }
 
-/// What stands behind them.
+/// The members after `contents`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Tail<'a> {
@@ -130,7 +130,7 @@ pub(crate) struct Response<'a> {
     pub(crate) response: Value,
 }
 
-/// What must be known of a stored part before it is replayed.
+/// A stored part, as far as it is checked before it is replayed.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StoredPart<'a> {
@@ -171,7 +171,7 @@ pub(crate) struct Candidate {
     pub(crate) finish_message: Option<String>,
 }
 
-/// Parts are read as they are: what is not known of them must be sent back all the same.
+/// Parts are kept verbatim, because unknown members must be replayed too.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ReadContent {
     #[serde(default)]

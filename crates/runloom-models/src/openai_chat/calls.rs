@@ -1,4 +1,4 @@
-//! Tool calls that come in pieces, put together.
+//! Assembles tool calls from their pieces.
 
 use runloom_ports::model::{CallRequest, ModelError};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::wire::CallDelta;
 use crate::tools;
 
-/// More calls than this in one turn are no answer of a model.
+/// Calls of one turn beyond this number are ignored.
 const MAX_CALLS: usize = 1_024;
 
 /// The calls of one turn.
@@ -28,9 +28,8 @@ impl Calls {
         self.calls.is_empty()
     }
 
-    /// One piece. The server's index says to which call it belongs; a new id says the same where indexes are missing or
-    /// all zero.
-    pub(super) fn piece(&mut self, delta: CallDelta<'_>) {
+    /// Adds a piece. It belongs to the call with its index, or with its id if indexes are missing or all zero.
+    pub(super) fn push(&mut self, delta: CallDelta<'_>) {
         let id = delta.id.unwrap_or_default();
         let known = self.calls.iter().rposition(|call| {
             let same_index =
@@ -42,7 +41,7 @@ impl Calls {
             .as_ref()
             .and_then(|function| function.name.clone());
         let at = match known {
-            // Without an index and an id, a name begins a new call.
+            // Without index and id, a name begins a new call.
             Some(at) if delta.index.is_some() || !id.is_empty() || name.is_none() => at,
             _ if self.calls.len() >= MAX_CALLS => return,
             _ => {
@@ -58,7 +57,7 @@ impl Calls {
             call.id = id;
         }
         if call.name.is_empty() {
-            // Some servers repeat the whole name with every piece.
+            // Some servers repeat the name with every piece.
             call.name = name.unwrap_or_default();
         }
         if let Some(raw) = delta.function.and_then(|function| function.arguments) {
@@ -70,7 +69,7 @@ impl Calls {
         }
     }
 
-    /// The complete calls, in the model's order; ids that the server left out are made from the turn's number.
+    /// The complete calls, in the order of the model. A missing id is made from the number of the turn.
     pub(super) fn finish(&mut self, turn: usize) -> Vec<Result<CallRequest, ModelError>> {
         let calls = std::mem::take(&mut self.calls).into_iter().enumerate();
         calls
@@ -97,10 +96,10 @@ mod tests {
 
     use super::*;
 
-    fn put_together(pieces: &[Value]) -> Vec<(String, String, Value)> {
+    fn assemble(pieces: &[Value]) -> Vec<(String, String, Value)> {
         let mut calls = Calls::default();
         for piece in pieces {
-            calls.piece(serde_json::from_str(&piece.to_string()).unwrap());
+            calls.push(serde_json::from_str(&piece.to_string()).unwrap());
         }
         let calls = calls.finish(3).into_iter();
         calls
@@ -113,8 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_joined_by_index() {
-        let calls = put_together(&[
+    fn joins_pieces_by_index() {
+        let calls = assemble(&[
             json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}),
             json!({"index": 1, "id": "b", "function": {"name": "g", "arguments": "{\"y\""}}),
             json!({"index": 0, "function": {"arguments": "{\"x\":1}"}}),
@@ -130,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn whole_calls_that_all_have_index_zero_are_told_apart_by_id() {
-        let calls = put_together(&[
+    fn separates_calls_with_the_same_index_by_id() {
+        let calls = assemble(&[
             json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}),
             json!({"index": 0, "id": "b", "function": {"name": "f", "arguments": {"x": 1}}}),
         ]);
@@ -142,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_index_and_id_are_told_apart_by_name_and_get_ids() {
-        let calls = put_together(&[
+    fn separates_calls_without_index_and_id_by_name() {
+        let calls = assemble(&[
             json!({"function": {"name": "f", "arguments": "{\"x\":"}}),
             json!({"function": {"arguments": "1}"}}),
             json!({"function": {"name": "g"}}),
@@ -158,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_id_and_name_do_not_make_a_second_call() {
-        let calls = put_together(&[
+    fn joins_pieces_that_repeat_id_and_name() {
+        let calls = assemble(&[
             json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\":"}}),
             json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "1}"}}),
         ]);

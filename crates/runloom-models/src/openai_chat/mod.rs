@@ -1,12 +1,12 @@
-//! The chat-completions API, as xAI and the many servers that imitate OpenAI speak it (OpenRouter, Ollama, vLLM, …).
+//! The chat-completions API of xAI and of servers that are compatible with OpenAI's (OpenRouter, Ollama, vLLM, …).
 //!
-//! The servers differ, so only what all of them know is sent: no reasoning effort, no output schema. What they send is
-//! read with every liberty they are known to take.
+//! The servers differ, so requests use only what all of them accept: no reasoning effort, no output schema. The decoder
+//! accepts every known deviation.
 
 mod calls;
 mod parts;
-pub(crate) mod request;
-pub(crate) mod stream;
+mod request;
+mod stream;
 mod wire;
 
 use std::sync::Arc;
@@ -16,10 +16,35 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use runloom_ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
 use runloom_protocol::outcome::StructuredOutput;
 
-use crate::http::{Http, HttpCall, secret_header};
+use crate::decode::Decoding;
+use crate::http::{Http, secret_header};
+use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::sse::Sse;
+use crate::codec::Codec;
 use request::{Dialect, Target};
+use stream::{Decoder, RequestInfo};
+
+/// The encoder and the decoder, without HTTP.
+pub(crate) const CODEC: Codec = Codec {
+    api: "openai_chat",
+    decoding: |options| {
+        let decoder = Decoder::new(RequestInfo {
+            show_thinking: options.show_thinking,
+            turn: 1,
+            structured: StructuredOutput::default(),
+        });
+        Decoding::new(Box::<Sse>::default(), Box::new(decoder))
+    },
+    encode: |settings, request| {
+        let target = Target {
+            model: settings.vendor_model_id.clone(),
+            max_output_tokens: settings.max_output_tokens,
+            dialect: Dialect::Compatible,
+        };
+        request::encode(&target, request)
+    },
+};
 
 #[derive(Debug)]
 struct OpenAiChat {
@@ -39,14 +64,14 @@ pub(crate) fn open_xai(
     open_at(provider, model, base, Dialect::Xai)
 }
 
-/// Opens a model of any server that speaks the API; the key is optional, the address is not.
+/// Opens a model of any compatible server. The key is optional, the address is required.
 pub(crate) fn open(
     provider: &ProviderSettings,
     model: &ModelSettings,
 ) -> Result<Arc<dyn Model>, OpenError> {
     if provider.base_url.is_none() {
         return Err(provider.invalid(
-            "`base_url` is missing: it is where /chat/completions is, like http://127.0.0.1:11434/v1"
+            "`base_url` is missing: set the address below which /chat/completions is, like http://127.0.0.1:11434/v1"
                 .to_owned(),
         ));
     }
@@ -93,17 +118,17 @@ impl Model for OpenAiChat {
             && !request.cache_key.is_empty()
             && let Ok(key) = HeaderValue::from_str(&request.cache_key)
         {
-            // xAI keeps a conversation on one machine, and its prompt cache warm, by this header.
+            // xAI routes a conversation to one machine by this header, which keeps its prompt cache warm.
             headers.insert(HeaderName::from_static("x-grok-conv-id"), key);
         }
-        let decoder = stream::Decoder::new(
-            request.reasoning_level.unwrap_or(0) > 0,
-            request.messages.len(),
-            StructuredOutput {
+        let decoder = Decoder::new(RequestInfo {
+            show_thinking: request.reasoning_level.unwrap_or(0) > 0,
+            turn: request.messages.len(),
+            structured: StructuredOutput {
                 schema_requested: request.output_schema.is_some(),
                 ..StructuredOutput::default()
             },
-        );
+        });
         let call = HttpCall {
             url: self.url.clone(),
             headers,
@@ -120,19 +145,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_key_or_address_is_said_when_opening() {
+    fn rejects_a_missing_key_or_address() {
         let model = ModelSettings::default();
         let error = open_xai(&ProviderSettings::default(), &model).unwrap_err();
         assert!(error.to_string().contains("api_key_env"));
         let error = open(&ProviderSettings::default(), &model).unwrap_err();
         assert!(error.to_string().contains("base_url"));
-    }
-
-    #[test]
-    fn the_decoder_is_steady_on_damaged_answers() {
-        crate::decode::properties::hold_for("openai_chat", || {
-            let decoder = stream::Decoder::new(true, 1, StructuredOutput::default());
-            crate::decode::Decoding::new(Box::<Sse>::default(), Box::new(decoder))
-        });
     }
 }

@@ -1,4 +1,4 @@
-//! What a user says, in parts when there are files.
+//! Content of user messages: text, or parts if there are files.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,14 @@ use serde::Serialize;
 
 use crate::files::{Address, Media, named};
 
-/// What xAI takes.
+/// Media types that xAI accepts.
 pub(super) const XAI: FileSupport = FileSupport {
     inline: &["image/jpeg", "image/png"],
     urls: &["image/jpeg", "image/png"],
 };
 
-/// What the API has parts for. Whether a server, and the model on it, knows them all is for it to say: its refusal ends the run with its words.
+/// Media types that the API has parts for. A server or model that does not support one rejects the request, and the run
+/// fails with its message.
 pub(super) const COMPATIBLE: FileSupport = FileSupport {
     inline: &[
         "image/jpeg",
@@ -25,26 +26,26 @@ pub(super) const COMPATIBLE: FileSupport = FileSupport {
         "audio/wav",
         "audio/mpeg",
     ],
-    // Such a server often stands inside, where it must not be sent by clients.
+    // Such a server is often in a private network, where clients must not make it fetch URLs.
     urls: &[],
 };
 
-/// The content of a user's message. Plain text stays plain: some servers know nothing else.
+/// The content of a user message. Text without files stays a string, because some servers accept nothing else.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Said<'a> {
+pub(super) enum UserContent<'a> {
     Text(&'a str),
     Parts(Vec<Part<'a>>),
 }
 
-/// One part.
+/// A part of a message with files.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: Url<'a> },
     File { file: Document<'a> },
-    InputAudio { input_audio: Sound<'a> },
+    InputAudio { input_audio: Audio<'a> },
 }
 
 #[derive(Debug, Serialize)]
@@ -59,21 +60,21 @@ pub(super) struct Document<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Sound<'a> {
+pub(super) struct Audio<'a> {
     data: &'a str,
     format: &'static str,
 }
 
-/// The text, then each file.
-pub(super) fn of<'a>(taken: FileSupport, text: &'a str, files: &'a [File]) -> Vec<Part<'a>> {
+/// The text, then each file. Files of a type that is not supported are described in words.
+pub(super) fn of<'a>(supported: FileSupport, text: &'a str, files: &'a [File]) -> Vec<Part<'a>> {
     let mut parts = Vec::with_capacity(2 * files.len() + 1);
     if !text.trim().is_empty() {
         parts.push(Part::Text { text: text.into() });
     }
     for file in files {
-        let is_taken = taken.takes(&file.mime_type);
+        let is_supported = supported.takes(&file.mime_type);
         match (Media::of(file), &file.content) {
-            (Media::Image, _) if is_taken => {
+            (Media::Image, _) if is_supported => {
                 parts.push(Part::Text {
                     text: named(file).into(),
                 });
@@ -81,13 +82,13 @@ pub(super) fn of<'a>(taken: FileSupport, text: &'a str, files: &'a [File]) -> Ve
                     image_url: Url { url: Address(file) },
                 });
             }
-            (Media::Pdf, FileContent::Base64(_)) if is_taken => parts.push(Part::File {
+            (Media::Pdf, FileContent::Base64(_)) if is_supported => parts.push(Part::File {
                 file: Document {
                     filename: &file.name,
                     file_data: Address(file),
                 },
             }),
-            (Media::Audio, FileContent::Base64(data)) if is_taken => {
+            (Media::Audio, FileContent::Base64(data)) if is_supported => {
                 parts.push(Part::Text {
                     text: named(file).into(),
                 });
@@ -96,7 +97,7 @@ pub(super) fn of<'a>(taken: FileSupport, text: &'a str, files: &'a [File]) -> Ve
                     _ => "mp3",
                 };
                 parts.push(Part::InputAudio {
-                    input_audio: Sound { data, format },
+                    input_audio: Audio { data, format },
                 });
             }
             _ => parts.push(Part::Text {

@@ -1,4 +1,4 @@
-//! From a neutral request to the vendors' JSON.
+//! Encoder of chat completions.
 
 use std::borrow::Cow;
 
@@ -7,39 +7,39 @@ use runloom_ports::model::{CallRequest, Message, ModelError, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::parts::{self, Said};
-use crate::list_body::ListBody;
+use super::parts::{self, UserContent};
 use crate::payload::Payload;
+use crate::request_body::RequestBody;
 use crate::tools;
 
-/// The model that requests are made for.
+/// The model that requests are encoded for.
 #[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) model: String,
-    pub(crate) max_output_tokens: Option<u64>,
-    pub(crate) dialect: Dialect,
+pub(super) struct Target {
+    pub(super) model: String,
+    pub(super) max_output_tokens: Option<u64>,
+    pub(super) dialect: Dialect,
 }
 
-/// What differs between the servers.
+/// The differences between servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// Has replaced `max_tokens` by `max_completion_tokens`.
+pub(super) enum Dialect {
+    /// Uses `max_completion_tokens` instead of `max_tokens`.
     Xai,
-    /// Knows `max_tokens`, as nearly every server does.
+    /// Uses `max_tokens`, as nearly every server does.
     Compatible,
 }
 
 impl Dialect {
-    /// What the items of messages depend on: nothing else.
-    fn format(self) -> &'static str {
+    /// Cache key: everything that the items of a message depend on.
+    fn cache_key(self) -> &'static str {
         match self {
             Self::Xai => "openai-chat/1 xai",
             Self::Compatible => "openai-chat/1",
         }
     }
 
-    /// Which files its servers take.
-    pub(crate) fn files(self) -> FileSupport {
+    /// The media types that the servers accept.
+    pub(super) fn files(self) -> FileSupport {
         match self {
             Self::Xai => parts::XAI,
             Self::Compatible => parts::COMPATIBLE,
@@ -47,13 +47,13 @@ impl Dialect {
     }
 }
 
-/// What stands before the conversation.
+/// The members before the conversation.
 #[derive(Serialize)]
 struct Head<'a> {
     model: &'a str,
 }
 
-/// What stands behind it.
+/// The members after the conversation.
 #[derive(Serialize)]
 struct Tail<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -75,12 +75,12 @@ struct StreamOptions {
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
-enum Turn<'a> {
+enum WireMessage<'a> {
     System {
         content: &'a str,
     },
     User {
-        content: Said<'a>,
+        content: UserContent<'a>,
     },
     Assistant {
         content: Option<&'a str>,
@@ -121,8 +121,8 @@ struct Function<'a> {
     parameters: &'a Value,
 }
 
-/// The body of one call.
-pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Payload, ModelError> {
+/// Encodes a request.
+pub(super) fn encode(target: &Target, request: &ModelRequest) -> Result<Payload, ModelError> {
     let tools: Vec<Tool<'_>> = request
         .tools
         .iter()
@@ -135,53 +135,54 @@ pub(crate) fn encode(target: &Target, request: &ModelRequest) -> Result<Payload,
             },
         })
         .collect();
-    let budget = request.max_output_tokens.or(target.max_output_tokens);
+    let max_tokens = request.max_output_tokens.or(target.max_output_tokens);
     let head = Head {
         model: &target.model,
     };
     let tail = Tail {
         tool_choice: (!tools.is_empty() && !request.tools_enabled).then_some("none"),
         tools,
-        max_tokens: budget.filter(|_| target.dialect == Dialect::Compatible),
-        max_completion_tokens: budget.filter(|_| target.dialect == Dialect::Xai),
+        max_tokens: max_tokens.filter(|_| target.dialect == Dialect::Compatible),
+        max_completion_tokens: max_tokens.filter(|_| target.dialect == Dialect::Xai),
         stream: true,
         stream_options: StreamOptions {
             include_usage: true,
         },
     };
-    let mut body = ListBody::open(&head, "messages")?;
+    let mut body = RequestBody::open(&head, "messages")?;
     if !request.system.is_empty() {
-        body.item(&Turn::System {
+        body.item(&WireMessage::System {
             content: &request.system,
         })?;
     }
     let dialect = target.dialect;
-    body.conversation(&request.messages, dialect.format(), |message, turns| {
-        turn(message, dialect).map_or(Ok(()), |turn| turns.push(&turn))
+    body.conversation(&request.messages, dialect.cache_key(), |message, items| {
+        wire_message(message, dialect).map_or(Ok(()), |message| items.push(&message))
     })?;
     body.close(&tail)
 }
 
-fn turn(message: &Message, dialect: Dialect) -> Option<Turn<'_>> {
+/// `None` if nothing of the message is sent.
+fn wire_message(message: &Message, dialect: Dialect) -> Option<WireMessage<'_>> {
     Some(match message {
-        Message::System { text } => Turn::System { content: text },
-        Message::User { text } => Turn::User {
-            content: Said::Text(text),
+        Message::System { text } => WireMessage::System { content: text },
+        Message::User { text } => WireMessage::User {
+            content: UserContent::Text(text),
         },
-        Message::UserFiles { text, files } => Turn::User {
-            content: Said::Parts(parts::of(dialect.files(), text, files)),
+        Message::UserFiles { text, files } => WireMessage::User {
+            content: UserContent::Parts(parts::of(dialect.files(), text, files)),
         },
-        // Servers refuse a message with neither.
+        // Servers reject a message with neither text nor calls.
         Message::Assistant { text, calls, .. } if text.is_empty() && calls.is_empty() => {
             return None;
         }
-        Message::Assistant { text, calls, .. } => Turn::Assistant {
+        Message::Assistant { text, calls, .. } => WireMessage::Assistant {
             content: (!text.is_empty()).then_some(text),
             tool_calls: calls.iter().map(call).collect(),
         },
         Message::Tool {
             call_id, content, ..
-        } => Turn::Tool {
+        } => WireMessage::Tool {
             tool_call_id: call_id,
             content,
         },

@@ -1,4 +1,4 @@
-//! From the vendors' chunks to events.
+//! Decoder of chat completions.
 
 use runloom_ports::model::{Done, ModelError, ModelEvent};
 use runloom_protocol::outcome::{ErrorClass, StructuredOutput, Tokens, finish_reason};
@@ -9,33 +9,39 @@ use super::wire::{Choice, Chunk, Delta, Part};
 use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
 
-/// Reads one answer.
-pub(crate) struct Decoder {
-    /// The request asked for reasoning, so thinking may be shown.
-    shows_thinking: bool,
-    /// How much was said before this turn: makes ids unique that the server leaves out.
-    turn: usize,
-    structured: StructuredOutput,
+/// The request, as far as the decoder depends on it.
+#[derive(Debug)]
+pub(super) struct RequestInfo {
+    /// Whether the run asked for thinking to be shown.
+    pub(super) show_thinking: bool,
+    /// Number of messages before this turn: part of the ids of calls that come without one.
+    pub(super) turn: usize,
+    /// Outcome of the output schema.
+    pub(super) structured: StructuredOutput,
+}
+
+/// Decodes one response.
+pub(super) struct Decoder {
+    info: RequestInfo,
     calls: Calls,
-    /// The vendor's word, once it came.
+    /// The finish reason of the API, once it came.
     finish: Option<String>,
     usage: Option<Tokens>,
     refused: bool,
-    /// At least one choice came.
-    began: bool,
+    /// Whether a choice came.
+    has_choice: bool,
 }
 
 impl Decoder {
-    pub(crate) fn new(shows_thinking: bool, turn: usize, structured: StructuredOutput) -> Self {
+    /// A decoder for the response to this request.
+    pub(super) fn new(info: RequestInfo) -> Self {
         Self {
-            shows_thinking,
-            turn,
-            structured,
+            info,
             calls: Calls::default(),
             finish: None,
             usage: None,
             refused: false,
-            began: false,
+            has_choice: false,
         }
     }
 
@@ -43,7 +49,7 @@ impl Decoder {
         if choice.index.unwrap_or(0) != 0 {
             return Ok(());
         }
-        self.began = true;
+        self.has_choice = true;
         if let Some(delta) = choice.delta {
             self.delta(delta, out)?;
         }
@@ -54,15 +60,15 @@ impl Decoder {
     }
 
     fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        if self.shows_thinking {
-            // A server that sends both fields sends the same text in both.
-            let thought = match (delta.reasoning_content, delta.reasoning) {
+        if self.info.show_thinking {
+            // Servers that send both fields send the same text in both.
+            let thinking = match (delta.reasoning_content, delta.reasoning) {
                 (Some(text), _) => text,
                 (None, Some(raw)) => serde_json::from_str(raw.get()).unwrap_or_default(),
                 (None, None) => String::new(),
             };
-            if !thought.is_empty() {
-                out.push(ModelEvent::Thinking(thought));
+            if !thinking.is_empty() {
+                out.push(ModelEvent::Thinking(thinking));
             }
         }
         if let Some(content) = delta.content {
@@ -76,7 +82,7 @@ impl Decoder {
             out.push(ModelEvent::Text(refusal));
         }
         for piece in delta.tool_calls.into_iter().flatten() {
-            self.calls.piece(piece);
+            self.calls.push(piece);
         }
         Ok(())
     }
@@ -89,33 +95,33 @@ impl Decoder {
         }
     }
 
-    /// The final frame, or the end of the connection after a finish reason, which some servers leave it at.
+    /// The final frame, or the end of the body after a finish reason, because some servers send no final frame.
     fn done(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let word = self.finish.take().unwrap_or_default();
-        if word == "error" {
+        let reason = self.finish.take().unwrap_or_default();
+        if reason == "error" {
             return Err(ModelError::new(
                 ErrorClass::Server,
-                "the provider broke off its answer with an error",
+                "the provider ended its response with an error",
             ));
         }
-        let truncated = word == "length" || word == "max_tokens";
+        let truncated = reason == "length" || reason == "max_tokens";
         let had_calls = !self.calls.is_empty();
         let (calls, malformed): (Vec<_>, Vec<_>) = self
             .calls
-            .finish(self.turn)
+            .finish(self.info.turn)
             .into_iter()
             .partition(Result::is_ok);
-        // Where the output budget ran out inside the arguments there is no call to make. Otherwise half of the calls
-        // would be another turn than the model's; the driver tells it to make them again.
+        // If the output limit cut the arguments, there is no call to make. Otherwise a turn with some of its calls would
+        // differ from the model's, so none is made and the driver asks the model to repeat them.
         let malformed = !malformed.is_empty() && !truncated;
         if !malformed {
             out.extend(calls.into_iter().flatten().map(ModelEvent::Call));
         }
-        let finish_reason = match word.as_str() {
+        let finish_reason = match reason.as_str() {
             "length" | "max_tokens" => finish_reason::MAX_TOKENS.to_owned(),
             "content_filter" => finish_reason::CONTENT_FILTER.to_owned(),
             _ if malformed => finish_reason::MALFORMED_FUNCTION_CALL.to_owned(),
-            // Some servers say `stop` after tool calls as well.
+            // Some servers send `stop` after tool calls as well.
             _ if had_calls => finish_reason::TOOL_USE.to_owned(),
             _ if self.refused => finish_reason::REFUSAL.to_owned(),
             "" | "stop" | "eos" | "end_turn" | "tool_calls" | "function_call" => {
@@ -126,7 +132,7 @@ impl Decoder {
         out.push(ModelEvent::Done(Done {
             finish_reason,
             state: None,
-            structured: self.structured,
+            structured: self.info.structured,
         }));
         Ok(())
     }
@@ -141,16 +147,17 @@ impl StreamDecoder for Decoder {
     ) -> Result<(), ModelError> {
         let data = data.trim_ascii();
         if data == b"[DONE]" {
-            return if self.began {
+            return if self.has_choice {
                 self.done(out)
             } else {
-                Err(error::cut())
+                Err(error::incomplete_response())
             };
         }
         if data.is_empty() {
             return Ok(());
         }
-        let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|bad| error::garbage(&bad))?;
+        let chunk: Chunk<'_> =
+            serde_json::from_slice(data).map_err(|bad| error::unreadable_frame(&bad))?;
         let usage = chunk.usage.or(chunk.x_groq.and_then(|groq| groq.usage));
         if let Some(usage) = usage {
             self.count(usage.tokens(), out);
@@ -172,21 +179,23 @@ impl StreamDecoder for Decoder {
         if self.finish.is_some() {
             return self.done(out);
         }
-        Err(error::cut())
+        Err(error::incomplete_response())
     }
 }
 
 fn text_of(content: &RawValue) -> Result<String, ModelError> {
     let raw = content.get();
     if raw.starts_with('[') {
-        let parts: Vec<Part> = serde_json::from_str(raw).map_err(|bad| error::garbage(&bad))?;
+        let parts: Vec<Part> =
+            serde_json::from_str(raw).map_err(|bad| error::unreadable_frame(&bad))?;
         let texts = parts.into_iter().map(|part| match part {
             Part::Text { text } => text,
             Part::Other => String::new(),
         });
         return Ok(texts.collect());
     }
-    let text: Option<String> = serde_json::from_str(raw).map_err(|bad| error::garbage(&bad))?;
+    let text: Option<String> =
+        serde_json::from_str(raw).map_err(|bad| error::unreadable_frame(&bad))?;
     Ok(text.unwrap_or_default())
 }
 

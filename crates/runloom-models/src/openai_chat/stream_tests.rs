@@ -1,4 +1,4 @@
-//! Chat-completion streams and their servers' quirks, by table.
+//! Streams of chat completions, with the deviations of known servers, by table.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,11 @@ fn hear(frames: &[Value]) -> Heard {
             other => format!("data: {other}\n\n"),
         })
         .collect();
-    let decoder = Decoder::new(true, 2, StructuredOutput::default());
+    let decoder = Decoder::new(RequestInfo {
+        show_thinking: true,
+        turn: 2,
+        structured: StructuredOutput::default(),
+    });
     let mut decoding = Decoding::new(Box::<Sse>::default(), Box::new(decoder));
     let mut out = Vec::new();
     let mut outcome = decoding.chunk(text.as_bytes(), &mut out);
@@ -60,7 +64,7 @@ fn done() -> Value {
 }
 
 #[test]
-fn finish_reasons_become_canonical() {
+fn maps_finish_reasons() {
     let table = [
         ("stop", "end_turn"),
         ("tool_calls", "end_turn"),
@@ -75,7 +79,7 @@ fn finish_reasons_become_canonical() {
 }
 
 #[test]
-fn ollama_sends_whole_calls_without_pieces_and_says_stop() {
+fn accepts_whole_calls_with_reason_stop() {
     let heard = hear(&[
         delta(json!({"role": "assistant", "content": "", "tool_calls": [
             {"id": "a", "index": 0, "type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}},
@@ -93,14 +97,14 @@ fn ollama_sends_whole_calls_without_pieces_and_says_stop() {
 }
 
 #[test]
-fn ids_that_are_missing_are_made_from_the_turn() {
+fn makes_missing_ids_from_the_turn() {
     let call = json!({"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]});
     let heard = hear(&[delta(call), finish("tool_calls"), done()]);
     assert_eq!(heard.calls[0].0, "call_2_1");
 }
 
 #[test]
-fn a_missing_last_frame_is_forgiven_after_a_finish_reason_only() {
+fn accepts_a_missing_final_frame_after_a_finish_reason() {
     let heard = hear(&[delta(json!({"content": "x"})), finish("stop")]);
     assert_eq!(heard.finish.as_deref(), Some("end_turn"));
     let heard = hear(&[delta(json!({"content": "x"}))]);
@@ -113,7 +117,7 @@ fn a_missing_last_frame_is_forgiven_after_a_finish_reason_only() {
 }
 
 #[test]
-fn failures_come_in_many_shapes() {
+fn classifies_errors_inside_the_stream() {
     let table = [
         (json!({"error": "model crashed"}), ErrorClass::Server),
         (
@@ -142,7 +146,7 @@ fn failures_come_in_many_shapes() {
 }
 
 #[test]
-fn usage_is_read_wherever_and_however_it_is_counted() {
+fn parses_every_form_of_usage() {
     let counts = |tokens: [u64; 4]| Tokens {
         input_tokens: tokens[0],
         cached_tokens: tokens[1],
@@ -175,7 +179,7 @@ fn usage_is_read_wherever_and_however_it_is_counted() {
 }
 
 #[test]
-fn content_may_be_a_list_and_thinking_may_have_two_names() {
+fn accepts_content_lists_and_both_thinking_fields() {
     let heard = hear(&[
         delta(json!({"content": [{"type": "text", "text": "a"}, {"type": "new", "x": 1}]})),
         delta(json!({"content": null, "reasoning": "r1 "})),
@@ -191,7 +195,7 @@ fn content_may_be_a_list_and_thinking_may_have_two_names() {
 }
 
 #[test]
-fn a_call_that_the_budget_cut_is_dropped_and_a_malformed_one_takes_the_others_with_it() {
+fn drops_all_calls_if_one_is_malformed() {
     let half = json!({"tool_calls": [
         {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}},
         {"index": 1, "id": "b", "function": {"name": "f", "arguments": "{\"x\":"}},
@@ -205,7 +209,7 @@ fn a_call_that_the_budget_cut_is_dropped_and_a_malformed_one_takes_the_others_wi
 }
 
 #[test]
-fn other_choices_and_unknown_fields_are_ignored() {
+fn ignores_other_choices_and_unknown_fields() {
     let heard = hear(&[
         json!({"choices": [{"index": 1, "delta": {"content": "no"}}], "new": [1]}),
         delta(json!({"content": "yes", "audio": {}})),

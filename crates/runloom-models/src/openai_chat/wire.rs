@@ -1,4 +1,4 @@
-//! The vendors' chunks, read leniently: only what is used, everything optional.
+//! JSON of the chunks, as far as they are read. Every member is optional.
 
 use runloom_protocol::outcome::Tokens;
 use serde::Deserialize;
@@ -10,9 +10,9 @@ pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
     pub(super) choices: Option<Vec<Choice<'a>>>,
     pub(super) usage: Option<Usage>,
-    /// Groq's place for the usage.
+    /// The usage, at Groq.
     pub(super) x_groq: Option<Groq>,
-    /// A failure inside the stream, in any shape.
+    /// An error inside the stream, in any format.
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
     /// `"error"` marks a failure in vLLM.
@@ -40,9 +40,9 @@ pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
     pub(super) refusal: Option<String>,
-    /// DeepSeek, xAI, vLLM.
+    /// Thinking, at DeepSeek, xAI and vLLM.
     pub(super) reasoning_content: Option<String>,
-    /// OpenRouter, Ollama, newer vLLM.
+    /// Thinking, at OpenRouter, Ollama and newer vLLM.
     #[serde(borrow)]
     pub(super) reasoning: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -60,7 +60,7 @@ pub(super) struct CallDelta<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct FunctionDelta<'a> {
     pub(super) name: Option<String>,
-    /// A piece of a string, or the whole as an object.
+    /// A piece of the JSON as string, or the whole as object.
     #[serde(borrow)]
     pub(super) arguments: Option<&'a RawValue>,
 }
@@ -84,7 +84,7 @@ pub(super) struct Usage {
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
-    /// DeepSeek's place for cached tokens.
+    /// Cached tokens, at DeepSeek.
     prompt_cache_hit_tokens: Option<u64>,
 }
 
@@ -99,8 +99,7 @@ struct CompletionDetails {
 }
 
 impl Usage {
-    /// The counts as the protocol has them. Whether reasoning stands inside the completion differs (xAI counts it beside);
-    /// the total tells.
+    /// The token counts. Some servers (xAI) do not include reasoning in the completion, which the total shows.
     pub(super) fn tokens(&self) -> Tokens {
         let input = self.prompt_tokens.unwrap_or(0);
         let completion = self.completion_tokens.unwrap_or(0);

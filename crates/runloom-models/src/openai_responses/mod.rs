@@ -1,11 +1,11 @@
-//! OpenAI's Responses API, as OpenAI and Azure serve it.
+//! OpenAI's Responses API, at OpenAI and Azure.
 //!
-//! Nothing is stored at the vendor (`store: false`): the output items of a turn, encrypted reasoning included, travel as
-//! opaque provider state and are replayed verbatim to the same model.
+//! Nothing is stored at the vendor (`store: false`). The output items of a turn, with encrypted reasoning, are kept as
+//! opaque provider state and replayed verbatim to the same model.
 
 mod parts;
-pub(crate) mod request;
-pub(crate) mod stream;
+mod request;
+mod stream;
 mod wire;
 
 use std::sync::Arc;
@@ -16,17 +16,37 @@ use runloom_ports::file::FileSupport;
 use runloom_ports::model::{
     Capabilities, Model, ModelError, ModelRequest, ModelStream, StructuredSupport,
 };
-use runloom_protocol::outcome::{EnforcementMechanism, StructuredOutput};
-use runloom_protocol::spec::Enforcement;
+use runloom_protocol::outcome::StructuredOutput;
 
-use crate::error;
-use crate::http::{Http, HttpCall, secret_header};
+use crate::decode::Decoding;
+use crate::http::{Http, secret_header};
+use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::sse::Sse;
+use crate::structured;
+use crate::codec::Codec;
 use request::Target;
+use stream::{Decoder, RequestInfo};
 
-/// Who may read the provider state; the number changes with its format.
+/// Owner of provider state: API and format version.
 const OWNER: &str = "openai-responses/1";
+
+/// The encoder and the decoder, without HTTP.
+pub(crate) const CODEC: Codec = Codec {
+    api: "openai_responses",
+    decoding: |options| {
+        let decoder = Decoder::new(RequestInfo {
+            model: "test".to_owned(),
+            show_thinking: options.show_thinking,
+            structured: StructuredOutput::default(),
+        });
+        Decoding::new(Box::<Sse>::default(), Box::new(decoder))
+    },
+    encode: |settings, request| {
+        let target = Target::new(settings, &settings.vendor_model_id);
+        request::encode(&target, request)
+    },
+};
 
 #[derive(Debug)]
 struct OpenAiResponses {
@@ -37,10 +57,10 @@ struct OpenAiResponses {
     files: FileSupport,
 }
 
-/// The vendor itself, when it is named.
-const VENDOR: &str = "https://api.openai.com/";
+/// Addresses of the vendor begin with this.
+const VENDOR_URL: &str = "https://api.openai.com/";
 
-/// Opens a model of OpenAI itself, or of a server that speaks its Responses API.
+/// Opens a model of OpenAI, or of a server with a compatible Responses API.
 pub(crate) fn open(
     provider: &ProviderSettings,
     model: &ModelSettings,
@@ -56,8 +76,11 @@ pub(crate) fn open(
         ("project", "openai-project"),
     ] {
         if let Some(text) = provider.extra_text(key)? {
-            let value = HeaderValue::from_str(text)
-                .map_err(|_| provider.invalid(format!("`{key}` is not a header's value")))?;
+            let value = HeaderValue::from_str(text).map_err(|_| {
+                provider.invalid(format!(
+                    "`{key}` has characters that are not allowed in an HTTP header"
+                ))
+            })?;
             headers.insert(HeaderName::from_static(header), value);
         }
     }
@@ -70,9 +93,9 @@ pub(crate) fn open(
         headers,
         target: Target::new(model, &model.vendor_model_id),
         files: FileSupport {
-            // A server of one's own must not be sent anywhere by clients.
+            // Clients must not make a private server fetch URLs.
             urls: match provider.base_url.as_deref() {
-                Some(url) if !url.starts_with(VENDOR) => &[],
+                Some(url) if !url.starts_with(VENDOR_URL) => &[],
                 _ => parts::OPENAI.urls,
             },
             ..parts::OPENAI
@@ -83,8 +106,8 @@ pub(crate) fn open(
 /// Opens a model of an Azure resource.
 ///
 /// `base_url` is the resource (`https://NAME.openai.azure.com`), its v1 path (`…/openai/v1`) or a deployment
-/// (`…/openai/deployments/NAME`); `api_version` is needed for all but the v1 path; `deployment` is the name of the model
-/// there, when it is not the model's id.
+/// (`…/openai/deployments/NAME`). `api_version` is required for all but the v1 path. `deployment` is the name of the
+/// model there, if it differs from the model's id.
 pub(crate) fn open_azure(
     provider: &ProviderSettings,
     model: &ModelSettings,
@@ -92,7 +115,7 @@ pub(crate) fn open_azure(
     provider.check_extra(&["deployment", "api_version"])?;
     if provider.base_url.is_none() {
         return Err(provider.invalid(
-            "`base_url` is missing: it is the resource's address, like https://NAME.openai.azure.com"
+            "`base_url` is missing: set the address of the resource, like https://NAME.openai.azure.com"
                 .to_owned(),
         ));
     }
@@ -136,25 +159,18 @@ fn azure_url(provider: &ProviderSettings) -> Result<String, OpenError> {
     Ok(format!("{base}{path}{query}"))
 }
 
-/// Whether a call still carries the output schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Schema {
-    AsAsked,
-    Dropped,
-}
-
 impl OpenAiResponses {
-    async fn post(
+    async fn send(
         &self,
         request: &ModelRequest,
-        schema: Schema,
+        structured: StructuredOutput,
     ) -> Result<ModelStream, ModelError> {
-        let body = request::encode(&self.target, request, schema)?;
-        let decoder = stream::Decoder::new(
-            &self.target.state_model,
-            request.reasoning_level.unwrap_or(0) > 0,
-            structured(request, schema),
-        );
+        let body = request::encode(&self.target, request)?;
+        let decoder = Decoder::new(RequestInfo {
+            model: self.target.state_model.clone(),
+            show_thinking: request.reasoning_level.unwrap_or(0) > 0,
+            structured,
+        });
         let call = HttpCall {
             url: self.url.clone(),
             headers: self.headers.clone(),
@@ -163,23 +179,6 @@ impl OpenAiResponses {
         self.http
             .stream(call, Box::<Sse>::default(), Box::new(decoder))
             .await
-    }
-}
-
-fn structured(request: &ModelRequest, schema: Schema) -> StructuredOutput {
-    match (request.output_schema.is_some(), schema) {
-        (false, _) => StructuredOutput::default(),
-        (true, Schema::AsAsked) => StructuredOutput {
-            schema_requested: true,
-            schema_enforced: true,
-            enforcement_mechanism: EnforcementMechanism::NativeSchema,
-            unconstrained_fallback_occurred: false,
-        },
-        (true, Schema::Dropped) => StructuredOutput {
-            schema_requested: true,
-            unconstrained_fallback_occurred: true,
-            ..StructuredOutput::default()
-        },
     }
 }
 
@@ -194,16 +193,16 @@ impl Model for OpenAiResponses {
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let refused = match self.post(&request, Schema::AsAsked).await {
-            Ok(stream) => return Ok(stream),
-            Err(refused) => refused,
+        let structured = match &request.output_schema {
+            Some(_) => structured::NATIVE,
+            None => StructuredOutput::default(),
         };
-        match &request.output_schema {
-            Some(schema) if error::refuses_schema(&refused) => match schema.enforcement {
-                Enforcement::Strict => Err(error::schema_rejected(refused)),
-                Enforcement::BestEffort => self.post(&request, Schema::Dropped).await,
-            },
-            _ => Err(refused),
+        match self.send(&request, structured).await {
+            Err(failure) => {
+                let request = structured::without_rejected_schema(failure, &request)?;
+                self.send(&request, structured::SCHEMA_REJECTED).await
+            }
+            outcome => outcome,
         }
     }
 }
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_an_azure_address_is_understood() {
+    fn accepts_every_form_of_an_azure_address() {
         let root = "https://n.openai.azure.com";
         assert_eq!(azure(root, None), format!("{root}/openai/v1/responses"));
         assert_eq!(
@@ -245,19 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_key_or_address_is_said_when_opening() {
+    fn rejects_a_missing_key_or_address() {
         let model = ModelSettings::default();
         let error = open(&ProviderSettings::default(), &model).unwrap_err();
         assert!(error.to_string().contains("api_key_env"));
         let error = open_azure(&ProviderSettings::default(), &model).unwrap_err();
         assert!(error.to_string().contains("base_url"));
-    }
-
-    #[test]
-    fn the_decoder_is_steady_on_damaged_answers() {
-        crate::decode::properties::hold_for("openai_responses", || {
-            let decoder = stream::Decoder::new("m", true, StructuredOutput::default());
-            crate::decode::Decoding::new(Box::<Sse>::default(), Box::new(decoder))
-        });
     }
 }

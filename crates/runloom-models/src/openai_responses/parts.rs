@@ -1,4 +1,4 @@
-//! What a user says with files, in parts.
+//! Parts of a user message with files.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use crate::files::{Address, Media, named};
 
-/// What OpenAI takes. The API of the Responses has no sound.
+/// Media types that OpenAI accepts. The Responses API has no audio.
 pub(super) const OPENAI: FileSupport = FileSupport {
     inline: &IMAGES_AND_PDF,
     urls: &IMAGES_AND_PDF,
 };
 
-/// What Azure takes: it does not fetch documents.
+/// Media types that Azure accepts. It does not fetch documents.
 pub(super) const AZURE: FileSupport = FileSupport {
     inline: &IMAGES_AND_PDF,
     urls: &runloom_protocol::attachment::IMAGES,
@@ -22,7 +22,7 @@ pub(super) const AZURE: FileSupport = FileSupport {
 
 const IMAGES_AND_PDF: [&str; 5] = ["image/jpeg", "image/png", "image/webp", "image/gif", PDF];
 
-/// One part.
+/// A part of a message with files.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type")]
 pub(super) enum Part<'a> {
@@ -44,7 +44,7 @@ pub(super) enum Part<'a> {
     },
 }
 
-/// The text, then each file.
+/// The text, then each file. Files of a type that is not supported are described in words.
 pub(super) fn of<'a>(text: &'a str, files: &'a [File]) -> Vec<Part<'a>> {
     let mut parts = Vec::with_capacity(2 * files.len() + 1);
     if !text.trim().is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn of<'a>(text: &'a str, files: &'a [File]) -> Vec<Part<'a>> {
                 file_data: Some(Address(file)),
                 file_url: None,
             }),
-            (Media::Audio | Media::Words, _) => {
+            (Media::Audio | Media::Text, _) => {
                 let text = file.in_words().into();
                 parts.push(Part::Text { text });
             }

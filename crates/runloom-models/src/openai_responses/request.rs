@@ -1,4 +1,4 @@
-//! From a neutral request to the vendor's JSON.
+//! Encoder of the Responses API.
 
 use runloom_ports::model::{Message, ModelError, ModelRequest, ProviderState};
 use runloom_protocol::outcome::effort_of_level;
@@ -6,39 +6,40 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::OWNER;
 use super::parts::{self, Part};
-use super::{OWNER, Schema};
-use crate::list_body::{Items, ListBody};
 use crate::payload::Payload;
+use crate::request_body::{Items, RequestBody};
 use crate::settings::ModelSettings;
 use crate::tools;
 
-/// The API refuses a smaller budget.
+/// Smallest `max_output_tokens` that the API accepts.
 const MIN_OUTPUT_TOKENS: u64 = 16;
 
-/// The API refuses longer keys, in bytes.
+/// Longest `prompt_cache_key` that the API accepts, in bytes.
 const MAX_CACHE_KEY: usize = 64;
 
-/// The model that requests are made for.
+/// The model that requests are encoded for.
 #[derive(Debug)]
-pub(crate) struct Target {
-    /// What stands in `model`.
-    pub(crate) model: String,
-    /// What provider state is tagged with: the vendor's name, which survives a renamed deployment.
+pub(super) struct Target {
+    /// The member `model`.
+    pub(super) model: String,
+    /// Owner of provider state: the vendor's name of the model, which does not change with the deployment.
     pub(super) state_model: String,
-    /// What the items of messages depend on: state is replayed to its own model only.
-    format: String,
+    /// Cache key: everything that the items of a message depend on.
+    cache_key: String,
+    /// Whether the model reasons.
     pub(super) reasons: bool,
-    pub(crate) max_output_tokens: Option<u64>,
+    pub(super) max_output_tokens: Option<u64>,
 }
 
 impl Target {
-    /// `name` is what the API calls the model; on Azure that is the deployment.
-    pub(crate) fn new(model: &ModelSettings, name: &str) -> Self {
+    /// `name` is the member `model`; on Azure that is the deployment.
+    pub(super) fn new(model: &ModelSettings, name: &str) -> Self {
         Self {
             model: name.to_owned(),
             state_model: model.vendor_model_id.clone(),
-            format: format!("{OWNER} {}", model.vendor_model_id),
+            cache_key: format!("{OWNER} {}", model.vendor_model_id),
             reasons: model
                 .reasoning
                 .unwrap_or_else(|| family(&model.vendor_model_id).reasons()),
@@ -47,7 +48,7 @@ impl Target {
     }
 }
 
-/// What stands before the conversation.
+/// The members before the conversation.
 #[derive(Serialize)]
 struct Head<'a> {
     model: &'a str,
@@ -55,7 +56,7 @@ struct Head<'a> {
     instructions: &'a str,
 }
 
-/// What stands behind it.
+/// The members after the conversation.
 #[derive(Serialize)]
 struct Tail<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +80,7 @@ struct Tail<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    /// An item of an earlier turn, as the vendor sent it.
+    /// An item of an earlier turn, verbatim.
     Replayed(&'a RawValue),
     Message {
         role: &'static str,
@@ -136,26 +137,18 @@ struct Format<'a> {
     strict: bool,
 }
 
-/// The body of one call.
-pub(crate) fn encode(
-    target: &Target,
-    request: &ModelRequest,
-    schema: Schema,
-) -> Result<Payload, ModelError> {
-    let format = request
-        .output_schema
-        .as_deref()
-        .filter(|_| schema == Schema::AsAsked)
-        .map(|schema| Text {
-            format: Format {
-                kind: "json_schema",
-                name: &schema.name,
-                schema: &schema.schema,
-                strict: true,
-            },
-        });
+/// Encodes a request.
+pub(super) fn encode(target: &Target, request: &ModelRequest) -> Result<Payload, ModelError> {
+    let format = request.output_schema.as_deref().map(|schema| Text {
+        format: Format {
+            kind: "json_schema",
+            name: &schema.name,
+            schema: &schema.schema,
+            strict: true,
+        },
+    });
     let tools: Vec<Tool<'_>> = request.tools.iter().map(tool).collect();
-    let budget = request.max_output_tokens.or(target.max_output_tokens);
+    let max_output_tokens = request.max_output_tokens.or(target.max_output_tokens);
     let head = Head {
         model: &target.model,
         instructions: &request.system,
@@ -168,14 +161,14 @@ pub(crate) fn encode(
             .filter(|_| target.reasons)
             .and_then(|level| reasoning(&target.state_model, level)),
         text: format,
-        max_output_tokens: budget.map(|tokens| tokens.max(MIN_OUTPUT_TOKENS)),
+        max_output_tokens: max_output_tokens.map(|tokens| tokens.max(MIN_OUTPUT_TOKENS)),
         prompt_cache_key: cache_key(&request.cache_key),
         include: target.reasons.then_some(["reasoning.encrypted_content"]),
         store: false,
         stream: true,
     };
-    let mut body = ListBody::open(&head, "input")?;
-    body.conversation(&request.messages, &target.format, |message, input| {
+    let mut body = RequestBody::open(&head, "input")?;
+    body.conversation(&request.messages, &target.cache_key, |message, input| {
         push(target, message, input)
     })?;
     body.close(&tail)
@@ -187,16 +180,16 @@ fn tool(tool: &runloom_ports::model::ToolDeclaration) -> Tool<'_> {
         name: &tool.name,
         description: tools::description(tool),
         parameters: &tool.parameters,
-        // Strict tools forbid most schemas that people write; the server checks arguments itself.
+        // Strict mode rejects most schemas in use; the server validates arguments itself.
         strict: false,
     }
 }
 
-/// The items of a message.
+/// Writes the items of a message.
 fn push(target: &Target, message: &Message, input: &mut Items<'_>) -> Result<(), ModelError> {
     match message {
-        Message::System { text } => say(input, "system", text),
-        Message::User { text } => say(input, "user", text),
+        Message::System { text } => push_text(input, "system", text),
+        Message::User { text } => push_text(input, "user", text),
         Message::UserFiles { text, files } => input.push(&Item::Parts {
             role: "user",
             content: parts::of(text, files),
@@ -207,7 +200,7 @@ fn push(target: &Target, message: &Message, input: &mut Items<'_>) -> Result<(),
                 return replayed.try_for_each(|item| input.push(&Item::Replayed(item)));
             }
             if !text.is_empty() {
-                say(input, "assistant", text)?;
+                push_text(input, "assistant", text)?;
             }
             calls.iter().try_for_each(|call| {
                 input.push(&Item::Call {
@@ -228,11 +221,11 @@ fn push(target: &Target, message: &Message, input: &mut Items<'_>) -> Result<(),
     }
 }
 
-fn say(input: &mut Items<'_>, role: &'static str, content: &str) -> Result<(), ModelError> {
+fn push_text(input: &mut Items<'_>, role: &'static str, content: &str) -> Result<(), ModelError> {
     input.push(&Item::Message { role, content })
 }
 
-/// The items of an earlier turn, when they are ours and of this model.
+/// The items of an earlier turn, if they are from this model.
 fn replay<'a>(target: &Target, state: &'a ProviderState) -> Option<Vec<&'a RawValue>> {
     if state.owner != OWNER || state.model != target.state_model {
         return None;
@@ -241,14 +234,14 @@ fn replay<'a>(target: &Target, state: &'a ProviderState) -> Option<Vec<&'a RawVa
 }
 
 fn cache_key(key: &str) -> &str {
-    // The end of an id is what differs.
+    // Ids differ at their end.
     let from = (key.len().saturating_sub(MAX_CACHE_KEY)..key.len())
         .find(|at| key.is_char_boundary(*at))
         .unwrap_or(0);
     &key[from..]
 }
 
-/// `None` when the family has no word for the level and its own default is nearest.
+/// `None` if the family has no effort for the level, so that its default is nearest.
 fn reasoning(model: &str, level: u8) -> Option<Reasoning> {
     let family = family(model);
     if level == 0 {
@@ -259,7 +252,7 @@ fn reasoning(model: &str, level: u8) -> Option<Reasoning> {
         });
     }
     let effort = match (effort_of_level(level), family) {
-        // The pro models know no low effort.
+        // The pro models have no low effort.
         ("low", Family::Pro) => None,
         (effort, _) => Some(effort),
     };
@@ -269,20 +262,20 @@ fn reasoning(model: &str, level: u8) -> Option<Reasoning> {
     })
 }
 
-/// Families differ in how little they can reason.
+/// Model families, which differ in their least effort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
-    /// `o1`, `o3`, `o4-mini`, …: low at least.
+    /// `o1`, `o3`, `o4-mini`, …: at least `low`.
     OSeries,
-    /// `gpt-5` itself, mini and nano: minimal.
+    /// `gpt-5`, mini and nano: at least `minimal`.
     Gpt5,
-    /// The codex models of that generation: low at least.
+    /// The codex models of that generation: at least `low`.
     Gpt5Codex,
-    /// From `gpt-5.1` on: none.
+    /// From `gpt-5.1` on: `none` is possible.
     Later,
-    /// The pro models always reason hard.
+    /// The pro models: no low effort.
     Pro,
-    /// Does not reason, as far as the name tells.
+    /// Does not reason, by its name.
     Plain,
 }
 
@@ -291,12 +284,12 @@ impl Family {
         self != Self::Plain
     }
 
-    /// The word for level 0.
+    /// The effort for level 0.
     fn least_effort(self) -> Option<&'static str> {
         match self {
             Self::Later => Some("none"),
             Self::Gpt5 => Some("minimal"),
-            // A model of an unknown name that is configured as reasoning: every one of them takes low.
+            // `Plain` here is an unknown model that is configured as reasoning; all of them accept `low`.
             Self::OSeries | Self::Gpt5Codex | Self::Plain => Some("low"),
             Self::Pro => None,
         }

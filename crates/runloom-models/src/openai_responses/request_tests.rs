@@ -23,7 +23,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
 }
 
 fn encoded(model: &str, request: &ModelRequest) -> Value {
-    let body = encode(&target(model), request, Schema::AsAsked).unwrap();
+    let body = encode(&target(model), request).unwrap();
     serde_json::from_slice(&body.to_vec()).unwrap()
 }
 
@@ -45,9 +45,9 @@ fn assistant(state: Option<ProviderState>) -> Message {
 }
 
 #[test]
-fn own_state_is_replayed_byte_for_byte() {
+fn replays_state_to_its_model() {
     let asked = request(vec![assistant(Some(state(OWNER, "gpt-5.5")))]);
-    let body = encode(&target("gpt-5.5"), &asked, Schema::AsAsked).unwrap();
+    let body = encode(&target("gpt-5.5"), &asked).unwrap();
     let body = String::from_utf8(body.to_vec()).unwrap();
     assert!(
         body.contains(
@@ -57,7 +57,7 @@ fn own_state_is_replayed_byte_for_byte() {
 }
 
 #[test]
-fn foreign_state_is_rebuilt_from_the_neutral_message() {
+fn rebuilds_turns_of_other_models() {
     for foreign in [
         state("anthropic/1", "gpt-5.5"),
         state(OWNER, "gpt-4.1"),
@@ -75,7 +75,7 @@ fn foreign_state_is_rebuilt_from_the_neutral_message() {
 }
 
 #[test]
-fn effort_follows_the_level_and_the_family() {
+fn maps_the_level_to_an_effort() {
     let table = [
         ("gpt-5.5", None, json!(null)),
         ("gpt-5.5", Some(0), json!({"effort": "none"})),
@@ -116,7 +116,7 @@ fn effort_follows_the_level_and_the_family() {
 }
 
 #[test]
-fn keys_that_are_too_long_are_cut_and_budgets_that_are_too_small_raised() {
+fn keeps_the_limits_of_the_api() {
     let mut asked = request(vec![]);
     asked.cache_key = "é".repeat(50).into();
     asked.max_output_tokens = Some(1);

@@ -1,4 +1,4 @@
-//! From the vendor's events to ours.
+//! Decoder of the Responses API.
 
 use std::sync::Arc;
 
@@ -12,31 +12,39 @@ use crate::decode::StreamDecoder;
 use crate::error::{self, ErrorBody};
 use crate::tools;
 
-/// Reads one answer.
-pub(crate) struct Decoder {
-    model: String,
-    /// The request asked for reasoning, so thinking may be shown.
-    shows_thinking: bool,
-    structured: StructuredOutput,
+/// The request, as far as the decoder depends on it.
+#[derive(Debug)]
+pub(super) struct RequestInfo {
+    /// The vendor's name of the model, which owns its items.
+    pub(super) model: String,
+    /// Whether the run asked for thinking to be shown.
+    pub(super) show_thinking: bool,
+    /// Outcome of the output schema.
+    pub(super) structured: StructuredOutput,
+}
+
+/// Decodes one response.
+pub(super) struct Decoder {
+    info: RequestInfo,
     /// The output items that are complete, verbatim.
     items: Vec<Box<RawValue>>,
-    /// The output index of the last item of which text was sent: its whole text at the end is not news.
-    spoken_index: Option<u64>,
-    /// The calls so far; they are handed on at the end, all or none.
+    /// Output index of the last item whose text came in deltas: the complete text at its end is ignored.
+    streamed_index: Option<u64>,
+    /// The calls so far. They are emitted at the end, all or none.
     calls: Vec<CallRequest>,
+    /// Whether the model refused.
     refused: bool,
-    /// A call's arguments cannot be read.
+    /// Whether the arguments of a call are malformed.
     malformed: bool,
 }
 
 impl Decoder {
-    pub(crate) fn new(model: &str, shows_thinking: bool, structured: StructuredOutput) -> Self {
+    /// A decoder for the response to this request.
+    pub(super) fn new(info: RequestInfo) -> Self {
         Self {
-            model: model.to_owned(),
-            shows_thinking,
-            structured,
+            info,
             items: Vec::new(),
-            spoken_index: None,
+            streamed_index: None,
             calls: Vec::new(),
             refused: false,
             malformed: false,
@@ -49,10 +57,11 @@ impl Decoder {
         index: Option<u64>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        let item: Item = serde_json::from_str(raw.get()).map_err(|bad| error::garbage(&bad))?;
+        let item: Item =
+            serde_json::from_str(raw.get()).map_err(|bad| error::unreadable_frame(&bad))?;
         match item {
             Item::FunctionCall { status, .. } if status.as_deref() == Some("incomplete") => {
-                // The output budget ran out inside the arguments: there is no call to make.
+                // The output limit cut the arguments: there is no call to make.
                 return Ok(());
             }
             Item::FunctionCall {
@@ -75,9 +84,9 @@ impl Decoder {
         Ok(())
     }
 
-    /// A complete message: news only when no deltas of it came.
+    /// A complete message. Its text is emitted only if no deltas of it came.
     fn message(&mut self, content: Vec<Content>, index: Option<u64>, out: &mut Vec<ModelEvent>) {
-        let is_news = self.spoken_index != Some(index.unwrap_or(0));
+        let is_new = self.streamed_index != Some(index.unwrap_or(0));
         for part in content {
             let text = match part {
                 Content::OutputText { text } => text,
@@ -87,7 +96,7 @@ impl Decoder {
                 }
                 Content::Other => continue,
             };
-            if is_news && !text.is_empty() {
+            if is_new && !text.is_empty() {
                 out.push(ModelEvent::Text(text));
             }
         }
@@ -95,7 +104,7 @@ impl Decoder {
 
     fn text_delta(&mut self, text: String, index: Option<u64>, out: &mut Vec<ModelEvent>) {
         if !text.is_empty() {
-            self.spoken_index = Some(index.unwrap_or(0));
+            self.streamed_index = Some(index.unwrap_or(0));
             out.push(ModelEvent::Text(text));
         }
     }
@@ -108,7 +117,7 @@ impl Decoder {
     ) -> Result<(), ModelError> {
         let raw = response.map_or("{}", RawValue::get);
         let response: Response<'_> =
-            serde_json::from_str(raw).map_err(|bad| error::garbage(&bad))?;
+            serde_json::from_str(raw).map_err(|bad| error::unreadable_frame(&bad))?;
         if self.items.is_empty() && kind == "response.completed" {
             // Some servers send the items only here.
             for (index, item) in response.output.iter().flatten().enumerate() {
@@ -122,7 +131,8 @@ impl Decoder {
             let body = response.error.as_ref().map(ErrorBody::from_value);
             return Err(error::from_stream(body.unwrap_or_default()));
         }
-        // Half of the calls would be another turn than the model's; the driver tells it to make them again.
+        // A turn with some of its calls would differ from the model's, so none is made and the driver asks the model to
+        // repeat them.
         let complete = kind == "response.completed" && !self.malformed;
         let finish_reason = if self.malformed {
             finish_reason::MALFORMED_FUNCTION_CALL.to_owned()
@@ -140,9 +150,9 @@ impl Decoder {
         }
         out.push(ModelEvent::Done(Done {
             finish_reason,
-            // Half a turn cannot be replayed: reasoning without what follows it is refused.
+            // An incomplete turn is not replayed: the API rejects reasoning without the item after it.
             state: if complete { self.state() } else { None },
-            structured: self.structured,
+            structured: self.info.structured,
         }));
         Ok(())
     }
@@ -165,7 +175,7 @@ impl Decoder {
         let items = serde_json::value::to_raw_value(&self.items).ok()?;
         Some(ProviderState {
             owner: OWNER.to_owned(),
-            model: self.model.clone(),
+            model: self.info.model.clone(),
             items: Arc::from(items),
         })
     }
@@ -178,11 +188,12 @@ impl StreamDecoder for Decoder {
         data: &[u8],
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        if data == b"[DONE]" || name.is_some_and(|name| says_nothing_new(name) && is_of(data, name))
+        if data == b"[DONE]" || name.is_some_and(|name| is_redundant(name) && has_type(data, name))
         {
             return Ok(());
         }
-        let event: Event<'_> = serde_json::from_slice(data).map_err(|bad| error::garbage(&bad))?;
+        let event: Event<'_> =
+            serde_json::from_slice(data).map_err(|bad| error::unreadable_frame(&bad))?;
         let kind = match event.kind.as_ref() {
             "" => name.unwrap_or_default(),
             kind => kind,
@@ -198,13 +209,13 @@ impl StreamDecoder for Decoder {
                 Ok(())
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta"
-                if self.shows_thinking =>
+                if self.info.show_thinking =>
             {
                 out.push(ModelEvent::Thinking(delta(&event)?));
                 Ok(())
             }
             "response.reasoning_summary_part.added"
-                if self.shows_thinking && event.summary_index.unwrap_or(0) > 0 =>
+                if self.info.show_thinking && event.summary_index.unwrap_or(0) > 0 =>
             {
                 out.push(ModelEvent::Thinking("\n\n".to_owned()));
                 Ok(())
@@ -222,13 +233,13 @@ impl StreamDecoder for Decoder {
     }
 
     fn end(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        Err(error::cut())
+        Err(error::incomplete_response())
     }
 }
 
-/// Events that announce or repeat what others tell. They are passed over unread: some hold the whole response, of others there are as many
-/// as of pieces of text.
-fn says_nothing_new(name: &str) -> bool {
+/// Events that announce or repeat others. They are skipped without parsing: some hold the whole response, others are as
+/// frequent as deltas.
+fn is_redundant(name: &str) -> bool {
     matches!(
         name,
         "response.created"
@@ -247,8 +258,8 @@ fn says_nothing_new(name: &str) -> bool {
     )
 }
 
-/// Whether the frame says of itself first, as the vendor's do, what its name says.
-fn is_of(data: &[u8], name: &str) -> bool {
+/// Whether the frame begins with this type, as the vendor's frames do.
+fn has_type(data: &[u8], name: &str) -> bool {
     let rest = data.strip_prefix(br#"{"type":""#);
     let rest = rest.and_then(|rest| rest.strip_prefix(name.as_bytes()));
     rest.is_some_and(|rest| rest.starts_with(b"\""))
@@ -257,7 +268,7 @@ fn is_of(data: &[u8], name: &str) -> bool {
 fn delta(event: &Event<'_>) -> Result<String, ModelError> {
     match event.delta {
         None => Ok(String::new()),
-        Some(raw) => serde_json::from_str(raw.get()).map_err(|bad| error::garbage(&bad)),
+        Some(raw) => serde_json::from_str(raw.get()).map_err(|bad| error::unreadable_frame(&bad)),
     }
 }
 

@@ -5,8 +5,16 @@ use serde_json::{Value, json};
 use super::*;
 use runloom_protocol::outcome::{ErrorClass, Tokens};
 
+fn decoder() -> Decoder {
+    Decoder::new(RequestInfo {
+        model: "gpt-5.5".to_owned(),
+        show_thinking: true,
+        structured: StructuredOutput::default(),
+    })
+}
+
 fn hear(frames: &[Value]) -> (Vec<ModelEvent>, Option<ModelError>) {
-    let mut decoder = Decoder::new("gpt-5.5", true, StructuredOutput::default());
+    let mut decoder = decoder();
     let mut out = Vec::new();
     for frame in frames {
         if let Err(error) = decoder.event(None, frame.to_string().as_bytes(), &mut out) {
@@ -44,7 +52,7 @@ fn end(kind: &str, response: Value) -> Value {
 }
 
 #[test]
-fn text_that_came_without_deltas_is_said_once() {
+fn emits_text_that_came_without_deltas_once() {
     let (out, _) = hear(&[
         json!({"type": "response.output_text.delta", "output_index": 0, "delta": "a"}),
         item_done(0, message("a")),
@@ -58,7 +66,7 @@ fn text_that_came_without_deltas_is_said_once() {
 }
 
 #[test]
-fn items_are_kept_verbatim_and_in_order() {
+fn keeps_items_verbatim_and_in_order() {
     let reasoning = json!({"type": "reasoning", "id": "r", "encrypted_content": "x", "summary": [], "new_field": [1.50]});
     let (out, _) = hear(&[
         item_done(0, reasoning.clone()),
@@ -79,7 +87,7 @@ fn items_are_kept_verbatim_and_in_order() {
 }
 
 #[test]
-fn an_incomplete_answer_leaves_no_state_and_no_half_call() {
+fn an_incomplete_response_has_no_state_and_no_cut_call() {
     let table = [
         (json!({"reason": "max_output_tokens"}), "max_tokens"),
         (json!({"reason": "content_filter"}), "content_filter"),
@@ -100,7 +108,7 @@ fn an_incomplete_answer_leaves_no_state_and_no_half_call() {
 }
 
 #[test]
-fn a_failed_response_tells_its_usage_first() {
+fn a_failed_response_reports_its_usage_first() {
     let (out, error) = hear(&[end(
         "failed",
         json!({
@@ -122,7 +130,7 @@ fn a_failed_response_tells_its_usage_first() {
 }
 
 #[test]
-fn error_frames_are_read_flat_and_nested() {
+fn parses_flat_and_nested_error_frames() {
     for frame in [
         json!({"type": "error", "code": "context_length_exceeded", "message": "too long", "param": null}),
         json!({"type": "error", "error": {"type": "invalid_request_error", "code": "context_length_exceeded", "message": "too long"}}),
@@ -134,7 +142,7 @@ fn error_frames_are_read_flat_and_nested() {
 }
 
 #[test]
-fn summary_parts_are_kept_apart() {
+fn separates_summary_parts() {
     let part =
         |index| json!({"type": "response.reasoning_summary_part.added", "summary_index": index});
     let piece = |text| json!({"type": "response.reasoning_summary_text.delta", "delta": text});
@@ -147,13 +155,13 @@ fn summary_parts_are_kept_apart() {
 }
 
 #[test]
-fn unknown_events_are_ignored_and_the_name_stands_in_for_a_missing_type() {
+fn ignores_unknown_events_and_falls_back_to_the_name() {
     let (out, error) = hear(&[
         json!({"type": "response.of_tomorrow", "delta": {"x": 1}, "item": 7}),
         json!({"no": "type"}),
     ]);
     assert!(out.is_empty() && error.is_none());
-    let mut decoder = Decoder::new("m", false, StructuredOutput::default());
+    let mut decoder = decoder();
     let mut out = Vec::new();
     let name = Some("response.output_text.delta");
     decoder.event(name, b"{\"delta\":\"a\"}", &mut out).unwrap();
@@ -161,7 +169,7 @@ fn unknown_events_are_ignored_and_the_name_stands_in_for_a_missing_type() {
 }
 
 #[test]
-fn a_malformed_call_takes_the_others_and_the_state_with_it() {
+fn drops_all_calls_if_one_is_malformed() {
     let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": arguments});
     let (out, error) = hear(&[
         item_done(0, call("a", "{}")),

@@ -1,4 +1,4 @@
-//! The vendor's frames, read leniently: only what is used, unknown kinds and fields ignored.
+//! JSON of the frames, as far as they are read. Unknown types and members are ignored.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Any event. The parts stay raw until the type tells what they are.
+/// Any event. The parts stay raw until the type says what they are.
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -40,7 +40,7 @@ pub(super) enum Item {
         #[serde(default)]
         content: Vec<Content>,
     },
-    /// Reasoning, and whatever else there may be: replayed, not read.
+    /// Reasoning and unknown items: replayed, not read.
     #[serde(other)]
     Other,
 }
@@ -61,7 +61,7 @@ pub(super) enum Content {
     Other,
 }
 
-/// The response as it stands at the end.
+/// The response at its end.
 #[derive(Debug, Deserialize)]
 pub(super) struct Response<'a> {
     #[serde(borrow, default)]
@@ -97,7 +97,7 @@ struct OutputDetails {
 }
 
 impl Usage {
-    /// The counts as the protocol has them: cached within input, reasoning within output, as here.
+    /// The token counts: input includes cached, output includes reasoning.
     pub(super) fn tokens(&self) -> Tokens {
         let cached = self.input_tokens_details.as_ref();
         let reasoning = self.output_tokens_details.as_ref();

@@ -1,4 +1,4 @@
-//! The decoders alone, through the door that fuzzing uses: the fuzz targets on their corpus, and what memory a delta costs.
+//! The decoders without HTTP: the fuzz targets on their corpus, and the memory that a delta costs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

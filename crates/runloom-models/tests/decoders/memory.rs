@@ -1,93 +1,92 @@
-//! What a delta costs in memory, and how much memory any answer can take. Allocations are counted, not timed: the figures are
-//! the same on every machine.
+//! Memory of a delta and of a whole response. Allocations are counted, not timed, so the figures are the same on every
+//! machine.
 
 use allocation_counter::{AllocationInfo, measure};
-use runloom_models::probe::{Asked, Probe, Wire};
+use runloom_models::test_support::{DecoderOptions, TestDecoder};
 use serde_json::{Value, json};
 
-use crate::streams::{self, Answer, PROVIDERS, frame};
+use crate::streams::{self, APIS, TestResponse, frame};
 
-const ASKED: Asked = Asked {
-    thinking: true,
+const OPTIONS: DecoderOptions = DecoderOptions {
+    show_thinking: true,
     hidden_tool: false,
 };
 
-/// What so many deltas take; the events are dropped as they come, as the driver does.
-fn deltas(wire: Wire, answer: &Answer, count: usize) -> AllocationInfo {
-    let mut probe = Probe::new(wire, ASKED);
+/// The allocations of a number of deltas. Events are dropped as they come, as the driver does.
+fn deltas(api: &str, response: &TestResponse, count: usize) -> AllocationInfo {
+    let mut decoder = TestDecoder::new(api, OPTIONS).unwrap();
     let mut out = Vec::with_capacity(8);
-    probe.chunk(&answer.before, &mut out).unwrap();
+    decoder.chunk(&response.before, &mut out).unwrap();
     out.clear();
     measure(|| {
         for _ in 0..count {
-            probe.chunk(&answer.delta, &mut out).unwrap();
+            decoder.chunk(&response.delta, &mut out).unwrap();
             out.clear();
         }
     })
 }
 
 #[test]
-fn the_thousandth_delta_costs_what_the_first_did() {
-    // Allocations of one delta, counted when this was written; a change for the worse wants a reason.
-    let most = |wire| match wire {
-        Wire::OpenAiResponses => 1.0,
-        Wire::OpenAiChat => 3.0,
-        Wire::Gemini => 7.0,
-        Wire::Bedrock => 12.0,
+fn a_later_delta_costs_no_more_than_an_early_one() {
+    // Allocations of one delta. A change for the worse needs a reason.
+    let most = |api| match api {
+        "openai_responses" => 1.0,
+        "openai_chat" => 3.0,
+        "gemini" => 7.0,
+        "bedrock" => 12.0,
         _ => 5.0,
     };
-    for wire in PROVIDERS {
-        for answer in [Some(streams::text(wire)), streams::arguments(wire)] {
-            let Some(answer) = answer else { continue };
+    for api in APIS {
+        for response in [Some(streams::text(api)), streams::arguments(api)] {
+            let Some(response) = response else { continue };
             let [few, many] = [500, 10_000].map(|count| {
-                let info = deltas(wire, &answer, count);
+                let info = deltas(api, &response, count);
                 let each = |sum: u64| sum as f64 / count as f64;
                 (each(info.count_total), each(info.bytes_total))
             });
-            // Buffers that double add less and less.
-            assert!(many.0 <= few.0, "{wire:?}: {few:?}, then {many:?}");
-            assert!(many.1 <= few.1 * 1.05, "{wire:?}: {few:?}, then {many:?}");
-            assert!(many.0 <= most(wire) + 0.05, "{wire:?}: {many:?}");
+            // The cost of doubling buffers falls.
+            assert!(many.0 <= few.0, "{api}: {few:?}, then {many:?}");
+            assert!(many.1 <= few.1 * 1.05, "{api}: {few:?}, then {many:?}");
+            assert!(many.0 <= most(api) + 0.05, "{api}: {many:?}");
         }
     }
 }
 
-/// Whatever comes is kept in a small multiple of its size, and no more than so many bytes of it are read.
 #[test]
-fn no_answer_takes_more_than_a_multiple_of_its_size() {
+fn memory_is_at_most_a_multiple_of_the_response() {
     const AT_MOST: u64 = 100;
-    for wire in PROVIDERS {
-        for (name, event) in hostile(wire) {
-            let one = frame(wire, &event);
+    for api in APIS {
+        for (name, event) in hostile(api) {
+            let one = frame(api, &event);
             let mut came = 0;
             let info = measure(|| {
-                let mut probe = Probe::new(wire, ASKED);
+                let mut decoder = TestDecoder::new(api, OPTIONS).unwrap();
                 let mut out = Vec::new();
                 while came < 1 << 20 {
                     came += one.len();
-                    if probe.chunk(&one, &mut out).is_err() {
+                    if decoder.chunk(&one, &mut out).is_err() {
                         return;
                     }
                     out.clear();
                 }
-                // How it ends does not matter here.
-                let _ = probe.end(&mut out);
+                // The outcome does not matter here.
+                let _ = decoder.end(&mut out);
             });
             assert!(
                 info.bytes_max < AT_MOST * came as u64,
-                "{wire:?}, {name}: {came} bytes took {}",
+                "{api}, {name}: {came} bytes took {}",
                 info.bytes_max
             );
         }
     }
 }
 
-/// Events that are small on the wire and large in memory.
-fn hostile(wire: Wire) -> Vec<(&'static str, Value)> {
+/// Events that are small as JSON and large in memory.
+fn hostile(api: &str) -> Vec<(&'static str, Value)> {
     let many = |event: Value| Value::Array(vec![event; 20_000]);
     let maps = many(json!({"a": {}}));
-    match wire {
-        Wire::Gemini => vec![
+    match api {
+        "gemini" => vec![
             (
                 "parts",
                 json!({"candidates": [{"content": {"parts": many(json!({"a": 0}))}}]}),
@@ -102,14 +101,14 @@ fn hostile(wire: Wire) -> Vec<(&'static str, Value)> {
             ),
             ("error", json!({"error": maps})),
         ],
-        Wire::Anthropic | Wire::Bedrock => vec![
+        "anthropic" | "bedrock" => vec![
             (
                 "blocks",
                 json!({"type": "content_block_start", "index": 3, "content_block": {"type": "tool_use", "id": "t", "name": "f", "input": {"a": many(json!({"a": {}}))}}}),
             ),
             ("error", json!({"type": "error", "error": maps})),
         ],
-        Wire::OpenAiChat => vec![
+        "openai_chat" => vec![
             ("choices", json!({"choices": many(json!({"delta": {}}))})),
             (
                 "calls",

@@ -1,4 +1,4 @@
-//! What an adapter makes of a good answer. The fixtures differ by vendor; what comes out does not.
+//! Conformance cases of successful responses. The fixtures differ by vendor, the events do not.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub async fn thinking(row: &Row) {
     assert_eq!(heard.said(), "42");
 
     let heard = hear(row, "thinking", ask("What is 6 × 7?")).await;
-    assert!(heard.thinking.is_empty(), "nobody asked for thinking");
+    assert!(heard.thinking.is_empty(), "thinking was not requested");
     assert_eq!(heard.said(), "42");
 }
 
@@ -144,7 +144,7 @@ pub async fn structured_output(row: &Row) {
     assert_eq!(structured.enforcement_mechanism, mechanism);
 }
 
-/// Most adapters end the turn with the reason, so that the model can be told; an error that carries it is as good.
+/// Most adapters end the turn with the reason; an error with the same reason is accepted too.
 pub async fn malformed_call(row: &Row) {
     let heard = hear(row, "malformed_call", ask("Weather in Oslo?")).await;
     let reason = match (&heard.done, &heard.error) {
@@ -154,7 +154,7 @@ pub async fn malformed_call(row: &Row) {
     };
     assert_eq!(reason, "malformed_function_call");
     assert!(heard.calls.is_empty());
-    assert!(heard.usage.output_tokens > 0, "what it cost is known");
+    assert!(heard.usage.output_tokens > 0, "the usage is reported");
 }
 
 pub async fn megabyte_frame(row: &Row) {
@@ -163,7 +163,7 @@ pub async fn megabyte_frame(row: &Row) {
     assert_eq!(heard.finish(), "end_turn");
 }
 
-/// The same answer, whatever the chunks of the connection are.
+/// The events do not depend on the chunks of the connection.
 pub async fn any_chunks(row: &Row) {
     for name in ["text", "several_calls"] {
         let whole = hear(row, name, ask("Hello")).await;
@@ -183,7 +183,7 @@ pub async fn any_chunks(row: &Row) {
     }
 }
 
-/// Everything that one call gave.
+/// The events of one call.
 #[derive(Debug, Default)]
 pub struct Heard {
     pub text: Vec<String>,
@@ -222,7 +222,7 @@ impl Heard {
     }
 }
 
-/// Calls once and hears it to the end; checks what holds for every call.
+/// Calls once and reads the response to its end; checks what holds for every call.
 pub async fn listen(model: &dyn Model, request: ModelRequest) -> Heard {
     let mut heard = Heard::default();
     let mut stream = match model.call(request).await {
@@ -253,7 +253,7 @@ pub async fn listen(model: &dyn Model, request: ModelRequest) -> Heard {
     heard
 }
 
-/// One call that is answered with a fixture.
+/// One call whose response is a fixture.
 pub async fn hear(row: &Row, fixture: &str, request: ModelRequest) -> Heard {
     let server = Server::start([stream(row, fixture)]).await;
     listen(row.open(&server).as_ref(), request).await
@@ -267,7 +267,7 @@ pub fn stream(row: &Row, fixture: &str) -> Reply {
     }
 }
 
-/// A prompt with two tools on offer.
+/// A prompt with two tools.
 pub fn ask(prompt: &str) -> ModelRequest {
     ModelRequest {
         system: "You are brief.".into(),

@@ -194,5 +194,5 @@ async fn sends_a_request_again_only_once() {
     assert_eq!(heard.error().class, ErrorClass::Server);
     assert!(heard.error().retryable);
     let message = &heard.error().message;
-    assert!(message.contains("broke before it answered"), "{message}");
+    assert!(message.contains("closed before a response"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! What an adapter makes of a provider that refuses, breaks or falls silent.
+//! Conformance cases of providers that fail, break the connection or send nothing.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::cases::{Heard, ask, hear, listen};
 use crate::providers::{API_KEY, Row};
 use crate::server::{Reply, Server, Then};
 
-/// The fixtures of this file that are answers, each `<case>.sse`.
+/// The streams among the fixtures of this file, each `<case>.sse`.
 pub const STREAMS: &[&str] = &["error_event", "garbage"];
 
-/// The fixtures of this file that are bodies of refusals, each `<case>.json`.
-pub const REFUSALS: &[&str] = &[
+/// The error bodies among the fixtures of this file, each `<case>.json`.
+pub const ERROR_BODIES: &[&str] = &[
     "rate_limit",
     "server_error",
     "overloaded",
@@ -33,13 +33,13 @@ pub async fn error_event_inside_the_stream(row: &Row) {
 }
 
 pub async fn cut_stream(row: &Row) {
-    let heard = cut(row, Then::Close).await;
+    let heard = cut(row, || Then::Close).await;
     assert_eq!(heard.error().class, ErrorClass::Server);
     assert!(heard.error().retryable);
 }
 
 pub async fn broken_connection(row: &Row) {
-    let heard = cut(row, Then::Break).await;
+    let heard = cut(row, || Then::Break).await;
     assert_eq!(heard.error().class, ErrorClass::Server, "{}", heard.error());
     assert!(heard.error().retryable);
 }
@@ -104,7 +104,7 @@ pub async fn auth_error_shows_no_key(row: &Row) {
         (error.class, error.api_status),
         (ErrorClass::Auth, Some(401))
     );
-    let body = String::from_utf8(row.refusal("auth")).unwrap();
+    let body = String::from_utf8(row.error_body("auth")).unwrap();
     assert!(body.contains(API_KEY), "the vendor quotes the key");
     assert!(!format!("{error:?}").contains(API_KEY));
     assert!(!error.retryable);
@@ -132,7 +132,7 @@ pub async fn silence_inside_the_answer(row: &Row) {
 }
 
 pub async fn trickle_past_the_total_deadline(row: &Row) {
-    // Bytes that never make a frame, for ever: no silence is long enough for the idle clock.
+    // Bytes that never complete a frame: no pause is long enough for the idle timeout.
     let reply = chunks(row, vec![half_of_text(row)], Then::Trickle(b":".to_vec()));
     let clocks = Timeouts {
         total_ms: 1_500,
@@ -174,15 +174,17 @@ async fn refused(
     let server = Server::start([Reply::Whole {
         status,
         headers,
-        body: row.refusal(fixture),
+        body: row.error_body(fixture),
     }])
     .await;
     listen(row.open(&server).as_ref(), ask("Hello")).await
 }
 
-async fn cut(row: &Row, then: Then) -> Heard {
-    let reply = chunks(row, vec![half_of_text(row)], then);
-    let heard = with_clocks(row, reply, Timeouts::default()).await;
+async fn cut(row: &Row, then: fn() -> Then) -> Heard {
+    // If the connection breaks before a byte was sent, the request is sent again.
+    let reply = || chunks(row, vec![half_of_text(row)], then());
+    let server = Server::start([reply(), reply()]).await;
+    let heard = listen(row.open(&server).as_ref(), ask("Hello")).await;
     assert!(heard.done.is_none());
     heard
 }
@@ -207,7 +209,7 @@ fn chunks(row: &Row, chunks: Vec<Vec<u8>>, then: Then) -> Reply {
     }
 }
 
-/// Enough of an answer for its first words, and not enough for its end.
+/// The beginning of a response: some text, without the end.
 fn half_of_text(row: &Row) -> Vec<u8> {
     let whole = row.fixture("text");
     whole[..whole.len() * 6 / 10].to_vec()

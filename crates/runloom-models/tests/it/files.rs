@@ -1,4 +1,4 @@
-//! Files, by every adapter: what it says it takes is sent as it is, and nothing is dropped in silence.
+//! Files in every adapter: supported ones are sent, and none is dropped silently.
 
 use runloom_ports::file::{File, FileContent};
 use runloom_ports::model::{Message, ModelRequest};

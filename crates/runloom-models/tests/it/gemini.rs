@@ -1,4 +1,4 @@
-//! What only Gemini does: generations that differ, and a hidden function beside tools.
+//! Cases of Gemini alone: generations that differ, and the hidden function.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::providers::{self, Row};
 use crate::requests;
 use crate::server::{Reply, Server};
 
-/// A model of the generation that has budgets, and no schema mode beside tools.
+/// A model of the generation with budgets and without a schema mode beside tools.
 fn older() -> Row {
     Row {
         model: "gemini-2.5-flash",
@@ -20,7 +20,7 @@ fn older() -> Row {
 }
 
 #[tokio::test]
-async fn beside_tools_an_older_model_answers_through_a_hidden_function() {
+async fn older_models_use_a_hidden_function_beside_tools() {
     let row = older();
     let server = Server::start([stream(&row, "structured_hidden")]).await;
     let model = row.open(&server);
@@ -44,7 +44,7 @@ async fn beside_tools_an_older_model_answers_through_a_hidden_function() {
 }
 
 #[tokio::test]
-async fn without_tools_an_older_model_has_the_schema_mode() {
+async fn older_models_use_the_schema_mode_without_tools() {
     let request = ModelRequest {
         tools: Arc::default(),
         output_schema: Some(Arc::new(schema())),
@@ -58,7 +58,7 @@ async fn without_tools_an_older_model_has_the_schema_mode() {
 }
 
 #[tokio::test]
-async fn a_refused_schema_is_dropped_once() {
+async fn retries_once_without_a_rejected_schema() {
     let row = providers::google();
     let body = json!({"error": {"code": 400, "status": "INVALID_ARGUMENT",
         "message": "Invalid value at 'generation_config.response_json_schema': unsupported keyword"}});
@@ -78,7 +78,7 @@ async fn a_refused_schema_is_dropped_once() {
 }
 
 #[tokio::test]
-async fn requests_to_an_older_generation_match_their_snapshots() {
+async fn requests_to_older_models_match_their_snapshots() {
     let row = older();
     let structured = ModelRequest {
         output_schema: Some(Arc::new(schema())),

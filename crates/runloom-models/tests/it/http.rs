@@ -1,4 +1,4 @@
-//! What the HTTP under every adapter does, shown on one of them.
+//! The HTTP call that all adapters share, tested with one of them.
 
 use runloom_ports::model::{Message, ModelRequest};
 use runloom_protocol::outcome::ErrorClass;
@@ -16,11 +16,11 @@ fn whole(row: &Row) -> Reply {
 }
 
 #[tokio::test]
-async fn a_second_call_uses_the_same_connection() {
+async fn reuses_the_connection_for_a_second_call() {
     let row = providers::openai();
     let server = Server::start([whole(&row), whole(&row)]).await;
     for _ in 0..2 {
-        // Opened anew: connections belong to the process, not to one model.
+        // Opened again: connections are shared by all models of the process.
         listen(row.open(&server).as_ref(), ask("Hello"))
             .await
             .done();
@@ -30,7 +30,7 @@ async fn a_second_call_uses_the_same_connection() {
 }
 
 #[tokio::test]
-async fn a_long_conversation_is_sent_with_its_length_and_whole_each_time() {
+async fn sends_a_long_conversation_with_its_length() {
     let rows = [
         providers::openai(),
         providers::openai_compatible(),
@@ -71,7 +71,7 @@ async fn a_long_conversation_is_sent_with_its_length_and_whole_each_time() {
 }
 
 #[tokio::test]
-async fn configured_headers_are_sent_and_win() {
+async fn configured_headers_replace_the_adapters() {
     let row = providers::openai();
     let server = Server::start([stream(&row, "text")]).await;
     let mut settings = row.settings(&server);
@@ -92,7 +92,7 @@ async fn configured_headers_are_sent_and_win() {
 }
 
 #[tokio::test]
-async fn json_instead_of_a_stream_is_an_error() {
+async fn rejects_json_instead_of_a_stream() {
     let row = providers::openai();
     let server = Server::start([Reply::Whole {
         status: 200,
@@ -105,7 +105,7 @@ async fn json_instead_of_a_stream_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn does_not_follow_redirects() {
     let row = providers::openai();
     let server = Server::start([
         Reply::Whole {
@@ -126,7 +126,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_used_only_when_it_is_configured() {
+async fn uses_a_configured_proxy() {
     let row = providers::openai();
     let proxy = Server::start([stream(&row, "text")]).await;
     let mut settings = row.settings(&proxy);
@@ -144,7 +144,7 @@ async fn a_proxy_is_used_only_when_it_is_configured() {
 }
 
 #[tokio::test]
-async fn a_long_error_page_is_read_only_in_part() {
+async fn cuts_a_long_error_page() {
     let row = providers::openai();
     let server = Server::start([Reply::Whole {
         status: 502,
@@ -162,7 +162,7 @@ async fn a_long_error_page_is_read_only_in_part() {
 }
 
 #[tokio::test]
-async fn a_web_page_is_called_one_and_not_asked_for_again() {
+async fn does_not_retry_a_web_page() {
     let row = providers::openai();
     let page = || Reply::Whole {
         status: 200,

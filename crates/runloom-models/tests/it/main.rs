@@ -1,6 +1,6 @@
-//! The conformance suite: every adapter, over real HTTP on loopback, against scripted answers in its vendor's format.
+//! The conformance suite: every adapter over HTTP on loopback, against scripted responses in its vendor's format.
 //!
-//! A new adapter adds its row in `providers.rs`, its name to the list below and its fixtures; `registry.rs` tells when something is missing.
+//! A new adapter adds its row in `providers.rs`, its name to the list below and its fixtures; `registry.rs` checks this.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,9 +9,9 @@
     reason = "this whole crate is a test: a panic is how it fails, and nobody outside sees it"
 )]
 
+mod aws_event_stream;
 mod cases;
 mod connections;
-mod event_stream;
 mod faults;
 mod files;
 mod gemini;
@@ -35,15 +35,15 @@ macro_rules! conformance {
             conformance!(@cases $cases);
         })*
 
-        /// Every row, for the tests that go through all of them.
+        /// Every row.
         fn rows() -> Vec<providers::Row> {
             vec![$(providers::$provider(),)*]
         }
     };
-    (@cases { $($room:ident::$case:ident,)* }) => {
+    (@cases { $($module:ident::$case:ident,)* }) => {
         $(#[tokio::test]
         async fn $case() {
-            crate::$room::$case(&row()).await;
+            crate::$module::$case(&row()).await;
         })*
     };
 }

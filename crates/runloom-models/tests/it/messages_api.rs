@@ -1,4 +1,4 @@
-//! What only Anthropic's Messages API does: thinking that travels with the conversation, and models that differ.
+//! Cases of the Messages API alone: replayed thinking, and model generations that differ.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::providers::{self, Row};
 use crate::requests;
 use crate::server::{Asked, Reply, Server};
 
-/// A model of the generation that always thinks and refuses forced tools.
+/// A model of the generation that always thinks and rejects forced tools.
 fn newest() -> Row {
     Row {
         model: "claude-opus-5-5",
@@ -20,7 +20,7 @@ fn newest() -> Row {
     }
 }
 
-/// A model of the generation between: adaptive thinking, on unless it is turned off.
+/// A model of the generation with adaptive thinking that can be turned off.
 fn between() -> Row {
     Row {
         model: "claude-opus-5",
@@ -42,7 +42,7 @@ async fn second_turn(row: &Row, level: Option<u8>) -> Asked {
 }
 
 #[tokio::test]
-async fn thinking_travels_with_the_tool_turn_that_it_belongs_to() {
+async fn replays_thinking_with_its_tool_turn() {
     for row in [providers::anthropic(), providers::bedrock(), newest()] {
         let asked = second_turn(&row, Some(80)).await;
         let body: Value = serde_json::from_slice(&asked.body).unwrap();
@@ -65,7 +65,7 @@ async fn thinking_travels_with_the_tool_turn_that_it_belongs_to() {
 }
 
 #[tokio::test]
-async fn a_schema_is_native_where_tools_cannot_be_forced() {
+async fn uses_native_schemas_without_forced_tools() {
     let row = newest();
     let server = Server::start([stream(&row, "structured_native")]).await;
     let model = row.open(&server);
@@ -96,7 +96,7 @@ fn schema_refusal() -> Reply {
 }
 
 #[tokio::test]
-async fn a_refused_schema_is_dropped_once_or_fails_a_strict_run() {
+async fn retries_without_a_rejected_schema_unless_strict() {
     let row = newest();
     let server = Server::start([schema_refusal(), stream(&row, "text")]).await;
     let mut request = ask("The answer?");
@@ -118,7 +118,7 @@ async fn a_refused_schema_is_dropped_once_or_fails_a_strict_run() {
 }
 
 #[tokio::test]
-async fn a_turn_that_only_talks_is_told_from_one_that_reports() {
+async fn reports_whether_the_hidden_tool_was_called() {
     let mut request = ask("The answer?");
     request.output_schema = Some(Arc::new(schema()));
     let heard = hear(&providers::anthropic(), "text", request.clone()).await;
@@ -126,7 +126,7 @@ async fn a_turn_that_only_talks_is_told_from_one_that_reports() {
     let structured = heard.done().structured;
     assert!(structured.schema_requested && !structured.schema_enforced);
 
-    // Calls of the visible tools go on as ever.
+    // Visible tools are called as without a schema.
     let heard = hear(&providers::anthropic(), "text_and_tools", request).await;
     assert_eq!(
         (heard.said().as_str(), heard.called().len()),

@@ -1,4 +1,4 @@
-//! What only the Responses API does.
+//! Cases of the Responses API alone.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn schema_refusal() -> Reply {
     }
 }
 
-/// The forms of an Azure address beside the resource's own; the official package calls the same (`tests/vendor_python`).
+/// The other forms of an Azure address; the vendor's SDK calls the same (`tests/vendor_python`).
 #[tokio::test]
 async fn every_form_of_an_azure_address_matches_its_snapshot() {
     const DEPLOYMENT: (&str, &str) = ("deployment", "my-deployment");
@@ -55,7 +55,7 @@ async fn every_form_of_an_azure_address_matches_its_snapshot() {
 }
 
 #[tokio::test]
-async fn a_refused_schema_is_dropped_once_when_enforcement_is_best_effort() {
+async fn retries_without_a_rejected_schema() {
     let row = providers::openai();
     let server = Server::start([schema_refusal(), stream(&row, "text")]).await;
     let mut request = ask("The answer?");
@@ -76,7 +76,7 @@ async fn a_refused_schema_is_dropped_once_when_enforcement_is_best_effort() {
 }
 
 #[tokio::test]
-async fn a_refused_schema_fails_the_call_when_enforcement_is_strict() {
+async fn fails_on_a_rejected_schema_if_strict() {
     let row = providers::openai();
     let server = Server::start([schema_refusal()]).await;
     let mut request = ask("The answer?");

@@ -5,25 +5,26 @@ use std::sync::Arc;
 
 use runloom_models::{ModelSettings, ProviderSettings, Timeouts};
 use runloom_ports::model::{Capabilities, Model};
+use runloom_ports::secret::Secret;
 use runloom_protocol::definition::ProviderKind;
 use serde_json::{Map, Value};
 
 use crate::server::Server;
 
-/// The key that every adapter is given; no message may show it.
+/// The API key of every adapter; no message may show it.
 pub const API_KEY: &str = "key-that-nobody-may-see";
 
 /// One adapter.
 pub struct Row {
     pub kind: ProviderKind,
-    /// The folder of its source and of its fixtures.
+    /// Folder of its source and of its fixtures.
     pub folder: &'static str,
     pub model: &'static str,
-    /// What stands between the address and the adapter's own path.
+    /// Path of the base URL.
     pub base_path: &'static str,
     pub extra: &'static [(&'static str, &'static str)],
     pub content_type: &'static str,
-    /// Makes the bytes on the wire from a fixture, which is always written as SSE.
+    /// Frames a fixture, which is always written as SSE.
     pub wire: fn(&[u8]) -> Vec<u8>,
 }
 
@@ -67,7 +68,7 @@ pub fn bedrock() -> Row {
     Row {
         extra: &[("region", "eu-central-1")],
         content_type: "application/vnd.amazon.eventstream",
-        wire: crate::event_stream::frames,
+        wire: crate::aws_event_stream::frames,
         ..sse(
             ProviderKind::Bedrock,
             "bedrock",
@@ -109,7 +110,7 @@ impl Row {
         ProviderSettings {
             id: "under-test".into(),
             base_url: Some(format!("http://{}{}", server.address(), self.base_path)),
-            api_key: Some(API_KEY.into()),
+            api_key: Some(Secret::new(API_KEY)),
             extra: extra
                 .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
                 .collect::<Map<_, _>>(),
@@ -133,12 +134,12 @@ impl Row {
         runloom_models::open(self.kind, &provider, &model).unwrap()
     }
 
-    /// What its model can do.
+    /// Capabilities of the model.
     pub fn capabilities(&self) -> Capabilities {
         let extra = self.extra.iter();
         let provider = ProviderSettings {
             base_url: Some("http://127.0.0.1:1".into()),
-            api_key: Some(API_KEY.into()),
+            api_key: Some(Secret::new(API_KEY)),
             extra: extra
                 .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
                 .collect(),
@@ -152,7 +153,7 @@ impl Row {
         opened.unwrap().capabilities()
     }
 
-    /// An answer of the vendor, as bytes on the wire. `@MEGABYTE@` stands for so much text.
+    /// A response of the vendor, framed. `@MEGABYTE@` is replaced by that much text.
     pub fn fixture(&self, name: &str) -> Vec<u8> {
         let path = fixtures().join(self.folder).join(format!("{name}.sse"));
         let text = std::fs::read_to_string(&path)
@@ -163,8 +164,8 @@ impl Row {
         )
     }
 
-    /// The body of a refusal.
-    pub fn refusal(&self, name: &str) -> Vec<u8> {
+    /// The body of an error response.
+    pub fn error_body(&self, name: &str) -> Vec<u8> {
         let path = fixtures().join(self.folder).join(format!("{name}.json"));
         std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }

@@ -1,4 +1,4 @@
-//! Nobody can forget a line: every folder is registered, every kind is under test, every fixture is there.
+//! Completeness: every folder is registered, every kind is tested, every fixture exists.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use runloom_protocol::definition::ProviderKind;
 
 use crate::{cases, faults, rows};
 
-/// Kinds that need no wire.
+/// Kinds without a wire format.
 const OFFLINE: &[ProviderKind] = &[ProviderKind::Demo];
 
 #[test]
@@ -18,14 +18,14 @@ fn every_provider_folder_has_an_adapter() {
         let entry = entry.unwrap();
         let folder = entry.file_name().into_string().unwrap();
         if entry.file_type().unwrap().is_dir() {
-            let row = format!("=> {folder}::open,");
+            let row = format!("open: {folder}::open,");
             assert!(table.contains(&row), "src/{folder} has no arm in `adapter`");
         }
     }
 }
 
 #[test]
-fn every_kind_is_under_test() {
+fn every_kind_is_tested() {
     let tested: HashSet<ProviderKind> = rows().iter().map(|row| row.kind).collect();
     for kind in ProviderKind::ALL
         .iter()
@@ -39,13 +39,13 @@ fn every_kind_is_under_test() {
 }
 
 #[test]
-fn every_tested_folder_has_every_fixture() {
+fn every_api_has_every_fixture() {
     for row in rows() {
         for name in cases::FIXTURES.iter().chain(faults::STREAMS) {
             assert!(!row.fixture(name).is_empty());
         }
-        for name in faults::REFUSALS {
-            assert!(!row.refusal(name).is_empty());
+        for name in faults::ERROR_BODIES {
+            assert!(!row.error_body(name).is_empty());
         }
     }
 }

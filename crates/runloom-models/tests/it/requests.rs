@@ -1,5 +1,5 @@
-//! What is sent, as committed JSON: `fixtures/<folder>/requests/<kind>/<name>.json`. The vendors' own SDKs check the same
-//! files (see `tests/vendor_python`). `UPDATE_REQUESTS=1` writes them anew.
+//! Snapshots of requests: `fixtures/<folder>/requests/<kind>/<name>.json`. The vendors' SDKs check the same files (see
+//! `tests/vendor_python`). `UPDATE_REQUESTS=1` writes them again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::files::{file, with_files};
 use crate::providers::{API_KEY, Row, fixtures};
 use crate::server::{Asked, Server};
 
-/// Headers that the HTTP client makes, or that change with the clock.
+/// Headers of the HTTP client, and headers that depend on the clock.
 const NOISE: &[&str] = &[
     "host",
     "content-length",
@@ -67,7 +67,7 @@ fn requests(row: &Row) -> Vec<(&'static str, ModelRequest)> {
     all
 }
 
-/// A conversation that another provider began: calls, a failure, instructions in between.
+/// A conversation that another provider began: calls, a failed call, system messages in between.
 fn history() -> ModelRequest {
     let mut request = ask("Weather in Oslo?");
     let call = |id: &str, name: &str, input: Value| CallRequest {
@@ -107,7 +107,7 @@ fn history() -> ModelRequest {
     request
 }
 
-/// One of each kind.
+/// One file of each kind.
 fn files() -> Vec<File> {
     let inline = |name, kind| file(name, kind, FileContent::Base64("QUJD".into()));
     vec![
@@ -122,7 +122,7 @@ fn files() -> Vec<File> {
     ]
 }
 
-/// Addresses, as far as the provider fetches them itself; a file where it fetches none.
+/// URLs, if the provider fetches any; otherwise a file.
 fn urls(row: &Row) -> Vec<File> {
     let taken = row.capabilities().files;
     let at = |name: &str, kind| {
@@ -143,7 +143,7 @@ fn urls(row: &Row) -> Vec<File> {
     fetched
 }
 
-/// Two calls, one of which brought files.
+/// Two calls, one of which returned files.
 fn tool_files() -> ModelRequest {
     let mut request = ask("Weather in Oslo?");
     let call = |id: &str, name: &str| CallRequest {
@@ -222,7 +222,7 @@ fn show(asked: &Asked) -> Value {
         })
         .collect();
     let body: Value = serde_json::from_slice(&asked.body).unwrap();
-    // A proxy is told the whole address.
+    // A proxy gets the whole URL.
     let path = asked.path.trim_start_matches("http://provider.invalid");
     json!({"path": path, "headers": headers, "body": body})
 }

@@ -1,4 +1,4 @@
-//! A scripted provider on loopback: gives one answer per request, in order, and remembers what it was asked.
+//! A scripted provider on loopback: one reply per request, in order. It records the requests.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,9 +16,9 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// One answer.
+/// One response.
 pub enum Reply {
-    /// Nothing, not even a status.
+    /// No response, not even a status.
     Never,
     /// A whole body.
     Whole {
@@ -39,9 +39,9 @@ pub enum Then {
     Close,
     Break,
     Hang,
-    /// One byte after the other, for ever.
+    /// One byte after the other, without end.
     Trickle(Vec<u8>),
-    /// Hangs, and tells when the client has gone.
+    /// Hangs, and reports when the client has closed.
     TellWhenGone(oneshot::Sender<()>),
 }
 

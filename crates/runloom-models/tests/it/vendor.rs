@@ -24,7 +24,7 @@ async fn hear_vendor(row: &Row, name: &str) -> Heard {
 }
 
 #[tokio::test]
-async fn streams_of_the_openai_sdk_are_read() {
+async fn decodes_streams_of_the_openai_sdk() {
     for row in [providers::openai(), providers::openai_compatible()] {
         let heard = hear_vendor(&row, "text.sse").await;
         assert_eq!(heard.said(), "Hello, world!", "{}", row.kind.as_str());

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use runloom_engine::catalog::{Catalog, CatalogModel, Pricing, Source, WorkspaceModels};
 use runloom_engine::catalog_builder::{CatalogBuilder, StoredProvider};
-use runloom_models::{ModelSettings, ProviderSettings, Recorder, Secret, Timeouts};
+use runloom_models::{CallRecorder, ModelSettings, ProviderSettings, Timeouts};
 use runloom_ports::error::Error;
+use runloom_ports::secret::Secret;
 
 use runloom_protocol::definition::ModelDefinition;
 
@@ -29,7 +30,7 @@ pub(super) struct Models {
 #[derive(Clone, Default)]
 struct Calls {
     timeouts: Timeouts,
-    recorder: Option<Recorder>,
+    recorder: Option<CallRecorder>,
 }
 
 impl Calls {
@@ -47,8 +48,8 @@ impl Calls {
 }
 
 /// The models of the configuration alone, and what is sent to them and comes back.
-pub(crate) fn recorded(config: &Config) -> Result<(Catalog, Recorder)> {
-    let recorder = Recorder::default();
+pub(crate) fn recorded(config: &Config) -> Result<(Catalog, CallRecorder)> {
+    let recorder = CallRecorder::default();
     let calls = Calls {
         recorder: Some(recorder.clone()),
         ..Calls::of(config)

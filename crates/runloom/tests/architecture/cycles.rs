@@ -12,7 +12,6 @@ const ROOT: &str = "lib";
 const REMAINING: &[&str] = &[
     "crates/runloom-fabric/src: health ↔ rabbitmq ↔ valkey",
     "crates/runloom-http/src: edge ↔ error ↔ extract ↔ follow ↔ guard ↔ router ↔ routes ↔ sse",
-    "crates/runloom-models/src: clients ↔ deadlines ↔ decode ↔ error ↔ exchange ↔ http ↔ reading ↔ settings",
     "crates/runloom-tools/src: a2a ↔ code ↔ definition ↔ host ↔ http ↔ mcp ↔ plugin ↔ workspace",
     "crates/runloom/src: app ↔ cli ↔ commands",
 ];

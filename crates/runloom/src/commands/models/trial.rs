@@ -4,7 +4,7 @@ use anyhow::Context;
 use futures_util::StreamExt;
 use runloom_client::protocol::outcome::{ErrorClass, Tokens};
 use runloom_engine::catalog::CatalogModel;
-use runloom_models::Exchange;
+use runloom_models::RecordedCall;
 use runloom_ports::model::{Message, ModelError, ModelEvent, ModelRequest};
 use serde_json::{Value, json};
 
@@ -47,9 +47,9 @@ pub(super) async fn run(
         Failure::new(Exit::Usage, format!("{error} ({known})"))
     })?;
     let outcome = call(&model).await;
-    let exchange = recorder.last();
+    let recorded = recorder.last();
     if json {
-        output::json(&report(&model, &outcome, exchange.as_ref()))?;
+        output::json(&report(&model, &outcome, recorded.as_ref()))?;
     }
     match outcome {
         Ok(heard) => {
@@ -60,8 +60,8 @@ pub(super) async fn run(
             Ok(Exit::Ok)
         }
         Err(error) => {
-            if !json && let Some(exchange) = &exchange {
-                show(exchange)?;
+            if !json && let Some(recorded) = &recorded {
+                show(recorded)?;
             }
             Err(Failure::new(Exit::RunFailed, explained(&model, &error)))
         }
@@ -118,9 +118,9 @@ async fn call(model: &CatalogModel) -> Result<Heard, ModelError> {
 fn report(
     model: &CatalogModel,
     outcome: &Result<Heard, ModelError>,
-    exchange: Option<&Exchange>,
+    recorded: Option<&RecordedCall>,
 ) -> Value {
-    let exchange = exchange.map_or(Value::Null, |exchange| json!(exchange));
+    let recorded = recorded.map_or(Value::Null, |recorded| json!(recorded));
     match outcome {
         Ok(heard) => {
             json!({"ok": true, "model": model.id, "text": heard.text, "tokens": heard.tokens})
@@ -133,7 +133,7 @@ fn report(
             "apiCode": error.api_code,
             "error": error.message,
             "hint": hint(error),
-            "exchange": exchange,
+            "exchange": recorded,
         }),
     }
 }
@@ -178,14 +178,14 @@ fn hint(error: &ModelError) -> Option<&'static str> {
     })
 }
 
-fn show(exchange: &Exchange) -> Result<(), Failure> {
+fn show(recorded: &RecordedCall) -> Result<(), Failure> {
     let headers = |headers: &[(String, String)]| -> String {
         headers
             .iter()
             .map(|(name, value)| format!("{name}: {value}\n"))
             .collect()
     };
-    let sent = &exchange.sent;
+    let sent = &recorded.sent;
     output::line(format!(
         "--- sent\n{} {}\n{}\n{}",
         sent.method,
@@ -193,7 +193,7 @@ fn show(exchange: &Exchange) -> Result<(), Failure> {
         headers(&sent.headers),
         pretty(&sent.body)
     ))?;
-    match &exchange.received {
+    match &recorded.received {
         Some(received) => output::line(format!(
             "--- came back\nHTTP {}\n{}\n{}",
             received.status,

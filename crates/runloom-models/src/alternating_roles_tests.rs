@@ -1,4 +1,4 @@
-//! Who speaks when, what is marked, and what is remembered of it.
+//! The order of roles, cache marks, and what is cached.
 
 use proptest::prelude::*;
 use runloom_ports::conversation::Block;
@@ -6,7 +6,7 @@ use runloom_ports::model::{CallRequest, ModelRequest};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::anthropic::request::{self as anthropic, Road};
+use crate::anthropic::request::{self as anthropic, Endpoint};
 use crate::arbitrary::{MODELS, message, request};
 use crate::gemini::request as gemini;
 use crate::payload::Payload;
@@ -17,8 +17,8 @@ const FORMATS: [&str; 2] = ["anthropic/1 gpt-5.5 true", "gemini/1 gpt-5.5"];
 
 fn encode(format: &str, request: &ModelRequest) -> Payload {
     if format.starts_with("anthropic") {
-        let road = Road::Direct { model: MODEL };
-        return anthropic::encode(road, request).unwrap().body;
+        let endpoint = Endpoint::Anthropic { model: MODEL };
+        return anthropic::encode(endpoint, request).unwrap().body;
     }
     let settings = ModelSettings {
         vendor_model_id: MODEL.to_owned(),
@@ -39,8 +39,8 @@ fn assistant(text: &str) -> Message {
     }
 }
 
-/// What a turn with a tool adds.
-fn looked(id: usize) -> Vec<Message> {
+/// The messages of a turn with a tool call.
+fn tool_turn(id: usize) -> Vec<Message> {
     let id = id.to_string();
     let call = CallRequest {
         id: id.clone(),
@@ -62,7 +62,7 @@ fn looked(id: usize) -> Vec<Message> {
     ]
 }
 
-fn turns<'a>(body: &'a Value, list: &str) -> &'a [Value] {
+fn entries<'a>(body: &'a Value, list: &str) -> &'a [Value] {
     body[list].as_array().unwrap()
 }
 
@@ -70,37 +70,37 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_user_speaks_first_and_last_and_only_the_last_two_turns_are_marked(
+    fn begins_and_ends_with_the_user_and_marks_the_last_two_entries(
         messages in prop::collection::vec(message(), 0..8),
     ) {
         let request = request(messages.into(), "");
         for (format, list, parts) in [(FORMATS[0], "messages", "content"), (FORMATS[1], "contents", "parts")] {
             let body: Value = serde_json::from_slice(&encode(format, &request).to_vec()).unwrap();
-            let turns = turns(&body, list);
-            prop_assert_eq!(&turns[0]["role"], "user");
-            prop_assert_eq!(&turns[turns.len() - 1]["role"], "user");
-            for turn in turns {
-                prop_assert!(!turn[parts].as_array().unwrap().is_empty());
+            let entries = entries(&body, list);
+            prop_assert_eq!(&entries[0]["role"], "user");
+            prop_assert_eq!(&entries[entries.len() - 1]["role"], "user");
+            for entry in entries {
+                prop_assert!(!entry[parts].as_array().unwrap().is_empty());
             }
         }
         let body: Value = serde_json::from_slice(&encode(FORMATS[0], &request).to_vec()).unwrap();
-        let turns = turns(&body, "messages");
-        for (index, turn) in turns.iter().enumerate() {
-            prop_assert_eq!(&turn["role"], ["user", "assistant"][index % 2]);
-            let (last, others) = turn["content"].as_array().unwrap().split_last().unwrap();
+        let entries = entries(&body, "messages");
+        for (index, entry) in entries.iter().enumerate() {
+            prop_assert_eq!(&entry["role"], ["user", "assistant"][index % 2]);
+            let (last, others) = entry["content"].as_array().unwrap().split_last().unwrap();
             prop_assert!(others.iter().all(|block| block.get("cache_control").is_none()));
-            // What is said in the user's place at the beginning is no end of an earlier call.
-            let is_filler = index == 0 && turns.len() > 1 && last["text"] == FILLER;
-            let is_marked = index % 2 == 0 && index + 3 >= turns.len() && !is_filler;
-            prop_assert_eq!(last.get("cache_control").is_some(), is_marked, "turn {}", index);
+            // A filler at the beginning is not the end of an earlier request.
+            let is_filler = index == 0 && entries.len() > 1 && last["text"] == FILLER;
+            let is_marked = index % 2 == 0 && index + 3 >= entries.len() && !is_filler;
+            prop_assert_eq!(last.get("cache_control").is_some(), is_marked, "entry {}", index);
         }
     }
 }
 
 #[test]
-fn sessions_and_tool_loops_write_only_what_is_new() {
+fn sessions_and_tool_loops_encode_only_new_messages() {
     for format in FORMATS {
-        let knows = |block: &Block| block.written(format, |_| Err(())).is_ok();
+        let is_cached = |block: &Block| block.written(format, |_| Err(())).is_ok();
         let mut session = Conversation::default();
         for message in 0..20 {
             let mut run = session.clone();
@@ -108,22 +108,22 @@ fn sessions_and_tool_loops_write_only_what_is_new() {
             for turn in 0..message {
                 encode(format, &request(run.clone(), ""));
                 run.compact();
-                run.append(looked(turn));
-                // The last but one was the last until now.
+                run.append(tool_turn(turn));
+                // The last block but one was the last one until now.
                 let (earlier, _) = run.blocks().split_at(run.blocks().len() - 2);
-                assert!(earlier.iter().all(|block| knows(block)), "{format}");
+                assert!(earlier.iter().all(|block| is_cached(block)), "{format}");
             }
             encode(format, &request(run, ""));
             session.compact();
             session.append(vec![user("And?"), assistant("So.")]);
-            let known = session.blocks().iter().filter(|block| knows(block));
-            assert_eq!(known.count(), session.blocks().len() - 1, "{format}");
+            let cached = session.blocks().iter().filter(|block| is_cached(block));
+            assert_eq!(cached.count(), session.blocks().len() - 1, "{format}");
         }
     }
 }
 
 #[test]
-fn a_mark_inside_of_what_is_remembered_copies_nothing_large() {
+fn a_mark_inside_a_cached_block_copies_no_large_piece() {
     let large = "a".repeat(100_000);
     let mut conversation = Conversation::from(vec![user("1"), assistant(&large), user(&large)]);
     conversation.append(vec![assistant("2"), assistant("3")]);
@@ -137,9 +137,9 @@ fn a_mark_inside_of_what_is_remembered_copies_nothing_large() {
     assert_eq!(large(&first).len(), 1);
     assert_eq!(large(&first), large(&second));
     let body: Value = serde_json::from_slice(&second.to_vec()).unwrap();
-    let marked = turns(&body, "messages")
+    let marked = entries(&body, "messages")
         .iter()
-        .map(|turn| turn["content"][0].get("cache_control").is_some());
+        .map(|entry| entry["content"][0].get("cache_control").is_some());
     assert_eq!(
         marked.collect::<Vec<_>>(),
         [false, false, true, false, true]

@@ -1,19 +1,20 @@
-//! What went over the wire in one call, for the person who looks for the fault. Only who asks for it pays for it.
+//! Records the request and the response of a call, without credentials, for `runloom models test`. Other calls have no
+//! recorder and pay nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::header::HeaderMap;
+use runloom_ports::secret::Secret;
 use serde::Serialize;
 
 use crate::error;
-use crate::http::HttpCall;
-use crate::settings::Secret;
+use crate::http_call::HttpCall;
 
-/// How much of a body is kept, in bytes.
+/// Longest recorded body, in bytes.
 const MAX_BODY_BYTES: usize = 16 * 1024;
 
-/// Headers of an answer that help to find a fault; the others are noise, or a cookie.
-const OF_INTEREST: &[&str] = &[
+/// Response headers that help with debugging. Others, such as cookies, are not recorded.
+const RECORDED_HEADERS: &[&str] = &[
     "apim-request-id",
     "cf-ray",
     "content-type",
@@ -30,21 +31,21 @@ const OF_INTEREST: &[&str] = &[
     "x-should-retry",
 ];
 
-/// One request and what came back, without credentials.
+/// A request and its response, without credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Exchange {
+pub struct RecordedCall {
     /// The request.
-    pub sent: Sent,
-    /// The answer, as far as there was one.
-    pub received: Option<Received>,
+    pub sent: RecordedRequest,
+    /// The response, if there was one.
+    pub received: Option<RecordedResponse>,
 }
 
-/// A request.
+/// A recorded request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Sent {
+pub struct RecordedRequest {
     /// HTTP method.
     pub method: &'static str,
-    /// Where to.
+    /// Full URL; credentials are `***`.
     pub url: String,
     /// Names and values; credentials are `***`.
     pub headers: Vec<(String, String)>,
@@ -52,51 +53,52 @@ pub struct Sent {
     pub body: String,
 }
 
-/// An answer.
+/// A recorded response.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Received {
+pub struct RecordedResponse {
     /// HTTP status.
     pub status: u16,
-    /// Those that help to find a fault.
+    /// Names and values of the recorded headers.
     pub headers: Vec<(String, String)>,
     /// The beginning of the body.
     pub body: String,
 }
 
-/// Keeps the last exchange of the calls that are made with it.
+/// Keeps the last call that was made with it. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Recorder {
-    last: Arc<Mutex<Option<Tape>>>,
+pub struct CallRecorder {
+    last: Arc<Mutex<Option<Recording>>>,
 }
 
 #[derive(Debug, Default)]
-struct Tape {
-    sent: Sent,
-    received: Option<Received>,
+struct Recording {
+    sent: RecordedRequest,
+    received: Option<RecordedResponse>,
     body: Vec<u8>,
     secrets: Vec<Secret>,
 }
 
-impl Recorder {
-    /// The last exchange, when there was one.
+impl CallRecorder {
+    /// The last call, if there was one.
     #[must_use]
-    pub fn last(&self) -> Option<Exchange> {
-        let tape = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let tape = tape.as_ref()?;
-        let mut received = tape.received.clone();
+    pub fn last(&self) -> Option<RecordedCall> {
+        let recording = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let recording = recording.as_ref()?;
+        let mut received = recording.received.clone();
         if let Some(received) = &mut received {
-            received.body = shown(&tape.body, &tape.secrets);
+            received.body = shown(&recording.body, &recording.secrets);
         }
-        Some(Exchange {
-            sent: tape.sent.clone(),
+        Some(RecordedCall {
+            sent: recording.sent.clone(),
             received,
         })
     }
 
-    pub(crate) fn sent(&self, call: &HttpCall, secrets: &[Secret]) {
-        self.change(|tape| {
-            *tape = Tape {
-                sent: Sent {
+    /// Records a request and forgets the call before it.
+    pub(crate) fn record_request(&self, call: &HttpCall, secrets: &[Secret]) {
+        self.change(|recording| {
+            *recording = Recording {
+                sent: RecordedRequest {
                     method: "POST",
                     url: error::without_secrets(&call.url, secrets),
                     headers: call
@@ -114,21 +116,22 @@ impl Recorder {
                     body: shown(&call.body.to_vec(), secrets),
                 },
                 secrets: secrets.to_vec(),
-                ..Tape::default()
+                ..Recording::default()
             };
         });
     }
 
-    pub(crate) fn answered(&self, status: u16, headers: &HeaderMap) {
-        self.change(|tape| {
+    /// Records the head of the response.
+    pub(crate) fn record_head(&self, status: u16, headers: &HeaderMap) {
+        self.change(|recording| {
             let headers = headers.iter().filter(|(name, _)| {
-                OF_INTEREST.contains(&name.as_str()) || name.as_str().contains("ratelimit")
+                RECORDED_HEADERS.contains(&name.as_str()) || name.as_str().contains("ratelimit")
             });
-            tape.received = Some(Received {
+            recording.received = Some(RecordedResponse {
                 status,
                 headers: headers
                     .map(|(name, value)| {
-                        let value = shown(value.as_bytes(), &tape.secrets);
+                        let value = shown(value.as_bytes(), &recording.secrets);
                         (name.as_str().to_owned(), value)
                     })
                     .collect(),
@@ -137,21 +140,24 @@ impl Recorder {
         });
     }
 
-    pub(crate) fn read(&self, bytes: &[u8]) {
-        self.change(|tape| {
-            // One byte more than is shown tells that there was more.
-            let room = (MAX_BODY_BYTES + 1).saturating_sub(tape.body.len());
-            tape.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    /// Records more of the response body.
+    pub(crate) fn record_chunk(&self, bytes: &[u8]) {
+        self.change(|recording| {
+            // One byte more than is shown marks the body as cut.
+            let room = (MAX_BODY_BYTES + 1).saturating_sub(recording.body.len());
+            recording
+                .body
+                .extend_from_slice(&bytes[..bytes.len().min(room)]);
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Tape)) {
-        let mut tape = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        change(tape.get_or_insert_default());
+    fn change(&self, change: impl FnOnce(&mut Recording)) {
+        let mut recording = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        change(recording.get_or_insert_default());
     }
 }
 
-/// A signature or a token, also where no adapter has marked it.
+/// Whether a header holds a credential, even if no adapter has marked its value as sensitive.
 fn is_credential(header: &str) -> bool {
     matches!(
         header,
@@ -159,7 +165,7 @@ fn is_credential(header: &str) -> bool {
     )
 }
 
-/// The beginning of something, as text and without credentials.
+/// The beginning of a header value or body, as text and without credentials.
 fn shown(bytes: &[u8], secrets: &[Secret]) -> String {
     let beginning = &bytes[..bytes.len().min(MAX_BODY_BYTES)];
     let mut text = error::without_secrets(&String::from_utf8_lossy(beginning), secrets);
@@ -175,37 +181,37 @@ mod tests {
     use crate::payload::Payload;
 
     #[test]
-    fn long_bodies_are_cut_and_credentials_hidden() {
-        let recorder = Recorder::default();
+    fn cuts_long_bodies_and_hides_credentials() {
+        let recorder = CallRecorder::default();
         assert_eq!(recorder.last(), None);
         let secrets = [Secret::new("very-secret")];
         let mut headers = HeaderMap::new();
         headers.insert("x-api-key", "very-secret".parse().unwrap());
         headers.insert("x-plain", "yes".parse().unwrap());
-        let call = HttpCall {
+        let request = HttpCall {
             url: "http://h/?key=very-secret".to_owned(),
             headers,
             body: Payload::of(vec![vec![b'a'; MAX_BODY_BYTES + 10].into()]),
         };
-        recorder.sent(&call, &secrets);
-        let mut answer = HeaderMap::new();
-        answer.insert("retry-after", "3".parse().unwrap());
-        answer.insert("set-cookie", "c".parse().unwrap());
-        recorder.answered(429, &answer);
+        recorder.record_request(&request, &secrets);
+        let mut response = HeaderMap::new();
+        response.insert("retry-after", "3".parse().unwrap());
+        response.insert("set-cookie", "c".parse().unwrap());
+        recorder.record_head(429, &response);
         for _ in 0..3 {
-            recorder.read(&vec![b'b'; MAX_BODY_BYTES]);
+            recorder.record_chunk(&vec![b'b'; MAX_BODY_BYTES]);
         }
-        recorder.read(b"very-secret");
-        let exchange = recorder.last().unwrap();
-        assert_eq!(exchange.sent.url, "http://h/?key=***");
-        assert_eq!(exchange.sent.body.len(), MAX_BODY_BYTES + " …".len());
-        let received = exchange.received.clone().unwrap();
+        recorder.record_chunk(b"very-secret");
+        let call = recorder.last().unwrap();
+        assert_eq!(call.sent.url, "http://h/?key=***");
+        assert_eq!(call.sent.body.len(), MAX_BODY_BYTES + " …".len());
+        let received = call.received.clone().unwrap();
         assert_eq!(
             received.headers,
             [("retry-after".to_owned(), "3".to_owned())]
         );
         assert_eq!(received.body.len(), MAX_BODY_BYTES + " …".len());
-        let all = serde_json::to_string(&exchange).unwrap();
+        let all = serde_json::to_string(&call).unwrap();
         assert!(!all.contains("very-secret"), "{all}");
         assert!(all.contains(r#"["x-plain","yes"]"#), "{all}");
     }

@@ -1,4 +1,4 @@
-//! AWS's binary event stream: the wire of Bedrock's fixtures, and what only Bedrock does.
+//! AWS's binary event stream, for Bedrock's fixtures, and cases of Bedrock alone.
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
@@ -11,8 +11,7 @@ use crate::cases::{ask, listen, stream};
 use crate::providers;
 use crate::server::Server;
 
-/// Puts the events of a fixture, which is written as SSE, into frames. An event named `exception/<type>` becomes an
-/// exception.
+/// Frames the events of a fixture, which is written as SSE. An event named `exception/<type>` becomes an exception.
 pub(crate) fn frames(sse: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for event in std::str::from_utf8(sse)
@@ -37,8 +36,8 @@ fn message(name: &str, data: &str) -> Message {
             .add_header(header(":message-type", "exception"))
             .add_header(header(":exception-type", kind)),
         None => {
-            // Bedrock pads its chunks, so that their length does not tell what is in them. So much that a stream which is
-            // cut somewhere and trickles on does not complete the frame with wrong bytes within the tests' clocks.
+            // Bedrock pads its chunks. The padding here is so long that a cut stream which trickles on does not complete
+            // the frame within the timeouts of the tests.
             let payload = json!({"bytes": STANDARD.encode(data), "p": "p".repeat(1_000)});
             Message::new(payload.to_string())
                 .add_header(header(":message-type", "event"))
@@ -49,7 +48,7 @@ fn message(name: &str, data: &str) -> Message {
 }
 
 #[tokio::test]
-async fn an_access_key_signs_every_request_and_is_never_shown() {
+async fn signs_every_request_and_hides_the_access_key() {
     let row = providers::bedrock();
     let server = Server::start([stream(&row, "text")]).await;
     let mut settings = ProviderSettings {

@@ -1,4 +1,4 @@
-//! An answer that is being read: bytes in, events out, and an end to every wait.
+//! The body of a response as a stream of events, with a deadline for every wait.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 
 use futures_util::Stream;
 use runloom_ports::model::{ModelError, ModelEvent};
+use runloom_ports::secret::Secret;
 use runloom_protocol::outcome::ErrorClass;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::call_recorder::CallRecorder;
 use crate::deadlines::Deadlines;
 use crate::decode::Decoding;
 use crate::error;
-use crate::exchange::Recorder;
 use crate::response::ResponseBody;
-use crate::settings::Secret;
 
-/// The events of one answer. Dropping it drops the body, which closes the connection.
-pub(crate) struct Reading {
+/// The events of one response. Dropping it before its end closes the connection.
+pub(crate) struct EventStream {
     /// `None` after the end.
     body: Option<ResponseBody>,
     decoding: Decoding,
@@ -27,22 +27,22 @@ pub(crate) struct Reading {
     failure: Option<ModelError>,
     deadlines: Deadlines,
     began: bool,
-    /// When the wait that is under way must end.
+    /// When the current wait times out; `None` = no wait.
     due: Option<Instant>,
-    /// Never later than what is due; moved on only when it fires, which is cheaper than at every chunk.
+    /// Never later than `due`. It is reset only when it fires, which is cheaper than at every chunk.
     timer: Pin<Box<Sleep>>,
     secrets: Vec<Secret>,
-    recorder: Option<Recorder>,
+    recorder: Option<CallRecorder>,
 }
 
-impl Reading {
-    /// Nothing was read yet.
+impl EventStream {
+    /// A stream of a body that was not read yet.
     pub(crate) fn new(
         body: ResponseBody,
         decoding: Decoding,
         deadlines: Deadlines,
         secrets: Vec<Secret>,
-        recorder: Option<Recorder>,
+        recorder: Option<CallRecorder>,
     ) -> Self {
         Self {
             body: Some(body),
@@ -59,7 +59,7 @@ impl Reading {
         }
     }
 
-    /// The next bytes, read; an error when they took too long.
+    /// Reads and decodes the next chunk, or fails when it took too long.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ModelError>> {
         let Some(body) = &mut self.body else {
             return Poll::Ready(Ok(()));
@@ -68,7 +68,7 @@ impl Reading {
             Poll::Ready(Some(Ok(chunk))) => self.read(&chunk),
             Poll::Ready(Some(Err(cause))) => Err(ModelError::new(
                 ErrorClass::Server,
-                format!("the connection broke in the middle of the provider's answer{cause}"),
+                format!("the connection broke in the middle of the provider's response{cause}"),
             )),
             Poll::Ready(None) => {
                 self.body = None;
@@ -94,9 +94,9 @@ impl Reading {
         while self.timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= due {
                 return Poll::Ready(if self.began {
-                    self.deadlines.went_silent()
+                    self.deadlines.response_missed()
                 } else {
-                    self.deadlines.nothing_came()
+                    self.deadlines.first_byte_missed()
                 });
             }
             self.timer.as_mut().reset(due);
@@ -107,11 +107,11 @@ impl Reading {
     fn read(&mut self, chunk: &[u8]) -> Result<(), ModelError> {
         self.began |= !chunk.is_empty();
         if let Some(recorder) = &self.recorder {
-            recorder.read(chunk);
+            recorder.record_chunk(chunk);
         }
-        // A trickle that never pauses must end as well.
+        // A response that never pauses must end as well.
         if Instant::now() >= self.deadlines.total {
-            return Err(self.deadlines.went_silent());
+            return Err(self.deadlines.response_missed());
         }
         self.decoding.chunk(chunk, &mut self.scratch)
     }
@@ -126,7 +126,7 @@ impl Reading {
     }
 }
 
-impl Stream for Reading {
+impl Stream for EventStream {
     type Item = Result<ModelEvent, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

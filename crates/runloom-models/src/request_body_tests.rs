@@ -1,4 +1,4 @@
-//! Whatever was remembered on the way, the body is that of the whole conversation.
+//! A body that is assembled from cached parts equals the body of the whole conversation.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -6,53 +6,53 @@ use serde_json::json;
 
 use super::*;
 use crate::arbitrary::{MODELS, message, request};
-use crate::probe::encode;
+use crate::test_support::encode;
 
-const KINDS: [&str; 4] = ["openai", "openai-compatible", "anthropic", "google"];
+const APIS: [&str; 4] = ["openai_responses", "openai_chat", "anthropic", "gemini"];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_body_of_remembered_parts_is_that_of_the_whole(
+    fn cached_parts_do_not_change_the_body(
         steps in prop::collection::vec(
-            (prop::collection::vec(message(), 0..4), any::<bool>(), select(KINDS.to_vec()), select(MODELS.to_vec())),
+            (prop::collection::vec(message(), 0..4), any::<bool>(), select(APIS.to_vec()), select(MODELS.to_vec())),
             0..12,
         ),
         system in prop_oneof![Just(String::new()), any::<String>()],
     ) {
         let mut asked = request(Conversation::default(), &system);
         let mut flat = Vec::new();
-        for (messages, compact, kind, model) in steps {
+        for (messages, compact, api, model) in steps {
             flat.extend(messages.iter().cloned());
             if compact {
                 asked.messages.compact();
             }
             asked.messages.append(messages);
-            encode(kind, model, &asked).unwrap();
+            encode(api, model, &asked).unwrap().unwrap();
         }
         let whole = request(flat.into(), &system);
-        for (kind, model) in KINDS.iter().flat_map(|kind| MODELS.map(|model| (kind, model))) {
-            let expected = encode(kind, model, &whole).unwrap();
-            // Twice: the second time with what the first has left behind.
+        for (api, model) in APIS.iter().flat_map(|api| MODELS.map(|model| (api, model))) {
+            let expected = encode(api, model, &whole).unwrap().unwrap();
+            // Twice: the second time with what the first has cached.
             for _ in 0..2 {
-                prop_assert!(encode(kind, model, &asked).unwrap() == expected, "{kind} {model}");
+                prop_assert!(encode(api, model, &asked).unwrap().unwrap() == expected, "{api} {model}");
             }
         }
     }
 }
 
 #[test]
-fn large_fragments_are_shared_and_small_ones_joined() {
-    let said = |length: usize| Message::User {
+fn shares_large_fragments_and_joins_small_ones() {
+    let message = |length: usize| Message::User {
         text: "a".repeat(length).into(),
     };
     let mut conversation = Conversation::default();
-    for length in [LEAST_PIECE, 10, 20, LEAST_PIECE, 30] {
-        conversation.append(vec![said(length)]);
+    for length in [MIN_PIECE_BYTES, 10, 20, MIN_PIECE_BYTES, 30] {
+        conversation.append(vec![message(length)]);
     }
     let body = || {
-        let mut body = ListBody::open(&json!({"model": "m"}), "input").unwrap();
+        let mut body = RequestBody::open(&json!({"model": "m"}), "input").unwrap();
         let write = |message: &Message, items: &mut Items<'_>| items.push(message);
         body.conversation(&conversation, "test", write).unwrap();
         body.open.push(b' ');
@@ -69,12 +69,12 @@ fn large_fragments_are_shared_and_small_ones_joined() {
 }
 
 #[test]
-fn a_list_may_stay_empty() {
-    let mut body = ListBody::open(&json!({"model": "m"}), "input").unwrap();
+fn a_list_may_be_empty() {
+    let mut body = RequestBody::open(&json!({"model": "m"}), "input").unwrap();
     let write = |_: &Message, _: &mut Items<'_>| Ok(());
-    let silent = Message::User { text: "".into() };
-    let mut conversation = Conversation::from(vec![silent.clone()]);
-    conversation.append(vec![silent]);
+    let empty = Message::User { text: "".into() };
+    let mut conversation = Conversation::from(vec![empty.clone()]);
+    conversation.append(vec![empty]);
     body.conversation(&conversation, "test", write).unwrap();
     let body = body.close(&json!({"stream": true})).unwrap();
     assert_eq!(body.to_vec(), br#"{"model":"m","input":[],"stream":true}"#);

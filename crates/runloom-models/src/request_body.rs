@@ -1,56 +1,63 @@
-//! Bodies in which the conversation is a list of items.
+//! Writes a request body: a JSON object in which the conversation is a list of items.
 //!
-//! What a block of the conversation becomes is remembered by the block, so that a long history is written once. The body is then
-//! put together of such fragments without copying them. Here are the APIs whose items are made message by message; those that want
-//! turns are in `turns`.
+//! The JSON of a block of the conversation is cached by the block, so a long history is serialised once. The body is
+//! assembled from such fragments without copying them. This module writes the items of a message independently of the
+//! other messages; `alternating_roles` is for APIs that group messages by role.
 
 use bytes::{Buf, Bytes};
 use runloom_ports::conversation::Conversation;
 use runloom_ports::model::{Message, ModelError};
 use serde::Serialize;
 
-use crate::conversation::{AROUND, not_json, room_for};
+use crate::conversation::{BODY_OVERHEAD, estimate_size, not_json};
 use crate::payload::Payload;
 
-/// Fragments that are shorter are copied, in bytes: a few large pieces are sent faster than many small ones.
-const LEAST_PIECE: usize = 16 * 1024;
+/// Fragments shorter than this, in bytes, are copied: a few large pieces are sent faster than many small ones.
+const MIN_PIECE_BYTES: usize = 16 * 1024;
 
-/// A JSON object that is being written: some members, then the list, then the others.
+/// A JSON object that is being written: some members, then the list, then the other members.
 #[derive(Debug)]
-pub(crate) struct ListBody {
+pub(crate) struct RequestBody {
     pieces: Vec<Bytes>,
-    /// What comes after the pieces.
+    /// The JSON after the pieces.
     open: Vec<u8>,
-    has_items: bool,
+    next_item: Position,
 }
 
-/// Where the items of messages are written.
+/// Whether an item needs a comma before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Position {
+    First,
+    Following,
+}
+
+/// Writes items of a JSON list.
 #[derive(Debug)]
 pub(crate) struct Items<'a> {
     json: &'a mut Vec<u8>,
-    follows: bool,
+    next: Position,
 }
 
 impl<'a> Items<'a> {
-    /// Behind others, or at the beginning.
-    pub(crate) fn behind(follows: bool, json: &'a mut Vec<u8>) -> Self {
-        Self { json, follows }
+    /// Appends items to `json`, of which the next one has this position.
+    pub(crate) fn new(next: Position, json: &'a mut Vec<u8>) -> Self {
+        Self { json, next }
     }
 
-    /// One more item.
+    /// Appends an item.
     pub(crate) fn push(&mut self, item: &(impl Serialize + ?Sized)) -> Result<(), ModelError> {
-        if self.follows {
+        if self.next == Position::Following {
             self.json.push(b',');
         }
-        self.follows = true;
+        self.next = Position::Following;
         serde_json::to_writer(&mut *self.json, item).map_err(not_json)
     }
 }
 
-impl ListBody {
+impl RequestBody {
     /// Begins with the members of `head` and a list of this name.
     pub(crate) fn open(head: &impl Serialize, list: &str) -> Result<Self, ModelError> {
-        let mut open = Vec::with_capacity(AROUND);
+        let mut open = Vec::with_capacity(BODY_OVERHEAD);
         serde_json::to_writer(&mut open, head).map_err(not_json)?;
         open.pop();
         if open != b"{" {
@@ -62,18 +69,19 @@ impl ListBody {
         Ok(Self {
             pieces: Vec::new(),
             open,
-            has_items: false,
+            next_item: Position::First,
         })
     }
 
-    /// An item that belongs to no message.
+    /// Appends an item that belongs to no message.
     pub(crate) fn item(&mut self, item: &impl Serialize) -> Result<(), ModelError> {
-        let mut items = Items::behind(self.has_items, &mut self.open);
-        self.has_items = true;
+        let mut items = Items::new(self.next_item, &mut self.open);
+        self.next_item = Position::Following;
         items.push(item)
     }
 
-    /// The items of a conversation. `format` names everything that they depend on, the messages aside.
+    /// Appends the items of a conversation, as `write` makes them of a message. `format` is the key of the cache: it
+    /// names everything else that the items depend on.
     pub(crate) fn conversation(
         &mut self,
         conversation: &Conversation,
@@ -85,9 +93,9 @@ impl ListBody {
         };
         for block in earlier {
             let fragment = block.written(format, |messages| {
-                let mut json = Vec::with_capacity(room_for(messages));
-                // Each item comes with the comma before it: what is behind each other then needs no more.
-                let mut items = Items::behind(true, &mut json);
+                let mut json = Vec::with_capacity(estimate_size(messages));
+                // Each item has the comma before it, so that fragments can be joined as they are.
+                let mut items = Items::new(Position::Following, &mut json);
                 for message in messages {
                     write(message, &mut items)?;
                 }
@@ -96,13 +104,14 @@ impl ListBody {
             })?;
             self.fragment(fragment);
         }
-        // Most runs ask once: what is new may never be sent again, and is remembered when it is.
-        self.open.reserve(room_for(last.messages()) + AROUND);
-        let mut items = Items::behind(self.has_items, &mut self.open);
+        // The last block is not cached: most runs make one call, and then it is never sent again.
+        self.open
+            .reserve(estimate_size(last.messages()) + BODY_OVERHEAD);
+        let mut items = Items::new(self.next_item, &mut self.open);
         for message in last.messages() {
             write(message, &mut items)?;
         }
-        self.has_items = items.follows;
+        self.next_item = items.next;
         Ok(())
     }
 
@@ -110,16 +119,16 @@ impl ListBody {
         if fragment.is_empty() {
             return;
         }
-        if !self.has_items {
+        if self.next_item == Position::First {
             fragment.advance(1);
         }
-        self.has_items = true;
+        self.next_item = Position::Following;
         self.piece(fragment);
     }
 
-    /// A part of the list, as it is.
+    /// Appends a part of the list, verbatim.
     pub(crate) fn piece(&mut self, piece: Bytes) {
-        if piece.len() < LEAST_PIECE {
+        if piece.len() < MIN_PIECE_BYTES {
             self.open.extend_from_slice(&piece);
         } else {
             let before = std::mem::take(&mut self.open);
@@ -130,12 +139,12 @@ impl ListBody {
         }
     }
 
-    /// Where more of the list can be written, as it is.
+    /// Where more of the list can be written, verbatim.
     pub(crate) fn text(&mut self) -> &mut Vec<u8> {
         &mut self.open
     }
 
-    /// More members, each with the comma before it, for the object that was written last.
+    /// Adds members, each with the comma before it, to the object that was written last.
     pub(crate) fn amend(&mut self, members: &str) {
         if self.open.pop().is_none()
             && let Some(piece) = self.pieces.last_mut()
@@ -146,27 +155,27 @@ impl ListBody {
         self.open.push(b'}');
     }
 
-    /// Ends with the members of `tail`, which has some.
+    /// Closes the list and appends the members of `tail`, which has at least one.
     pub(crate) fn close(mut self, tail: &impl Serialize) -> Result<Payload, ModelError> {
         self.open.push(b']');
         let brace = self.open.len();
         serde_json::to_writer(&mut self.open, tail).map_err(not_json)?;
         self.open[brace] = b',';
-        Ok(self.ended())
+        Ok(self.into_payload())
     }
 
-    /// Ends with the list.
+    /// Closes the list and the object.
     pub(crate) fn close_list(mut self) -> Payload {
         self.open.extend_from_slice(b"]}");
-        self.ended()
+        self.into_payload()
     }
 
-    fn ended(mut self) -> Payload {
+    fn into_payload(mut self) -> Payload {
         self.pieces.push(self.open.into());
         Payload::of(self.pieces)
     }
 }
 
 #[cfg(test)]
-#[path = "list_body_tests.rs"]
+#[path = "request_body_tests.rs"]
 mod tests;

@@ -1,4 +1,0 @@
-//! See `runloom_fuzz`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| runloom_fuzz::run("anthropic", bytes));
