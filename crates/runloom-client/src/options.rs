@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use runloom_protocol::backoff::Backoff;
+
 /// Limits of a client. All of them have working defaults.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -75,14 +77,14 @@ impl RetryPolicy {
         }
     }
 
-    /// The wait before repetition `retry` (1-based); the server's wish wins below the cap.
+    /// The delay before a retry, counted from 1: exponential with jitter, and at least what the server asked for, up to
+    /// [`Self::max_delay`].
     #[must_use]
-    pub fn delay(&self, retry: u32, wish: Option<Duration>) -> Duration {
-        let factor = 1_u32
-            .checked_shl(retry.saturating_sub(1))
-            .unwrap_or(u32::MAX);
-        let own = self.first_delay.saturating_mul(factor);
-        wish.map_or(own, |wish| wish.max(own)).min(self.max_delay)
+    pub fn delay(&self, retry: u32, retry_after: Option<Duration>) -> Duration {
+        let delay = Backoff::new(self.first_delay, self.max_delay).delay(retry);
+        delay
+            .max(retry_after.unwrap_or_default())
+            .min(self.max_delay)
     }
 }
 
@@ -91,15 +93,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_the_cap_and_follow_the_servers_wish() {
+    fn delays_double_up_to_the_longest() {
         let policy = RetryPolicy::default();
-        let millis = |retry, wish| policy.delay(retry, wish).as_millis();
-        assert_eq!(
-            [millis(1, None), millis(2, None), millis(3, None)],
-            [500, 1000, 2000]
-        );
-        assert_eq!(millis(40, None), 8000);
-        assert_eq!(millis(1, Some(Duration::from_secs(3))), 3000);
-        assert_eq!(millis(1, Some(Duration::from_secs(300))), 8000);
+        for (retry, longest) in [(1, 500), (2, 1000), (3, 2000), (40, 8000)] {
+            let millis = policy.delay(retry, None).as_millis();
+            assert!((longest / 2..=longest).contains(&millis), "{millis}");
+        }
+    }
+
+    #[test]
+    fn delays_follow_retry_after_up_to_the_longest() {
+        let policy = RetryPolicy::default();
+        let seconds = |wanted| policy.delay(1, Some(Duration::from_secs(wanted))).as_secs();
+        assert_eq!(seconds(3), 3);
+        assert_eq!(seconds(300), 8);
     }
 }

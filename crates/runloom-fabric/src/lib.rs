@@ -13,11 +13,11 @@
 //! them, only more slowly.
 
 mod announcing_queue;
-mod backoff;
 mod embedded_queue;
 mod error;
 mod health;
 mod rabbitmq;
+mod reconnect_pause;
 mod valkey;
 
 pub use announcing_queue::AnnouncingQueue;

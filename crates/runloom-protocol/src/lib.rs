@@ -8,6 +8,7 @@
 //! [`definition`] (what a workspace keeps); [`resource`] (what GET answers); [`error`] (how a request is refused); [`limits`] (every number of the contract).
 
 pub mod attachment;
+pub mod backoff;
 mod check;
 pub mod definition;
 pub mod error;

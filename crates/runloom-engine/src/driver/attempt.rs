@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+use runloom_protocol::backoff::{Backoff, Jitter};
 use runloom_protocol::outcome::{ErrorClass, Tokens, finish_reason};
 
 use super::turn::TurnInterrupt;
 use crate::run::Spent;
 use runloom_ports::model::{CallRequest, Done, ModelError};
 
-/// First pause before a retry; doubled each time, with full jitter.
-const BACKOFF_FIRST: Duration = Duration::from_millis(500);
 /// Longest pause, also for a provider's own hint: past it the run fails and says when to come back.
 pub(super) const BACKOFF_LONGEST: Duration = Duration::from_secs(60);
+
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    longest: BACKOFF_LONGEST,
+    jitter: Jitter::Full,
+};
 
 /// What has come of a turn so far.
 #[derive(Default)]
@@ -99,13 +104,5 @@ pub(super) fn backoff(retries: u32, hint: Option<Duration>) -> Duration {
     if let Some(hint) = hint {
         return hint;
     }
-    let ceiling = BACKOFF_FIRST
-        .saturating_mul(2_u32.saturating_pow(retries))
-        .min(BACKOFF_LONGEST);
-    let mut random = [0_u8; 4];
-    // Without randomness the longest pause is the safe one.
-    if getrandom::fill(&mut random).is_err() {
-        return ceiling;
-    }
-    ceiling.mul_f64(f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX))
+    BACKOFF.delay(retries.saturating_add(1))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use runloom_protocol::backoff::Backoff;
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
@@ -27,9 +28,8 @@ use runloom_ports::store::{
     PurseLimit, Reservation, RunLog, StoreResult, UsageDelta,
 };
 
-/// First and longest pause between attempts to write to a store that is unavailable.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_LONGEST: Duration = Duration::from_secs(5);
+/// Pauses between attempts to write to a store that is unavailable.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// How long a planted bug shows what is not durable.
 const PLANTED_WINDOW: Duration = Duration::from_millis(50);
@@ -351,7 +351,7 @@ async fn write(
     kill: &CancellationToken,
     turn: &mut Option<Turn>,
 ) -> Result<Option<Committed>, Abandon> {
-    let mut pause = RETRY_FIRST;
+    let mut delays = RETRY.delays();
     loop {
         match log.commit(lease, batch.clone()).await {
             Ok(committed) => return Ok(Some(committed)),
@@ -371,7 +371,7 @@ async fn write(
         // Others may fare better.
         *turn = None;
         tokio::select! {
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(RETRY_LONGEST),
+            () = tokio::time::sleep(delays.next_delay()) => {}
             () = kill.cancelled() => return Err(Abandon::Killed),
         }
     }

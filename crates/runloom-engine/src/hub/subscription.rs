@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use memchr::memmem;
+use runloom_protocol::backoff::{Backoff, Delays};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -21,9 +22,8 @@ use runloom_ports::store::{Chunk, RunLog, StoreError, StoreErrorKind};
 /// How much is read from the store at once.
 const PAGE_BYTES: usize = 256 * 1024;
 
-/// First and longest pause between attempts to read from a store that is unavailable.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_LONGEST: Duration = Duration::from_secs(2);
+/// Pauses between attempts to read from a store that is unavailable.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
 /// How long a stream stays open without being able to read on. Runs survive an outage of the store, so those who watch them do
 /// as well: a client that is sent away comes back at once, is refused, and gives up.
@@ -88,7 +88,7 @@ struct Subscription {
 
 struct Outage {
     since: Instant,
-    pause: Duration,
+    delays: Delays,
 }
 
 struct Count(Arc<Hub>);
@@ -178,7 +178,7 @@ impl Subscription {
     async fn bear(&mut self, error: &StoreError) {
         let outage = self.outage.get_or_insert_with(|| Outage {
             since: Instant::now(),
-            pause: RETRY_FIRST,
+            delays: RETRY.delays(),
         });
         let hopeless = error.kind == StoreErrorKind::Broken;
         if hopeless || outage.since.elapsed() >= OUTAGE_BORNE {
@@ -187,8 +187,7 @@ impl Subscription {
             return;
         }
         debug!(%error, "a stream waits because the log cannot be read");
-        let pause = outage.pause;
-        outage.pause = (pause * 2).min(RETRY_LONGEST);
+        let pause = outage.delays.next_delay();
         // Not for the head: it may move all the time while another process can write.
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::broker::{BrokerConfig, BrokerConnection, BrokerError, in_time};
 use super::{RabbitState, message};
-use crate::backoff::Backoff;
+use crate::reconnect_pause::ReconnectPause;
 
 /// Consumes until shutdown.
 pub(super) struct Consumer {
@@ -37,7 +37,7 @@ impl Consumer {
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let mut backoff = Backoff::default();
+        let mut pause = ReconnectPause::default();
         let mut is_outage_logged = false;
         while !stop.is_cancelled() {
             let ended = match stop.run_until_cancelled(in_time(self.connect())).await {
@@ -46,7 +46,7 @@ impl Consumer {
                 Some(Ok((connection, mut deliveries))) => {
                     info!("RabbitMQ consumer connected");
                     is_outage_logged = false;
-                    backoff.reset();
+                    pause.reset();
                     let ended = tokio::select! {
                         ended = self.consume(&mut deliveries, &stop) => ended,
                         error = connection.broken() => Err(error),
@@ -65,7 +65,7 @@ impl Consumer {
                 warn!(%error, "RabbitMQ consumer disconnected; workers find runs by sweeping; retrying");
                 is_outage_logged = true;
             }
-            if stop.run_until_cancelled(backoff.wait()).await.is_none() {
+            if stop.run_until_cancelled(pause.wait()).await.is_none() {
                 return;
             }
         }

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::broker::{BrokerConfig, BrokerConnection, BrokerError, in_time};
 use super::{QueueRole, RabbitState, message};
-use crate::backoff::Backoff;
+use crate::reconnect_pause::ReconnectPause;
 
 /// Messages that may be in flight without a confirmation.
 const MAX_UNCONFIRMED: usize = 1_024;
@@ -52,14 +52,14 @@ impl Publisher {
     }
 
     pub(super) async fn run(mut self) {
-        let mut backoff = Backoff::default();
+        let mut pause = ReconnectPause::default();
         let mut is_outage_logged = false;
         while !self.outbox.is_closed() {
             let ended = match in_time(self.connect()).await {
                 Ok(connection) => {
                     info!("RabbitMQ publisher connected");
                     is_outage_logged = false;
-                    backoff.reset();
+                    pause.reset();
                     self.shared.publisher_connected();
                     let ended = self.publish(&connection).await;
                     self.shared.publisher_disconnected();
@@ -76,7 +76,7 @@ impl Publisher {
                 is_outage_logged = true;
             }
             self.move_to_local_workers();
-            backoff.wait().await;
+            pause.wait().await;
         }
     }
 

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::BusChannel;
 use super::announcement::Announcement;
 use super::pending::Pending;
-use crate::backoff::Backoff;
+use crate::reconnect_pause::ReconnectPause;
 
 /// Shortest time between two messages; changes within it are sent together.
 const INTERVAL: Duration = Duration::from_millis(3);
@@ -22,14 +22,14 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Publishes until it is cancelled.
 pub(super) async fn run(channel: BusChannel, outgoing: Arc<Pending>) {
-    let mut backoff = Backoff::default();
+    let mut pause = ReconnectPause::default();
     let mut is_outage_logged = false;
     loop {
         let error = match connect(&channel).await {
             Ok(connection) => {
                 info!("Valkey bus publisher connected");
                 is_outage_logged = false;
-                backoff.reset();
+                pause.reset();
                 publish(&channel, &outgoing, connection).await
             }
             Err(error) => error,
@@ -38,7 +38,7 @@ pub(super) async fn run(channel: BusChannel, outgoing: Arc<Pending>) {
             warn!(%error, "Valkey bus publisher disconnected; retrying");
             is_outage_logged = true;
         }
-        backoff.wait().await;
+        pause.wait().await;
     }
 }
 

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use super::{ValkeyOptions, client};
 use crate::Error;
-use crate::backoff::Backoff;
+use crate::reconnect_pause::ReconnectPause;
 
 /// How long a request waits for its window. A slower service counts as unreachable.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
@@ -126,14 +126,14 @@ impl SharedWindows for ValkeyWindows {
 impl WindowConnection {
     /// Connects, and connects again whenever the connection broke.
     async fn maintain(&self, client: redis::Client) {
-        let mut backoff = Backoff::default();
+        let mut pause = ReconnectPause::default();
         let mut is_outage_logged = false;
         loop {
             match connect(&client).await {
                 Ok(connection) => {
                     info!("Valkey rate windows connected");
                     is_outage_logged = false;
-                    backoff.reset();
+                    pause.reset();
                     *self.current.lock() = Some(connection);
                     self.broken.notified().await;
                 }
@@ -143,7 +143,7 @@ impl WindowConnection {
                 }
                 Err(_) => {}
             }
-            backoff.wait().await;
+            pause.wait().await;
         }
     }
 }

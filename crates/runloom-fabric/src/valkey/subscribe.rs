@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use super::BusChannel;
 use super::announcement::Announcement;
 use super::pending::Pending;
-use crate::backoff::Backoff;
+use crate::reconnect_pause::ReconnectPause;
 
 /// Idle time after which a ping checks the connection: a broken one may not report an error.
 const PING_AFTER: Duration = Duration::from_secs(15);
@@ -22,14 +22,14 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Receives until it is cancelled.
 pub(super) async fn run(channel: BusChannel, incoming: Arc<Pending>) {
-    let mut backoff = Backoff::default();
+    let mut pause = ReconnectPause::default();
     let mut is_outage_logged = false;
     loop {
         let error = match in_time(subscribe(&channel)).await {
             Ok(subscription) => {
                 info!("Valkey bus subscriber connected");
                 is_outage_logged = false;
-                backoff.reset();
+                pause.reset();
                 // Messages before the subscription were missed.
                 incoming.add(Signal::Lost);
                 channel.is_subscribed.store(true, Ordering::Relaxed);
@@ -43,7 +43,7 @@ pub(super) async fn run(channel: BusChannel, incoming: Arc<Pending>) {
             warn!(%error, "Valkey bus subscriber disconnected; retrying");
             is_outage_logged = true;
         }
-        backoff.wait().await;
+        pause.wait().await;
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use runloom_ports::tasks::Tasks;
+use runloom_protocol::backoff::Backoff;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
@@ -24,9 +25,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum bytes of cached listings of all servers; beyond them listings are not cached.
 const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Pause before a process is started again after its second failure in a row; doubled with every further failure.
-const RESTART_PAUSE: Duration = Duration::from_millis(500);
-const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses before a process is started again after its second failure in a row and every further one.
+const RESTART: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// One server of one workspace. Sessions are never shared between workspaces, even with the same headers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -436,9 +436,7 @@ impl PooledServer {
         let Some(streak) = failures.filter(|_| self.address.is_process()) else {
             return Ok(());
         };
-        let pause = RESTART_PAUSE
-            .saturating_mul(1 << streak.count.saturating_sub(2).min(10))
-            .min(RESTART_PAUSE_MAX);
+        let pause = RESTART.without_jitter(streak.count.saturating_sub(1));
         if streak.count < 2 || streak.last.elapsed() >= pause {
             return Ok(());
         }
