@@ -9,6 +9,7 @@ use anyhow::Context;
 use futures_util::StreamExt;
 use runloom_models::{ModelSettings, ProviderSettings};
 use runloom_ports::model::{Message, Model, ModelEvent, ModelRequest};
+use runloom_ports::secret::Secret;
 use runloom_protocol::definition::ProviderKind;
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +94,7 @@ async fn decode(kind: ProviderKind, url: &str, calls: u64) -> anyhow::Result<f64
     let provider = ProviderSettings {
         id: "script".to_owned(),
         base_url: Some(url.to_owned()),
-        api_key: Some("sk-bench".into()),
+        api_key: Some(Secret::new("sk-bench")),
         ..ProviderSettings::default()
     };
     let settings = ModelSettings {

@@ -120,7 +120,9 @@ mod tests {
     #[test]
     fn begins_again_after_a_reset() {
         let mut delays = BACKOFF.delays();
-        (0..20).for_each(|_| drop(delays.next_delay()));
+        for _ in 0..20 {
+            let _ = delays.next_delay();
+        }
         assert!(delays.next_delay() >= BACKOFF.longest / 2);
         delays.reset();
         assert!(delays.next_delay() <= BACKOFF.first);

@@ -22,13 +22,13 @@ use runloom_ports::model::{
 use self::dialect::{Dialect, ThinkingMode};
 use self::request::{Encoded, Endpoint, RequestInfo};
 use self::stream::Decoder;
+use crate::codec::Codec;
 use crate::decode::Decoding;
 use crate::http::{Http, secret_header};
 use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::sse::Sse;
 use crate::structured;
-use crate::codec::Codec;
 
 /// Owner of provider state: API and format version.
 const OWNER: &str = "anthropic/1";

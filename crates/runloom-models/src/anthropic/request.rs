@@ -8,12 +8,12 @@ use super::history::{self, History};
 use super::wire::{
     CacheControl, Display, Head, OutputConfig, OutputFormat, System, Thinking, Tool, ToolChoice,
 };
+use crate::codec::DecoderOptions;
 use crate::conversation::instructions;
 use crate::payload::Payload;
 use crate::request_body::RequestBody;
 use crate::settings::ModelSettings;
 use crate::structured::{self, HiddenTool};
-use crate::codec::DecoderOptions;
 use crate::{alternating_roles, tools};
 
 /// Name of the hidden tool.

@@ -15,12 +15,12 @@ pub(crate) use self::frames::Frames;
 use self::sign::Credential;
 use crate::anthropic::request::{self, Encoded, Endpoint, RequestInfo};
 use crate::anthropic::stream::Decoder;
+use crate::codec::Codec;
 use crate::decode::Decoding;
 use crate::http::Http;
 use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::structured;
-use crate::codec::Codec;
 
 /// The default of `anthropic_version`, which every Claude model on Bedrock accepts.
 const VERSION: &str = "bedrock-2023-05-31";

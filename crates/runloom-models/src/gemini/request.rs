@@ -10,12 +10,12 @@ use super::wire::{
     ToolConfig, Tools,
 };
 use crate::alternating_roles;
+use crate::codec::DecoderOptions;
 use crate::conversation::instructions;
 use crate::payload::Payload;
 use crate::request_body::RequestBody;
 use crate::settings::ModelSettings;
 use crate::structured::{self, HiddenTool};
-use crate::codec::DecoderOptions;
 
 /// Name of the hidden function.
 const HIDDEN_TOOL: &str = "set_model_response";

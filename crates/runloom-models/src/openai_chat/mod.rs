@@ -16,12 +16,12 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use runloom_ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
 use runloom_protocol::outcome::StructuredOutput;
 
+use crate::codec::Codec;
 use crate::decode::Decoding;
 use crate::http::{Http, secret_header};
 use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::sse::Sse;
-use crate::codec::Codec;
 use request::{Dialect, Target};
 use stream::{Decoder, RequestInfo};
 

@@ -18,13 +18,13 @@ use runloom_ports::model::{
 };
 use runloom_protocol::outcome::StructuredOutput;
 
+use crate::codec::Codec;
 use crate::decode::Decoding;
 use crate::http::{Http, secret_header};
 use crate::http_call::HttpCall;
 use crate::settings::{ModelSettings, OpenError, ProviderSettings};
 use crate::sse::Sse;
 use crate::structured;
-use crate::codec::Codec;
 use request::Target;
 use stream::{Decoder, RequestInfo};
 
