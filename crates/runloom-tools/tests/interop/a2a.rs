@@ -22,7 +22,7 @@ async fn agent_works(environment: &str, script: &str, binding: &str) {
     let received = told("hello").await;
     assert_eq!(
         (received.content.as_str(), received.is_error),
-        ("received: hello", false)
+        ("heard: hello", false)
     );
     let done = told("task now").await;
     assert!(!done.is_error, "{done:?}");
