@@ -11,7 +11,7 @@ usage: runloom-bench run --server BINARY [--only W1,W3] [--upstream UPSTREAM] [-
                          [--quick | --steady MINUTES] [--out FOLDER]
        runloom-bench provider | broadcast | floor | decode …     (started by `run`)
 
-  --server BINARY   the release build of `runloom`
+  --server BINARY   the build of `runloom` with the profile `dist`
   --only NAMES      workloads to run, separated by commas (default: all)
   --upstream NAME   how the provider is called:
                       https     TLS, HTTP/1.1 or HTTP/2 as the server chooses (default)

@@ -17,17 +17,17 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<bool> {
     let packages = ["--package", "runloom", "--package", "runloom-bench"];
     // Not quiet: a build from scratch takes longer than the benchmark.
     let built = process::run(
-        cargo()?.args(["build", "--release"]).args(packages),
+        cargo()?.args(["build", "--profile", "dist"]).args(packages),
         BUILD_AT_MOST,
     )?;
-    anyhow::ensure!(built, "the release build failed");
+    anyhow::ensure!(built, "the build failed");
     let target = place::target()?;
-    let release = target.join("release");
-    let mut command = Command::new(release.join("runloom-bench"));
+    let binaries = target.join("dist");
+    let mut command = Command::new(binaries.join("runloom-bench"));
     command
         .current_dir(place::repository()?)
         .args(["run", "--server"])
-        .arg(release.join("runloom"))
+        .arg(binaries.join("runloom"))
         .arg("--out")
         .arg(target.join("bench"))
         .args(arguments);

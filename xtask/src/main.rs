@@ -37,7 +37,7 @@ commands
   test     everything: format, lints, tests, doctests, interop, vendors' packages
   lint     format, lints and commit subjects only
   faults   the fault suite in its long form, 10 minutes for each topology unless told otherwise
-  bench    the benchmark: a release build, then target/bench/report.md (see bench/README.md)
+  bench    the benchmark: an optimised build, then target/bench/report.md (see bench/README.md)
   stages   lists the stages that --only takes";
 
 fn main() -> ExitCode {
