@@ -14,7 +14,7 @@ use tracing::warn;
 use crate::catalog::CatalogModel;
 use crate::live_catalog::LiveCatalog;
 use crate::monthly_budgets::{MonthlyBudget, MonthlyBudgets};
-use crate::run::{Plan, Price, Speaker, default_tool_budgets};
+use crate::run::{ModelFacts, Plan, Price, default_tool_budgets};
 use crate::toolbox::Toolbox;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::error::{Chain, Error, Result};
@@ -242,7 +242,7 @@ impl Planner {
             schemas: Arc::clone(&self.schemas),
             reasoning_level: None,
             output: None,
-            primary: Speaker {
+            primary: ModelFacts {
                 model: info,
                 capabilities: Capabilities::default(),
                 price: None,
@@ -305,10 +305,10 @@ impl Planner {
             schemas: Arc::clone(&self.schemas),
             reasoning_level: spec.reasoning_level,
             output,
-            primary: speaker(&model, spec.reasoning_level),
+            primary: model_facts(&model, spec.reasoning_level),
             fallback: fallback
                 .as_ref()
-                .map(|model| speaker(model, spec.reasoning_level)),
+                .map(|model| model_facts(model, spec.reasoning_level)),
             has_monthly_budgets: !monthly_budgets.is_empty(),
             max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
             loop_detection: spec.loop_detection.unwrap_or_default(),
@@ -415,8 +415,8 @@ fn replayed(retained: &[RetainedCall]) -> Vec<Message> {
     std::iter::once(asked).chain(results).collect()
 }
 
-fn speaker(model: &CatalogModel, level: Option<u8>) -> Speaker {
-    Speaker {
+fn model_facts(model: &CatalogModel, level: Option<u8>) -> ModelFacts {
+    ModelFacts {
         model: info_of(model, level),
         capabilities: model.model.capabilities(),
         price: price_of(model),

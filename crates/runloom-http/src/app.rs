@@ -5,10 +5,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use runloom_ports::shutdown::Shutdown;
 use runloom_service::Service;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use tokio_util::sync::CancellationToken;
 
 /// Largest request body unless an operator says otherwise.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -29,8 +29,6 @@ pub struct Settings {
     pub answer_within: Duration,
     /// Silence after which a stream shows that it lives.
     pub heartbeat: Duration,
-    /// Cancelled when the server begins to stop: it is not ready any more.
-    pub stopping: CancellationToken,
     /// What the OAuth server calls itself: where people and apps reach it, without a slash at the end.
     pub issuer: String,
     /// Opens the admin API; without one there is none.
@@ -50,7 +48,6 @@ impl Default for Settings {
             request_timeout: Duration::from_secs(60),
             answer_within: Duration::from_secs(45),
             heartbeat: Duration::from_secs(15),
-            stopping: CancellationToken::new(),
             issuer: "http://127.0.0.1:8787".to_owned(),
             admin_token: None,
             dashboard: true,
@@ -102,16 +99,12 @@ pub(crate) struct App(Arc<Parts>);
 pub(crate) struct Parts {
     pub(crate) service: Arc<Service>,
     pub(crate) settings: Settings,
-    /// Cancelled when the server stops: streams end, readiness goes.
-    pub(crate) shutdown: CancellationToken,
+    /// Ends streams, and readiness before them.
+    pub(crate) shutdown: Shutdown,
 }
 
 impl App {
-    pub(crate) fn new(
-        service: Arc<Service>,
-        settings: Settings,
-        shutdown: CancellationToken,
-    ) -> Self {
+    pub(crate) fn new(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Self {
         Self(Arc::new(Parts {
             service,
             settings,

@@ -6,19 +6,19 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use runloom_ports::shutdown::Shutdown;
 use runloom_protocol::scope::{Scope, ScopeSet};
 use runloom_service::Service;
 use runloom_service::entry_point::EntryPoint;
 use runloom_service::rate::Bucket;
-use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Settings};
 use crate::error::Refusal;
 use crate::guard::Entry;
 use crate::{edge, guard, routes};
 
-/// The whole API, and the dashboard. When `shutdown` is cancelled, open streams end and the server is no longer ready.
-pub fn router(service: Arc<Service>, settings: Settings, shutdown: CancellationToken) -> Router {
+/// The whole API, and the dashboard. Streams end with their phase of the shutdown; a draining server is not ready.
+pub fn router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
     let mut served = routes::all();
     if settings.dashboard {
         served.extend(routes::pages());
@@ -27,20 +27,12 @@ pub fn router(service: Arc<Service>, settings: Settings, shutdown: CancellationT
 }
 
 /// What a worker serves on its listener: probes, and metrics with the admin token. Everything else is for processes with the API.
-pub fn probe_router(
-    service: Arc<Service>,
-    settings: Settings,
-    shutdown: CancellationToken,
-) -> Router {
+pub fn probe_router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
     assemble(App::new(service, settings, shutdown), routes::probes())
 }
 
 /// What is served to those who watch the process, on a listener of its own: metrics without a token, and the probes.
-pub fn watch_router(
-    service: Arc<Service>,
-    settings: Settings,
-    shutdown: CancellationToken,
-) -> Router {
+pub fn watch_router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
     assemble(App::new(service, settings, shutdown), routes::watched())
 }
 

@@ -12,11 +12,11 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use runloom_engine::metrics::METRICS;
+use runloom_ports::shutdown::Shutdown;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
-use tokio_util::sync::CancellationToken;
 
 use crate::socket::Socket;
 use crate::unread::Patience;
@@ -66,9 +66,8 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves `max_connections` at once until `token` is cancelled, then stops accepting and lets open requests end for at most `drain`.
-/// Further clients wait in the kernel's backlog. Streams end by the token that the router was made with; connections that are still open after
-/// `drain` are closed.
+/// Serves `max_connections` at once until the shutdown closes connections; then it stops accepting, and open requests have
+/// `drain` to end before they are closed. Further clients wait in the kernel's backlog.
 ///
 /// # Errors
 /// When the listener has no address any more, that is, never in practice.
@@ -76,7 +75,7 @@ pub async fn serve(
     listener: TcpListener,
     router: Router,
     max_connections: usize,
-    token: CancellationToken,
+    shutdown: Shutdown,
     drain: Duration,
 ) -> io::Result<()> {
     let mut slots = Slots::new(max_connections);
@@ -86,9 +85,9 @@ pub async fn serve(
         let mut in_a_row = 0;
         loop {
             tokio::select! {
-                () = token.cancelled() => break,
+                () = shutdown.connections_closed() => break,
                 (stream, slot) = accept(&listener, &mut slots) => {
-                    connections.spawn(connection(stream, router.clone(), token.clone(), slot));
+                    connections.spawn(connection(stream, router.clone(), shutdown.clone(), slot));
                     in_a_row += 1;
                 }
                 Some(_) = connections.join_next() => {}
@@ -187,7 +186,7 @@ async fn accept(listener: &TcpListener, slots: &mut Slots) -> (TcpStream, Slot) 
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, token: CancellationToken, _slot: Slot) {
+async fn connection(stream: TcpStream, router: Router, shutdown: Shutdown, _slot: Slot) {
     // Events are small and must not wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps Nagle's algorithm");
@@ -214,7 +213,7 @@ async fn connection(stream: TcpStream, router: Router, token: CancellationToken,
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => ended,
-            () = token.cancelled() => {
+            () = shutdown.connections_closed() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

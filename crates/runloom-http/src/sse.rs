@@ -14,9 +14,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::Stream;
+use runloom_ports::shutdown::Shutdown;
 use runloom_service::error::Error;
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::error::Answer;
 use crate::extract::{QueryPairs, digits};
@@ -53,7 +54,7 @@ fn malformed(name: &str) -> Error {
 pub(crate) fn answer(
     frames: impl Stream<Item = Bytes> + Send + 'static,
     heartbeat: Duration,
-    shutdown: CancellationToken,
+    shutdown: &Shutdown,
 ) -> Response {
     carry(Some(OPENING), frames, heartbeat, shutdown)
 }
@@ -62,7 +63,7 @@ pub(crate) fn answer(
 pub(crate) fn messages(
     frames: impl Stream<Item = Bytes> + Send + 'static,
     heartbeat: Duration,
-    shutdown: CancellationToken,
+    shutdown: &Shutdown,
 ) -> Response {
     carry(None, frames, heartbeat, shutdown)
 }
@@ -71,7 +72,7 @@ fn carry(
     opening: Option<Bytes>,
     frames: impl Stream<Item = Bytes> + Send + 'static,
     heartbeat: Duration,
-    shutdown: CancellationToken,
+    shutdown: &Shutdown,
 ) -> Response {
     let headers = [
         (
@@ -94,7 +95,7 @@ fn carry(
         timer: Box::pin(tokio::time::sleep(heartbeat)),
         heartbeat,
         last: Instant::now(),
-        shutdown: Box::pin(shutdown.cancelled_owned()),
+        shutdown: Box::pin(shutdown.streams_ended()),
     });
     (headers, body).into_response()
 }
@@ -171,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn frames_pass_untouched_and_the_end_is_the_end() {
         let frames = stream::iter([Bytes::from("id: 1\n\n"), Bytes::from("id: 2\n\n")]);
-        let response = answer(frames, LONG, CancellationToken::new());
+        let response = answer(frames, LONG, &Shutdown::default());
         assert_eq!(
             response.headers()["content-type"],
             "text/event-stream; charset=utf-8"
@@ -189,7 +190,7 @@ mod tests {
         let response = answer(
             stream::pending(),
             Duration::from_millis(1),
-            CancellationToken::new(),
+            &Shutdown::default(),
         );
         let body = response.into_body().into_data_stream();
         let chunks: Vec<_> = body.take(3).collect().await;
@@ -199,10 +200,10 @@ mod tests {
 
     #[tokio::test]
     async fn shutdown_ends_a_silent_stream_after_what_is_ready() {
-        let shutdown = CancellationToken::new();
-        shutdown.cancel();
+        let shutdown = Shutdown::default();
+        shutdown.end_streams();
         let frames = stream::iter([Bytes::from("id: 1\n\n")]).chain(stream::pending());
-        let response = answer(frames, LONG, shutdown);
+        let response = answer(frames, LONG, &shutdown);
         assert_eq!(read(response).await, "retry: 500\n\nid: 1\n\n");
     }
 }

@@ -3,7 +3,6 @@
 //! Each trait's documentation is the contract of its implementations; the contract tests of the adapter crates check it.
 //! Nothing here knows HTTP, SQL or the wire format of a vendor.
 
-pub mod bell;
 pub mod bus;
 pub mod clock;
 pub mod conversation;
@@ -19,6 +18,7 @@ pub mod planted;
 pub mod queue;
 pub mod sealer;
 pub mod secret;
+pub mod shutdown;
 pub mod store;
 pub mod tasks;
 pub mod tools;

@@ -1,21 +1,20 @@
-//! Spawning: every task has a name, is tracked, and is told to stop by a token.
+//! Spawning: every task has a name, is tracked, and ends with the shutdown of its process.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info_span};
 
-/// The tasks of one process, and the two tokens that end them.
+use crate::shutdown::Shutdown;
+
+/// The tasks of one process, and the shutdown that ends them.
 #[derive(Debug, Clone, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
-    /// Asks for an orderly end: stop taking work, hand over what is under way.
-    pub stop: CancellationToken,
-    /// Ends what did not stop in time. Cancelled only after `stop`.
-    pub kill: CancellationToken,
+    /// Ends the tasks, phase by phase.
+    pub shutdown: Shutdown,
 }
 
 impl Tasks {
@@ -26,7 +25,7 @@ impl Tasks {
     {
         let guarded = async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-                error!(task = name, "a task panicked");
+                error!(task = name, "task panicked");
             }
         };
         #[expect(
@@ -40,19 +39,20 @@ impl Tasks {
         drop(handle);
     }
 
-    /// Spawns a named task that [`Tasks::ended`] does not wait for: it serves others until `kill`.
+    /// Spawns a named task that [`Tasks::ended`] does not wait for: it serves others until it is
+    /// interrupted.
     pub fn spawn_detached<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let kill = self.kill.clone();
+        let shutdown = self.shutdown.clone();
         let guarded = async move {
-            if AssertUnwindSafe(kill.run_until_cancelled(task))
+            if AssertUnwindSafe(shutdown.until_interrupted(task))
                 .catch_unwind()
                 .await
                 .is_err()
             {
-                error!(task = name, "a task panicked");
+                error!(task = name, "task panicked");
             }
         };
         #[expect(
@@ -75,7 +75,7 @@ impl Tasks {
         self.tracker.is_empty()
     }
 
-    /// Waits until all tasks have ended; call it after `stop`.
+    /// Waits until all tasks have ended; call it after [`Shutdown::drain`].
     pub async fn ended(&self) {
         self.tracker.close();
         self.tracker.wait().await;

@@ -15,7 +15,7 @@ use crate::service::{Service, ServiceParts};
 use crate::view;
 use runloom_engine::metrics::METRICS;
 use runloom_engine::planner::{Planned, StoredRun};
-use runloom_engine::worker::{Driving, RunSlot};
+use runloom_engine::worker::{Driving, LeasedRun, ReservedSlot};
 use runloom_ports::store::{
     Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, PREVIEW_CHARS, StartNow,
     WorkspaceNo,
@@ -29,15 +29,15 @@ pub(super) struct AcceptedRun {
     pub(super) idempotency: Option<Idempotency>,
     /// Whose message it is.
     pub(super) session: Option<SessionId>,
-    /// Where it will be driven: with the session's conversation so far, when it has one.
-    pub(super) place: Option<RunSlot>,
+    /// The run slot in this process, if there is a free one.
+    pub(super) slot: Option<ReservedSlot>,
     /// How many messages of its session the plan holds.
     pub(super) history: u64,
 }
 
 impl Service {
-    /// A place for one more run in this process.
-    pub(super) fn place(&self, caller: &Caller) -> Option<RunSlot> {
+    /// A run slot of this process, if it has a free one.
+    pub(super) fn slot(&self, caller: &Caller) -> Option<ReservedSlot> {
         self.parts.worker.as_ref()?.reserve(caller.workspace.no)
     }
 
@@ -48,7 +48,7 @@ impl Service {
     pub(super) async fn admit(&self, caller: &Caller, mut run: AcceptedRun) -> Result<RunId> {
         run.stored.session.clone_from(&run.session);
         run.planned.origin = run.stored.origin();
-        let start = match (&run.place, &self.parts.worker) {
+        let start = match (&run.slot, &self.parts.worker) {
             (Some(_), Some(worker)) => Some(StartNow {
                 worker: worker.id().to_owned(),
                 chunk: started_chunk()?,
@@ -152,9 +152,14 @@ impl ServiceParts {
         for entry in &claim.log {
             live.publish(entry.chunk.clone());
         }
-        let (place, worker) = (run.place?, self.worker.as_ref()?);
-        let planned = (run.planned, run.stored.messages);
-        Some(worker.begin(place, claim, planned, live))
+        let (slot, worker) = (run.slot?, self.worker.as_ref()?);
+        let leased = LeasedRun {
+            claim,
+            planned: run.planned,
+            request: run.stored.messages,
+            live,
+        };
+        Some(worker.begin(slot, leased))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Hears what other processes announce, and passes it on to those concerned here.
+//! The listener: passes the signals of other processes on to hub, worker and registry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use runloom_engine::worker::Worker;
 use runloom_ports::bus::{Bus, Signal};
 use runloom_ports::tasks::Tasks;
 
-/// How often the registry is looked at although nobody announced a change: what a lost message can cost.
-const LOOK_AT_REGISTRY: Duration = Duration::from_secs(15);
+/// Time between two reads of the registry without an announcement, which bounds the delay after a lost message.
+const REGISTRY_POLL: Duration = Duration::from_secs(15);
 
 /// Listens until the process stops.
 pub fn listen(
@@ -29,10 +29,10 @@ pub fn listen(
     }
     let changed = Arc::new(Notify::new());
     let registry = Arc::clone(&changed);
-    // Streams are served until the very end, so only the last token ends this.
-    let kill = tasks.kill.clone();
-    tasks.spawn_detached("hear announcements", async move {
-        while let Some(signal) = kill.run_until_cancelled(bus.next()).await {
+    // Streams are served while the process drains, so only the interruption ends this.
+    let shutdown = tasks.shutdown.clone();
+    tasks.spawn_detached("bus_listener", async move {
+        while let Some(signal) = shutdown.until_interrupted(bus.next()).await {
             match signal {
                 Signal::Events { run, last_seq } => hub.nudge(run, last_seq),
                 Signal::Mail(run) => {
@@ -57,21 +57,21 @@ pub fn listen(
             }
         }
     });
-    // Reading the registry takes a while, and streams must not wait for it.
-    let stop = tasks.stop.clone();
-    tasks.spawn("keep the registry fresh", async move {
-        while !stop.is_cancelled() {
-            let told = tokio::select! {
-                () = stop.cancelled() => return,
+    // A task of its own: streams must not wait while the registry is read.
+    let shutdown = tasks.shutdown.clone();
+    tasks.spawn("registry_refresh", async move {
+        while !shutdown.is_draining() {
+            let announced = tokio::select! {
+                () = shutdown.draining() => return,
                 () = registry.notified() => true,
-                () = tokio::time::sleep(LOOK_AT_REGISTRY) => false,
+                () = tokio::time::sleep(REGISTRY_POLL) => false,
             };
-            if told {
+            if announced {
                 service.tenancy().forget();
                 service.registry().forget();
             }
             if let Err(error) = service.registry().catch_up().await {
-                warn!(error = %Chain(&error), "cannot look at the stored providers");
+                warn!(error = %Chain(&error), "registry refresh failed");
             }
         }
     });

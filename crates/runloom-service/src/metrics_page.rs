@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::service::Service;
-use runloom_engine::metrics::{Text, render};
+use runloom_engine::metrics::{MetricType, Text, render};
 
 /// How long the store may take to say what it holds.
 const ASK_AT_MOST: Duration = Duration::from_secs(2);
@@ -31,7 +31,8 @@ impl Service {
                 ("parked", census.parked),
             ];
             text.labelled(
-                ("runloom_store_runs", "gauge"),
+                "runloom_store_runs",
+                MetricType::Gauge,
                 "Live runs in the store: without a worker, with one, parked.",
                 states.map(|(state, runs)| (format!("{{state=\"{state}\"}}"), runs)),
             );

@@ -80,7 +80,7 @@ impl Service {
             planned,
             idempotency,
             session: None,
-            place: self.place(caller),
+            slot: self.slot(caller),
             history: 0,
         };
         self.admit(caller, run).await
@@ -145,13 +145,7 @@ impl Service {
             }
         };
         let store = Arc::clone(&self.parts.store);
-        Ok(subscribe(
-            hub,
-            live,
-            store,
-            after,
-            self.parts.end_streams.clone(),
-        ))
+        Ok(subscribe(hub, live, store, after, &self.parts.shutdown))
     }
 
     /// Frames of a run after `after`, without waiting for more: at most `limit`, and no more than one answer holds.
@@ -251,7 +245,7 @@ impl Service {
     /// Refuses a run that would only make a long queue longer, which one that finds a place in this process does not, and every
     /// run while the process stops: its client is better off at another process, or at the next one, than waiting here.
     pub(super) async fn check_backlog(&self, workspace: WorkspaceNo) -> Result<()> {
-        if self.parts.stopping.is_cancelled() {
+        if self.parts.shutdown.is_draining() {
             return Err(Error::Unavailable {
                 message: "The server is stopping; try again.".to_owned(),
                 retry_after: RETRY_WHEN_STOPPING,

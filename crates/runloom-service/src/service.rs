@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use runloom_protocol::resource::InstalledPlugin;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use runloom_engine::catalog::Catalog;
@@ -14,6 +13,7 @@ use runloom_engine::worker::{Driving, Worker};
 use runloom_ports::bus::{Bus, Signal};
 use runloom_ports::clock::Clock;
 use runloom_ports::queue::{Job, Queue};
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{Delivery, RunNo, Store, WorkspaceNo};
 use runloom_ports::tools::ToolHost;
 
@@ -50,10 +50,8 @@ pub struct ServiceParts {
     pub worker: Option<Arc<Worker>>,
     /// Ends cancelled runs that nobody holds: that worker, or one for nothing else. Without it they are offered to the workers.
     pub ender: Option<Arc<Worker>>,
-    /// Ends every open stream when cancelled.
-    pub end_streams: CancellationToken,
-    /// Cancelled when this process stops: it takes no new runs then.
-    pub stopping: CancellationToken,
+    /// While it drains, no runs are accepted; streams end in their phase.
+    pub shutdown: Shutdown,
     /// How many runs may wait.
     pub admission: BacklogLimits,
 }
@@ -187,7 +185,7 @@ impl Service {
         let (reply, answer) = oneshot::channel();
         // Apart from what goes on: that may take hours, and the room that the work took is free again at once.
         let work = Box::pin(work);
-        worker.tasks().spawn("see a request through", async move {
+        worker.tasks().spawn("create_run", async move {
             let worked = work.await;
             let (done, on) = match worked {
                 Ok((done, on)) => (Ok(done), on),

@@ -155,12 +155,12 @@ impl Service {
     ) -> Result<RunId> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
         self.check_backlog(caller.workspace.no).await?;
-        let place = self.place(caller);
-        let found = self.find(caller, &session, place.is_some()).await?;
+        let slot = self.slot(caller);
+        let found = self.find(caller, &session, slot.is_some()).await?;
         let (messages, history) = (found.so_far.messages.clone(), found.so_far.count);
         let active_model = found.so_far.active_model.clone();
         let run_id = RunId::from_suffix(self.clock.new_id());
-        if place.is_some() {
+        if slot.is_some() {
             let awaiting = found.so_far.awaiting(run_id.clone());
             self.conversations.put(session.clone(), awaiting);
         }
@@ -183,7 +183,7 @@ impl Service {
             idempotency,
             session: Some(session),
             // Behind another run it waits for its turn, and then for what will have been said.
-            place: place.filter(|_| !found.busy),
+            slot: slot.filter(|_| !found.busy),
             history,
         };
         self.admit(caller, run).await

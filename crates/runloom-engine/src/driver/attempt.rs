@@ -1,15 +1,17 @@
-//! One attempt at a turn: what came of it, and whether and when it is worth another.
+//! One call to the model for a turn: its outcome, and when it is retried.
 
 use std::time::Duration;
 
 use runloom_protocol::backoff::{Backoff, Jitter};
 use runloom_protocol::outcome::{ErrorClass, Tokens, finish_reason};
 
+use super::money::Billing;
 use super::turn::TurnInterrupt;
-use crate::run::Spent;
+use crate::metrics::CallOutcome;
+use crate::run::{Bid, Spent};
 use runloom_ports::model::{CallRequest, Done, ModelError};
 
-/// Longest pause, also for a provider's own hint: past it the run fails and says when to come back.
+/// Longest pause before a retry. When the provider asks for a longer one, the run fails and says when to come back.
 pub(super) const BACKOFF_LONGEST: Duration = Duration::from_secs(60);
 
 const BACKOFF: Backoff = Backoff {
@@ -18,19 +20,18 @@ const BACKOFF: Backoff = Backoff {
     jitter: Jitter::Full,
 };
 
-/// What has come of a turn so far.
+/// What a call has returned so far.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) text: String,
     pub(super) calls: Vec<CallRequest>,
     pub(super) tokens: Tokens,
     pub(super) shown: bool,
-    /// The provider has begun to answer, or may have: it may bill.
-    pub(super) accepted: bool,
+    pub(super) billing: Billing,
 }
 
 impl Progress {
-    /// Of a turn whose tokens are recorded.
+    /// What the turn adds to the totals, when its tokens are recorded already.
     pub(super) fn spent(self) -> Spent {
         Spent {
             tokens: Tokens::default(),
@@ -40,7 +41,7 @@ impl Progress {
     }
 }
 
-/// What one attempt at a turn came to.
+/// Outcome of one call.
 pub(super) enum Attempt {
     Done(Progress, Done),
     Broken(Progress, ModelError),
@@ -48,18 +49,18 @@ pub(super) enum Attempt {
 }
 
 impl Attempt {
-    /// Whether it was completed or interrupted, or the class of its error.
-    pub(super) fn outcome(&self) -> Result<bool, ErrorClass> {
+    /// The outcome for the metrics.
+    pub(super) fn outcome(&self) -> CallOutcome {
         match self {
-            Self::Done(..) => Ok(true),
-            Self::Interrupted(..) => Ok(false),
-            Self::Broken(_, error) => Err(error.class),
+            Self::Done(..) => CallOutcome::Completed,
+            Self::Interrupted(..) => CallOutcome::Interrupted,
+            Self::Broken(_, error) => CallOutcome::Failed(error.class),
         }
     }
 }
 
-/// A call that the provider could not parse is a complete turn, whichever way the provider reports it: the machine gives it back
-/// to the model once.
+/// Turns a malformed tool call, however the provider reports it, into a complete turn: the machine returns it to the
+/// model once.
 pub(super) fn given_back(attempt: Attempt) -> Attempt {
     match attempt {
         Attempt::Broken(mut progress, error)
@@ -79,27 +80,31 @@ pub(super) fn given_back(attempt: Attempt) -> Attempt {
     }
 }
 
-/// A call that was refused costs nothing. One that nobody heard of again may have been answered all the same.
-pub(super) fn may_bill(error: &ModelError) -> bool {
-    let unheard = matches!(
+/// What a failed call may cost. A refused call costs nothing; one without a response may have been answered.
+pub(super) fn billing_after(error: &ModelError) -> Billing {
+    let timed_out = matches!(
         error.class,
         ErrorClass::Timeout | ErrorClass::UpstreamDeadline
     );
-    unheard && error.api_status.is_none()
+    if timed_out && error.api_status.is_none() {
+        Billing::Possible
+    } else {
+        Billing::Reported
+    }
 }
 
-/// How often a call is tried again while a fallback waits. One that nobody answers has cost a minute already, and where money is
-/// limited perhaps all that it was given: that belongs to the model that answers.
-pub(super) fn retries_before_fallback(error: &ModelError, money_is_limited: bool) -> u32 {
+/// Retries of a call while a fallback is available. A timeout is retried once, or not at all when it may have used up
+/// the reserved money.
+pub(super) fn retries_before_fallback(error: &ModelError, bid: Option<&Bid>) -> u32 {
     match error.class {
         ErrorClass::Timeout | ErrorClass::UpstreamDeadline => {
-            u32::from(!(money_is_limited && may_bill(error)))
+            u32::from(bid.is_none() || billing_after(error) == Billing::Reported)
         }
         _ => u32::MAX,
     }
 }
 
-/// Exponential with full jitter, or what the provider asked for.
+/// The pause before the next retry: the provider's own, or exponential with full jitter.
 pub(super) fn backoff(retries: u32, hint: Option<Duration>) -> Duration {
     if let Some(hint) = hint {
         return hint;

@@ -1,4 +1,4 @@
-//! A run that this process cannot plan: it was accepted, so it is left for later and for other processes, for a while.
+//! Deferring: a run that this process cannot plan is returned for a bounded time, for a later attempt or another process.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::run::{Note, Spent};
 use runloom_ports::model::ModelError;
 use runloom_ports::store::{Millis, Next};
 
-/// How long a run waits for a process that can plan it.
-const PATIENCE: Duration = Duration::from_secs(3600);
+/// Time after which a deferred run fails.
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 /// Shortest and longest pause between two attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 impl Driver {
-    /// Leaves the run until it is worth another attempt, or ends it when it has waited too long. What others told it is folded in
-    /// first, as ever: mail that stayed would wake it at once.
-    pub(super) async fn stall(&mut self, reason: &str) -> Result<Left, Abandon> {
+    /// Returns the lease until the next attempt, or fails the run when it has waited too long. Mail is folded first:
+    /// unread mail would wake the run at once.
+    pub(super) async fn defer(&mut self, reason: &str) -> Result<Left, Abandon> {
         loop {
             if let Some(left) = self.read_mail().await? {
                 return Ok(left);
@@ -26,13 +26,13 @@ impl Driver {
             if self.wall_deadline().is_some_and(|wall| wall <= now) {
                 return self.fail(self.out_of_time(), Spent::default()).await;
             }
-            let since = Millis(self.state.stalled_since.unwrap_or(now.0));
+            let since = Millis(self.state.deferred_since.unwrap_or(now.0));
             let waited = now.0.saturating_sub(since.0);
-            if waited >= millis(PATIENCE) {
+            if waited >= millis(MAX_WAIT) {
                 return self.fail(given_up(reason), Spent::default()).await;
             }
-            if self.state.stalled_since.is_none() {
-                self.note(Note::Stalled { since: since.0 });
+            if self.state.deferred_since.is_none() {
+                self.note(Note::Deferred { since: since.0 });
             }
             self.journal.flush().await?;
             let again = again_at(now, waited);
@@ -49,7 +49,7 @@ impl Driver {
     }
 }
 
-/// Pauses grow with the time that was waited. They end on whole seconds, so that one look finds many that wait.
+/// The next attempt. Pauses grow with the waiting time and end on whole seconds, so that one sweep finds many runs.
 fn again_at(now: Millis, waited: i64) -> Millis {
     let pause = (waited / 2).clamp(millis(PAUSE.0), millis(PAUSE.1));
     let second = now.0.saturating_add(pause).div_euclid(1000);
@@ -57,7 +57,7 @@ fn again_at(now: Millis, waited: i64) -> Millis {
 }
 
 fn given_up(reason: &str) -> ModelError {
-    let minutes = PATIENCE.as_secs() / 60;
+    let minutes = MAX_WAIT.as_secs() / 60;
     let message = format!("no process could take the run up for {minutes} minutes: {reason}");
     ModelError::new(ErrorClass::Server, message)
 }
@@ -74,7 +74,7 @@ mod tests {
     fn pauses_grow_and_stay_bounded() {
         let mut now = Millis(1_700_000_000_250);
         let (began, mut pauses) = (now.0, Vec::new());
-        while now.0 - began < millis(PATIENCE) {
+        while now.0 - began < millis(MAX_WAIT) {
             let next = again_at(now, now.0 - began);
             pauses.push(next.0 - now.0);
             now = next;

@@ -1,9 +1,8 @@
-//! When deltas are written: the first after a pause at once, those that follow it closely together, those of a crowd in turn.
+//! The delta throttle: when deltas are written.
 //!
-//! A batch costs the store a row and a share of a sync, and each subscriber a write to its socket, however little it holds; a fast
-//! provider would make one of every few tokens. Nobody sees the difference of a hundredth of a second. And where thousands of answers
-//! stream at once, so many batches would be under way that everything else waits behind them: so they take turns, and an answer that
-//! waits for its turn gathers more for it. Only deltas wait: whatever else a draft holds is written at once, and so is the end.
+//! Every batch costs the store a row and a share of a sync, and each subscriber a write to its socket. Batches of deltas
+//! of one answer therefore start at least [`SPACING`] apart, and at most [`MAX_IN_FLIGHT`] of a worker are in flight; an
+//! answer that waits for a permit gathers more. Everything else in a draft, and the end, is written at once.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,116 +13,118 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::PollSemaphore;
 
-/// Batches of nothing but deltas begin at least so far apart; the beginning of the run counts as one.
+/// Shortest time between the starts of two batches of only deltas. The start of the run counts as a batch.
 pub(super) const SPACING: Duration = Duration::from_millis(10);
 
-/// A draft of so many bytes is written whatever the clock says.
+/// A draft of this many bytes is written without waiting.
 pub(super) const ENOUGH_BYTES: usize = 32 * 1024;
 
-/// Batches of nothing but deltas that are under way at once, of all runs of a worker. Few enough that whoever is woken meanwhile waits
-/// for no more than some hundred others, and enough for a disk that takes 10 ms for a sync: 25,600 a second. A slower one is the bound then.
-const AT_ONCE: usize = 256;
+/// Batches of only deltas that a worker has in flight. Few enough that a task that is woken meanwhile waits for a few
+/// hundred others at most, and enough for a disk that takes 10 ms for a sync: 25,600 a second.
+const MAX_IN_FLIGHT: usize = 256;
 
-/// The right to write deltas. Given to the batch, and given back with it.
-pub(super) type Turn = OwnedSemaphorePermit;
+/// The right to write a batch of deltas, held by the batch until it is published.
+pub(super) type WritePermit = OwnedSemaphorePermit;
 
-/// The turns of a worker's answers, given to whoever has waited longest.
+/// The write permits of a worker, first come, first served.
 #[derive(Debug, Clone)]
 pub(crate) struct WritePermits(Arc<Semaphore>);
 
 impl Default for WritePermits {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self(Arc::new(Semaphore::new(MAX_IN_FLIGHT)))
     }
 }
 
-/// The clock of one answer.
+/// The throttle of one answer.
 pub(super) struct DeltaThrottle {
-    turns: WritePermits,
-    /// That of the next batch.
-    turn: Option<Turn>,
-    /// Nothing was said yet: the first words need no turn.
+    permits: WritePermits,
+    /// The permit of the next batch.
+    permit: Option<WritePermit>,
+    /// No delta was written yet: the first batch needs no permit.
     is_first: bool,
-    /// What is waited for.
-    until: Until,
-    /// Made when something waits for the first time: the tokens of most providers are further apart.
+    waiting_for: WaitingFor,
+    /// Created at the first wait, because the tokens of most providers are further apart.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Our place among those who wait for a turn. Only there while we wait: a turn that comes must find somebody.
+    /// The position in the queue for permits. Only present while waiting, so that no permit is given to nobody.
     queue: Option<PollSemaphore>,
 }
 
-/// What is waited for.
+/// What the throttle waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
-    /// Nothing.
-    Now,
-    /// The time of the next batch, which is there.
-    Batch,
-    /// A turn.
-    Turn,
+enum WaitingFor {
+    Nothing,
+    /// The earliest time of the next batch.
+    Time,
+    Permit,
 }
 
 impl DeltaThrottle {
-    /// An answer begins.
-    pub(super) fn new(turns: WritePermits) -> Self {
+    /// The throttle of a new answer.
+    pub(super) fn new(permits: WritePermits) -> Self {
         Self {
-            turns,
-            turn: None,
+            permits,
+            permit: None,
             is_first: true,
-            until: Until::Now,
+            waiting_for: WaitingFor::Nothing,
             timer: None,
             queue: None,
         }
     }
 
-    /// A batch begins, with deltas or without, and takes its turn along.
-    pub(super) fn begins(&mut self, has_deltas: bool) -> Option<Turn> {
-        self.is_first &= !has_deltas;
-        self.until = Until::Now;
+    /// Starts a batch without deltas and hands over its permit, if one was acquired.
+    pub(super) fn begin(&mut self) -> Option<WritePermit> {
+        self.waiting_for = WaitingFor::Nothing;
         self.queue = None;
-        self.turn.take()
+        self.permit.take()
     }
 
-    /// Whether what the provider sends is left alone for now: it is read when the turn comes.
-    pub(super) fn rests(&self) -> bool {
-        self.until == Until::Turn
+    /// Starts a batch with deltas and hands over its permit; the first batch has none.
+    pub(super) fn begin_deltas(&mut self) -> Option<WritePermit> {
+        self.is_first = false;
+        self.begin()
     }
 
-    /// Whether a draft may be written that must not begin before `earliest`. When it may not, [`Self::due`] tells when to ask again.
-    pub(super) fn lets(&mut self, earliest: Option<Instant>) -> bool {
+    /// Whether a permit is awaited. The provider is not read meanwhile.
+    pub(super) fn is_waiting_for_permit(&self) -> bool {
+        self.waiting_for == WaitingFor::Permit
+    }
+
+    /// Whether a draft may be written now that must not start before `earliest`. If not, ask again after [`Self::due`].
+    pub(super) fn allows(&mut self, earliest: Option<Instant>) -> bool {
         if let Some(earliest) = earliest {
             self.wait(earliest);
             return false;
         }
-        if self.turn.is_none() && !self.is_first {
-            self.turn = Arc::clone(&self.turns.0).try_acquire_owned().ok();
-            if self.turn.is_none() {
-                self.until = Until::Turn;
+        if self.permit.is_none() && !self.is_first {
+            self.permit = Arc::clone(&self.permits.0).try_acquire_owned().ok();
+            if self.permit.is_none() {
+                self.waiting_for = WaitingFor::Permit;
                 return false;
             }
         }
         true
     }
 
-    /// Resolves when it is time to ask again; never when nothing waits.
+    /// Waits until it is time to ask again; forever when nothing is awaited.
     pub(super) async fn due(&mut self) {
-        match (self.until, &mut self.timer) {
-            (Until::Batch, Some(timer)) => timer.as_mut().await,
-            (Until::Turn, _) => {
-                let turns = &self.turns.0;
+        match (self.waiting_for, &mut self.timer) {
+            (WaitingFor::Time, Some(timer)) => timer.as_mut().await,
+            (WaitingFor::Permit, _) => {
+                let permits = &self.permits.0;
                 let queue = self
                     .queue
-                    .get_or_insert_with(|| PollSemaphore::new(Arc::clone(turns)));
-                self.turn = poll_fn(|cx| queue.poll_acquire(cx)).await;
+                    .get_or_insert_with(|| PollSemaphore::new(Arc::clone(permits)));
+                self.permit = poll_fn(|cx| queue.poll_acquire(cx)).await;
                 self.queue = None;
             }
             _ => std::future::pending().await,
         }
-        self.until = Until::Now;
+        self.waiting_for = WaitingFor::Nothing;
     }
 
     fn wait(&mut self, next: Instant) {
-        self.until = Until::Batch;
+        self.waiting_for = WaitingFor::Time;
         match &mut self.timer {
             None => self.timer = Some(Box::pin(sleep_until(next))),
             Some(timer) if timer.deadline() != next => timer.as_mut().reset(next),
@@ -143,103 +144,105 @@ mod tests {
     use super::*;
 
     impl WritePermits {
-        /// So many at once.
-        pub(super) fn of(at_once: usize) -> Self {
-            Self(Arc::new(Semaphore::new(at_once)))
+        pub(super) fn of(count: usize) -> Self {
+            Self(Arc::new(Semaphore::new(count)))
         }
 
         /// Takes all that are left.
-        pub(super) fn take_all(&self) -> Turn {
+        pub(super) fn take_all(&self) -> WritePermit {
             let left = u32::try_from(self.0.available_permits()).unwrap();
             let taken = Arc::clone(&self.0).try_acquire_many_owned(left);
-            taken.expect("they are there")
+            taken.expect("permits are available")
         }
     }
 
-    /// An answer that has shown something.
-    fn begun(turns: &WritePermits) -> DeltaThrottle {
-        let mut throttle = DeltaThrottle::new(turns.clone());
-        assert!(throttle.lets(None) && throttle.begins(false).is_none());
-        assert!(throttle.lets(None), "the first words need no turn");
-        assert!(throttle.begins(true).is_none());
+    /// An answer that has written its first deltas.
+    fn begun(permits: &WritePermits) -> DeltaThrottle {
+        let mut throttle = DeltaThrottle::new(permits.clone());
+        assert!(throttle.allows(None) && throttle.begin().is_none());
+        assert!(throttle.allows(None), "the first batch needs no permit");
+        assert!(throttle.begin_deltas().is_none());
         throttle
     }
 
     #[tokio::test]
-    async fn what_comes_too_early_waits_for_its_time() {
+    async fn early_batches_wait() {
         let mut throttle = begun(&WritePermits::default());
         let began = Instant::now();
         for round in 1..=3 {
             let earliest = began + SPACING * round;
-            assert!(!throttle.lets(Some(earliest)));
+            assert!(!throttle.allows(Some(earliest)));
             assert!(
-                !throttle.lets(Some(earliest)),
+                !throttle.allows(Some(earliest)),
                 "asking again changes nothing"
             );
-            assert!(!throttle.rests(), "more is read until then");
+            assert!(!throttle.is_waiting_for_permit(), "more is read until then");
             throttle.due().await;
             assert!(Instant::now() >= earliest);
         }
     }
 
     #[tokio::test]
-    async fn answers_take_turns_in_the_order_in_which_they_asked() {
-        let turns = WritePermits::of(1);
-        let [mut first, mut second, mut third] = [(); 3].map(|()| begun(&turns));
-        assert!(first.lets(None));
-        let turn = first.begins(true);
-        assert!(turn.is_some());
+    async fn permits_are_first_come_first_served() {
+        let permits = WritePermits::of(1);
+        let [mut first, mut second, mut third] = [(); 3].map(|()| begun(&permits));
+        assert!(first.allows(None));
+        let permit = first.begin_deltas();
+        assert!(permit.is_some());
         for late in [&mut second, &mut third] {
-            assert!(!late.lets(None));
-            assert!(late.rests(), "the provider is left alone meanwhile");
+            assert!(!late.allows(None));
+            assert!(
+                late.is_waiting_for_permit(),
+                "the provider is not read meanwhile"
+            );
             assert!(late.due().now_or_never().is_none());
         }
-        drop(turn);
+        drop(permit);
         assert!(third.due().now_or_never().is_none());
         assert!(second.due().now_or_never().is_some());
-        assert!(second.lets(None) && !second.rests());
-        assert!(!first.lets(None), "who had a turn asks again");
+        assert!(second.allows(None) && !second.is_waiting_for_permit());
+        assert!(!first.allows(None), "every batch needs a permit");
         drop(second);
         assert!(third.due().now_or_never().is_some());
-        assert!(third.lets(None));
+        assert!(third.allows(None));
     }
 
     #[tokio::test]
-    async fn who_writes_for_another_reason_leaves_the_queue() {
-        let turns = WritePermits::of(1);
-        let held = turns.take_all();
-        let [mut hasty, mut patient] = [(); 2].map(|()| begun(&turns));
+    async fn urgent_batches_leave_the_queue() {
+        let permits = WritePermits::of(1);
+        let held = permits.take_all();
+        let [mut hasty, mut patient] = [(); 2].map(|()| begun(&permits));
         for throttle in [&mut hasty, &mut patient] {
-            assert!(!throttle.lets(None));
+            assert!(!throttle.allows(None));
             assert!(throttle.due().now_or_never().is_none());
         }
-        assert!(hasty.begins(true).is_none());
-        assert!(!hasty.rests());
+        assert!(hasty.begin_deltas().is_none());
+        assert!(!hasty.is_waiting_for_permit());
         drop(held);
         assert!(patient.due().now_or_never().is_some());
         assert!(hasty.due().now_or_never().is_none(), "nothing waits");
     }
 
     #[tokio::test]
-    async fn a_turn_goes_with_its_batch_or_with_an_answer_that_breaks_off() {
-        let turns = WritePermits::of(1);
-        let mut throttle = begun(&turns);
-        assert!(throttle.lets(None));
-        assert_eq!(turns.0.available_permits(), 0);
-        drop(throttle.begins(true));
-        assert_eq!(turns.0.available_permits(), 1);
-        assert!(throttle.lets(None));
+    async fn permits_are_returned_with_batch_or_throttle() {
+        let permits = WritePermits::of(1);
+        let mut throttle = begun(&permits);
+        assert!(throttle.allows(None));
+        assert_eq!(permits.0.available_permits(), 0);
+        drop(throttle.begin_deltas());
+        assert_eq!(permits.0.available_permits(), 1);
+        assert!(throttle.allows(None));
         drop(throttle);
-        assert_eq!(turns.0.available_permits(), 1);
+        assert_eq!(permits.0.available_permits(), 1);
     }
 
     #[tokio::test]
-    async fn nothing_is_due_when_nothing_waits() {
+    async fn due_waits_forever_when_nothing_is_awaited() {
         let mut throttle = begun(&WritePermits::default());
         assert!(throttle.due().now_or_never().is_none());
-        assert!(!throttle.lets(Some(Instant::now())));
-        assert!(throttle.lets(None), "written for another reason");
-        drop(throttle.begins(true));
+        assert!(!throttle.allows(Some(Instant::now())));
+        assert!(throttle.allows(None), "written for another reason");
+        drop(throttle.begin_deltas());
         assert!(throttle.due().now_or_never().is_none());
     }
 }

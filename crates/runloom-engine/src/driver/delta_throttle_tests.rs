@@ -1,4 +1,4 @@
-//! A driver keeps its throttle: a provider, a store and the clock of the test, which goes on whenever everybody waits.
+//! The delta throttle of a driver, with a scripted provider and store under a paused clock.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -8,21 +8,22 @@ use async_trait::async_trait;
 use futures_util::stream;
 use runloom_protocol::id::RunId;
 use tokio::time::{Instant, sleep, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::WritePermits;
-use crate::driver::{Driver, DriverSettings, Left, RunTail, Start};
+use crate::driver::{Driver, DriverParts, DriverSettings, Left, RunTail, Start};
 use crate::hub::Hub;
+use crate::planner::{Origin, Planned};
 use crate::run::tests::bench::plan;
 use runloom_ports::model::{
     Capabilities, Done, Model, ModelError, ModelEvent, ModelRequest, ModelStream,
 };
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{
     Ask, Batch, Chunk, Claim, ClaimOutcome, Claimable, CommitError, Committed, Day, Lease, Ledger,
     Mail, MailNo, Millis, Month, PurseLimit, PurseScope, PurseState, Reservation, RunLog, RunNo,
     StoreError, StoreErrorKind, StoreResult, UsageGroup, UsageRow, WorkspaceNo,
 };
-use runloom_ports::tools::{NoTools, ToolContext};
+use runloom_ports::tools::NoTools;
 
 /// Hardly ever due together with a batch.
 const WORD: Duration = Duration::from_millis(7);
@@ -125,11 +126,11 @@ struct Penniless;
 #[async_trait]
 impl Ledger for Penniless {
     async fn reserve(&self, _: Lease, _: &[PurseLimit], _: Ask) -> StoreResult<Reservation> {
-        unreachable!("no monthly_budgets")
+        unreachable!("no monthly budgets")
     }
 
     async fn purse(&self, _: &PurseScope, _: Month) -> StoreResult<PurseState> {
-        unreachable!("no monthly_budgets")
+        unreachable!("no monthly budgets")
     }
 
     async fn usage(
@@ -176,17 +177,21 @@ struct Scene {
     driver: Driver,
     store: Arc<Slow>,
     read: Arc<Mutex<Vec<Instant>>>,
-    kill: CancellationToken,
-    _hub: Arc<Hub>,
+    shutdown: Shutdown,
 }
 
 impl Scene {
-    /// Hears so many words, with a store in which a batch takes so long, taking turns with others.
-    fn new(words: u32, takes: Duration, turns: &WritePermits) -> Self {
-        Self::failing(words, takes, turns, Duration::ZERO..Duration::ZERO)
+    /// Hears so many words, with a store in which a batch takes so long, sharing permits.
+    fn new(words: u32, takes: Duration, permits: &WritePermits) -> Self {
+        Self::failing(words, takes, permits, Duration::ZERO..Duration::ZERO)
     }
 
-    fn failing(words: u32, takes: Duration, turns: &WritePermits, fails: Range<Duration>) -> Self {
+    fn failing(
+        words: u32,
+        takes: Duration,
+        permits: &WritePermits,
+        fails: Range<Duration>,
+    ) -> Self {
         let read = Arc::<Mutex<Vec<Instant>>>::default();
         let model = Dictation {
             words,
@@ -201,35 +206,39 @@ impl Scene {
         let plan = plan(|_| {});
         let start = Start {
             claim: claim(plan.run.clone()),
-            context: ToolContext {
+            planned: Planned {
+                plan,
+                model: Arc::new(model),
+                fallback: None,
+                missing_fallback: None,
                 workspace: "acme".into(),
-                run: plan.run.clone(),
                 refs: Arc::default(),
+                monthly_budgets: Vec::new(),
+                origin: Origin::default(),
             },
-            plan,
-            model: Arc::new(model),
-            fallback: None,
-            moved_to: None,
-            tools: Arc::new(NoTools),
-            files: Arc::new(NoFiles),
             request: Vec::new(),
             notifier: Arc::default(),
-            monthly_budgets: Vec::new(),
+            changed_model: None,
             suspicion: None,
-            turns: turns.clone(),
-            stalled: None,
+            deferral: None,
             tracing: None,
         };
-        let kill = CancellationToken::new();
-        let tokens = (CancellationToken::new(), kill.clone());
-        let ports = (store.clone() as _, Arc::new(Penniless) as _);
-        let hub = Arc::new(Hub::default());
+        let shutdown = Shutdown::default();
+        let parts = DriverParts {
+            log: store.clone(),
+            ledger: Arc::new(Penniless),
+            hub: Arc::new(Hub::default()),
+            tools: Arc::new(NoTools),
+            files: Arc::new(NoFiles),
+            settings: DriverSettings::default(),
+            write_permits: permits.clone(),
+            shutdown: shutdown.clone(),
+        };
         Self {
-            driver: Driver::new(start, ports, &hub, DriverSettings::default(), tokens),
+            driver: Driver::new(start, Arc::new(parts)),
             store,
             read,
-            kill,
-            _hub: hub,
+            shutdown,
         }
     }
 
@@ -255,8 +264,8 @@ impl Scene {
     }
 }
 
-async fn drive(words: u32, takes: Duration, turns: WritePermits) -> Driven {
-    Scene::new(words, takes, &turns).play().await
+async fn drive(words: u32, takes: Duration, permits: WritePermits) -> Driven {
+    Scene::new(words, takes, &permits).play().await
 }
 
 fn ms(millis: u64) -> Duration {
@@ -264,7 +273,7 @@ fn ms(millis: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn batches_of_deltas_keep_their_distance_and_each_waits_for_the_one_before() {
+async fn delta_batches_are_spaced_and_sequential() {
     for (takes, apart) in [(ms(1), ms(10)), (ms(30), ms(30))] {
         let batches = drive(590, takes, WritePermits::default()).await.batches;
         let distances: Vec<Duration> = batches.windows(2).map(|of| of[1].0 - of[0].0).collect();
@@ -274,43 +283,46 @@ async fn batches_of_deltas_keep_their_distance_and_each_waits_for_the_one_before
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_word_is_read_as_it_comes() {
+async fn reads_every_delta_as_it_comes() {
     let read = drive(100, ms(30), WritePermits::default()).await.read;
     let said: Vec<Duration> = (1..=100).map(|word| WORD * word).collect();
     assert_eq!(read, said);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_turn_leaves_the_provider_alone_and_then_writes_all_that_was_said() {
-    let turns = WritePermits::of(1);
-    let others = turns.take_all();
+async fn waiting_for_a_permit_pauses_the_provider() {
+    let permits = WritePermits::of(1);
+    let others = permits.take_all();
     // Short of what tokio lets one task take in a row.
     let busy = ms(500);
     let waiting = async move {
         sleep(busy).await;
         drop(others);
     };
-    let (driven, ()) = tokio::join!(drive(200, ms(1), turns), waiting);
+    let (driven, ()) = tokio::join!(drive(200, ms(1), permits), waiting);
     let [first, second, ..] = driven.batches[..] else {
         panic!("too few batches: {:?}", driven.batches);
     };
-    assert!(first.0 < ms(20), "the first words need no turn: {first:?}");
+    assert!(
+        first.0 < ms(20),
+        "the first batch needs no permit: {first:?}"
+    );
     let said = u32::try_from(busy.as_millis() / WORD.as_millis()).unwrap();
     assert_eq!(second, (busy, said), "all that was said meanwhile");
     let read = driven
         .read
         .iter()
         .filter(|read| (ms(30)..busy).contains(read));
-    assert_eq!(read.count(), 0, "words were read before the turn came");
+    assert_eq!(read.count(), 0, "words were read before the permit came");
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_share_one_turn_write_one_after_the_other_and_both_get_to_their_end() {
-    let (takes, turns) = (ms(30), WritePermits::of(1));
-    let scenes = [(); 2].map(|()| Scene::new(100, takes, &turns));
+async fn answers_share_one_permit() {
+    let (takes, permits) = (ms(30), WritePermits::of(1));
+    let scenes = [(); 2].map(|()| Scene::new(100, takes, &permits));
     let [one, other] = scenes.map(Scene::play);
     let (one, other) = tokio::join!(one, other);
-    // The first of each needs no turn.
+    // The first batch of each needs no permit.
     let mut begun: Vec<Duration> = [&one, &other]
         .iter()
         .flat_map(|driven| driven.batches[1..].iter().map(|(at, _)| *at))
@@ -323,12 +335,12 @@ async fn answers_that_share_one_turn_write_one_after_the_other_and_both_get_to_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_not_kept_while_the_store_fails() {
-    let turns = WritePermits::of(1);
-    let scene = Scene::failing(100, ms(1), &turns, ms(100)..ms(1_000));
+async fn returns_the_permit_while_the_store_fails() {
+    let permits = WritePermits::of(1);
+    let scene = Scene::failing(100, ms(1), &permits, ms(100)..ms(1_000));
     let watching = async {
         sleep(ms(500)).await;
-        turns.0.available_permits()
+        permits.0.available_permits()
     };
     let (driven, free) = tokio::join!(scene.play(), watching);
     assert_eq!(free, 1, "others may write meanwhile");
@@ -337,14 +349,14 @@ async fn a_turn_is_not_kept_while_the_store_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_turn_can_be_stopped() {
-    let turns = WritePermits::of(1);
-    let others = turns.take_all();
-    let mut scene = Scene::new(100, ms(1), &turns);
-    let kill = scene.kill.clone();
+async fn interrupts_a_wait_for_a_permit() {
+    let permits = WritePermits::of(1);
+    let others = permits.take_all();
+    let mut scene = Scene::new(100, ms(1), &permits);
+    let shutdown = scene.shutdown.clone();
     let stopping = async move {
         sleep(ms(200)).await;
-        kill.cancel();
+        shutdown.interrupt();
     };
     let (left, ()) = tokio::join!(
         tokio::time::timeout(ms(10_000), scene.driver.drive()),

@@ -1,4 +1,4 @@
-//! How a run ends: with its answer, an error or a receipt, in one batch with what follows from it.
+//! The end of a run: the terminal event, the row of the run and the messages of its session in one batch.
 
 use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::{Event, Started, Terminal};
@@ -54,7 +54,7 @@ impl Driver {
         };
         let committed = self.journal.leave(Next::Finish(Box::new(ending))).await?;
         if let Some(tracing) = self.tracing.take() {
-            tracing.tell();
+            tracing.export();
         }
         METRICS.run_ended(status);
         METRICS.tokens_in.add(tokens.input_tokens);
@@ -68,8 +68,8 @@ impl Driver {
     }
 
     fn ending(&self, event: &Event) -> Ending {
-        let model = self.state.speaker().model.clone();
-        let fell_back = self.in_session && self.state.fell_back();
+        let model = self.state.current_model().model.clone();
+        let fell_back = self.run.in_session && self.state.fell_back();
         let mut ending = Ending {
             status: RunStatus::Failed,
             final_text: None,
@@ -89,9 +89,9 @@ impl Driver {
                 ending.status = RunStatus::Succeeded;
                 ending.final_text = Some(result.text.clone());
                 ending.cost_usd = result.cost_usd;
-                if self.in_session {
+                if self.run.in_session {
                     let retained = self.state.retained.clone();
-                    ending.session_messages = said(&self.request, &result.text, retained);
+                    ending.session_messages = said(&self.run.request, &result.text, retained);
                 }
             }
             Some(Terminal::Error(error)) => {
@@ -113,7 +113,7 @@ impl Driver {
     }
 }
 
-/// What a session hears of a run: the request and the answer, with what its tools said for later.
+/// What a run adds to its session: the request and the answer, with the retained results.
 fn said(
     request: &[PromptMessage],
     answer: &str,

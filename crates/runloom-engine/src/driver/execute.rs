@@ -1,5 +1,4 @@
-//! Tools that the server executes: the intent is durable before a call begins, its outcome before anything that follows from it is
-//! recorded.
+//! Server tools: the intent is durable before a call starts, and its outcome before anything that depends on it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,19 +20,19 @@ use runloom_ports::crash;
 use runloom_ports::file::FileReader;
 use runloom_ports::tools::{Invocation, Outcome};
 
-/// Bytes of a result that its event shows; the model gets the whole.
+/// Bytes of a result in its event. The model gets all of it.
 const SHOWN_BYTES: usize = 4 * 1024;
-/// How long calls may take to end after they were cancelled.
+/// Time that cancelled calls get to end.
 const WIND_DOWN: Duration = Duration::from_millis(500);
-/// Characters of a result's summary.
+/// Longest summary of a result, in characters.
 const SUMMARY_CHARS: usize = 160;
 
 impl Driver {
-    /// Asks the peers of the server-resolved tools what they offer. It never fails: a peer that is away gives a stub.
+    /// Lists the tools of the server-resolved refs. A peer that is unavailable gives a stub.
     pub(super) async fn resolve_tools(&mut self) -> Result<Option<Left>, Abandon> {
-        // Peers may take their time; whoever watches sees that the run has started.
+        // Peers may be slow; subscribers see meanwhile that the run has started.
         self.journal.flush().await?;
-        let (host, context) = (Arc::clone(&self.tools), self.context.clone());
+        let (host, context) = (Arc::clone(&self.parts.tools), self.context.clone());
         let schemas = Arc::clone(&self.state.plan.schemas);
         let mut resolving = pin!(async {
             let tools = host.resolve(&context, &context.refs).await;
@@ -54,12 +53,12 @@ impl Driver {
                 },
             }
         };
-        debug!(tools = tools.len(), "resolved tools");
+        debug!(tools = tools.len(), "tools resolved");
         self.note(Note::Toolset { tools });
         Ok(None)
     }
 
-    /// Executes calls at once and records each outcome as it comes.
+    /// Executes calls concurrently and records each outcome when it comes.
     pub(super) async fn execute(
         &mut self,
         calls: Vec<ServerCall>,
@@ -73,16 +72,16 @@ impl Driver {
         }
         self.journal.flush().await?;
         crash::point("before_tool");
-        let cancel = self.kill.child_token();
+        let cancel = self.parts.shutdown.interrupt_token();
         let mut running: FuturesUnordered<_> = calls
             .into_iter()
             .map(|call| {
                 let (host, context, cancel) = (
-                    Arc::clone(&self.tools),
+                    Arc::clone(&self.parts.tools),
                     self.context.clone(),
                     cancel.clone(),
                 );
-                let reader = Arc::clone(&self.files);
+                let reader = Arc::clone(&self.parts.files);
                 let trace = self.tracing.as_ref().map(|tracing| tracing.call(&call.id));
                 async move {
                     let invocation = Invocation {
@@ -101,14 +100,14 @@ impl Driver {
         while !running.is_empty() {
             tokio::select! {
                 done = running.next() => if let Some((id, tool, outcome, files)) = done {
-                    // A process that ends has cancelled the call: what came back is not its outcome.
-                    if self.kill.is_cancelled() {
+                    // The shutdown has cancelled the call: what it returned is not its outcome.
+                    if self.parts.shutdown.is_interrupted() {
                         return self.release().await.map(Some);
                     }
                     crash::point("tool_done");
                     self.record_files(&id, files)?;
                     self.record_outcome(id, &tool.name, outcome)?;
-                    // The last one is written while the model is called with it.
+                    // The last outcome is written while the model is called.
                     if !running.is_empty() {
                         self.journal.flush().await?;
                     }
@@ -132,7 +131,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Adds the server's running tools to what a cancel interrupted.
+    /// Adds the running server tools to what a cancel interrupted.
     fn with_running(&self, mut receipt: RunCancelled) -> RunCancelled {
         let running = self
             .state
@@ -145,8 +144,8 @@ impl Driver {
         receipt
     }
 
-    /// Records what a call brought beside its result, which is recorded next. The log shows what they are; what is in them stands beside
-    /// it, for the model.
+    /// Records the files of a call before its result. The event has their names and sizes; a private note has their
+    /// content, for the model.
     pub(super) fn record_files(
         &mut self,
         tool_use_id: &str,
@@ -160,7 +159,7 @@ impl Driver {
             return Ok(());
         }
         let name = call.name.clone();
-        let files = self.state.brought.within_bounds(files);
+        let files = self.state.tool_files.within_bounds(files);
         let shown = files.iter().map(|file| FileInfo {
             filename: file.name().to_owned(),
             mime_type: file.mime_type.clone().unwrap_or_default(),
@@ -211,15 +210,15 @@ impl Driver {
     }
 }
 
-/// Lets cancelled calls end by themselves, so that each can tell its peer to stop; whoever does not is dropped.
+/// Lets cancelled calls end by themselves, so that each can stop its peer. Calls that do not end in time are dropped.
 async fn wind_down(calls: impl Stream) {
     let ending = calls.for_each(|_| std::future::ready(()));
     if tokio::time::timeout(WIND_DOWN, ending).await.is_err() {
-        debug!("a tool did not end when it was told to");
+        debug!("cancelled tool call did not end in time");
     }
 }
 
-/// The files of an outcome as they are kept.
+/// The files of an outcome, as attachments with their text.
 async fn files_of(outcome: &Outcome, reader: &dyn FileReader) -> Vec<Attachment> {
     let came = outcome.files.iter().map(|file| Attachment {
         size: Some(decoded_bytes(&file.data)),
@@ -230,7 +229,7 @@ async fn files_of(outcome: &Outcome, reader: &dyn FileReader) -> Vec<Attachment>
         .await
 }
 
-/// How many bytes a base64 text stands for; its padding stands for none.
+/// The decoded size of a base64 text.
 fn decoded_bytes(base64: &str) -> u64 {
     let digits = base64.trim_end_matches('=').len() as u64;
     digits.saturating_mul(3) / 4
@@ -245,7 +244,7 @@ fn count(outcome: &Outcome, began: Instant) {
     }
 }
 
-/// At most so many bytes, on a character's boundary.
+/// The first `bytes` of a text at most, cut at a character boundary.
 fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
@@ -267,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn padding_is_no_part_of_a_files_size() {
+    fn decoded_size_excludes_padding() {
         for (base64, bytes) in [
             ("", 0),
             ("YQ==", 1),

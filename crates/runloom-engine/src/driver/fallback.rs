@@ -1,4 +1,4 @@
-//! Another model takes over for the rest of the run.
+//! The fallback: another model for the rest of the run.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use runloom_ports::crash;
 use runloom_ports::model::Model;
 
 impl Driver {
-    /// Who is called in the next turn.
-    pub(super) fn speaker(&self) -> Arc<dyn Model> {
-        let fallback = self.fallback.as_ref().filter(|_| self.state.fell_back());
-        Arc::clone(fallback.unwrap_or(&self.model))
+    /// The model of the next call.
+    pub(super) fn current_model(&self) -> Arc<dyn Model> {
+        let fallback = self.planned.fallback.as_ref();
+        let fallback = fallback.filter(|_| self.state.fell_back());
+        Arc::clone(fallback.unwrap_or(&self.planned.model))
     }
 
-    /// Goes on with the fallback when there is one, else ends the turn so.
+    /// Continues with the fallback when there is one; otherwise ends the turn with `otherwise`.
     pub(super) async fn fall_back_or(
         &mut self,
         spare: Option<Event>,
@@ -31,28 +32,28 @@ impl Driver {
         }
     }
 
-    /// Records that the fallback takes over; the machine then plans the turn anew, at its price and within its bounds.
+    /// Records that the fallback takes over. The machine then plans the turn again, with its price and limits.
     async fn fall_back(&mut self, event: Event) -> Result<TurnEnd, Abandon> {
         if let Event::ModelFallback(moved) = &event {
             warn!(
                 class = moved.error_class.as_str(),
                 from = moved.primary_model_id,
                 to = moved.fallback_model_id,
-                "the model is out of service; its fallback takes over"
+                "model fallback"
             );
         }
         METRICS.model_fallbacks.add(1);
         self.record(event)?;
-        // What was used so far is the first model's: it goes to its account before the other one has used anything.
+        // Usage up to here is billed to the first model.
         self.journal.flush().await?;
-        self.journal.speaker = accounted(&self.state);
+        self.journal.billed_model = billed_model(&self.state);
         crash::point("after_fallback");
         Ok(TurnEnd::Complete)
     }
 }
 
-/// Catalog id of the fallback, once it speaks.
-pub(super) fn accounted(state: &RunState) -> Option<Arc<str>> {
+/// Catalog id of the fallback, once it has taken over.
+pub(super) fn billed_model(state: &RunState) -> Option<Arc<str>> {
     let moved = state.fell_back();
-    moved.then(|| Arc::from(state.speaker().model.id.as_str()))
+    moved.then(|| Arc::from(state.current_model().model.id.as_str()))
 }

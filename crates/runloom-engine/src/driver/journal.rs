@@ -1,4 +1,4 @@
-//! The fenced writer of one run: drafts records, makes them durable, then shows them.
+//! The fenced writer of one run: drafts records, makes them durable, then publishes them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,11 +12,10 @@ use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::delta_throttle::{self, Turn};
-
+use super::DriverParts;
+use super::delta_throttle::{self, WritePermit};
 use crate::hub::LiveRun;
 use crate::metrics::METRICS;
 use crate::run::{Note, PlacedNote};
@@ -24,31 +23,31 @@ use runloom_ports::clock::Clock;
 use runloom_ports::crash;
 use runloom_ports::planted::{self, Bug};
 use runloom_ports::store::{
-    Ask, Batch, Chunk, CommitError, Committed, Lease, Ledger, MailNo, MicroUsd, Next, OpenCall,
-    PurseLimit, Reservation, RunLog, StoreResult, UsageDelta,
+    Ask, Batch, Chunk, Claim, CommitError, Committed, Lease, MailNo, MicroUsd, Next, OpenCall,
+    PurseLimit, Reservation, StoreResult, UsageDelta,
 };
 
 /// Pauses between attempts to write to a store that is unavailable.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// How long a planted bug shows what is not durable.
+/// How long a planted bug publishes what is not durable.
 const PLANTED_WINDOW: Duration = Duration::from_millis(50);
 
-/// Why a run is left as it is.
+/// Why a driver drops its run without returning the lease.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Abandon {
-    /// Another worker has the run.
+    /// Another worker has the lease.
     #[error("another worker has taken the run over")]
     Fenced,
-    /// The process ends before the store came back.
+    /// The process was interrupted before the store came back.
     #[error("the process ends while the store is unavailable")]
-    Killed,
-    /// An event cannot be written down.
+    Interrupted,
+    /// An event cannot be serialised.
     #[error("an event cannot be serialised")]
     Unwritable(#[from] serde_json::Error),
 }
 
-/// What a run holds while it may be one that kills its workers: others wait for it to be driven apart from this one.
+/// The permit of a crash suspect, held until it makes progress. Other suspects wait for it.
 pub(crate) type CrashSuspicion = OwnedSemaphorePermit;
 
 /// The future of a batch on its way to the store.
@@ -56,23 +55,21 @@ pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Committed, Abandon>
 
 /// The writer of one run's log.
 pub(crate) struct Journal {
-    log: Arc<dyn RunLog>,
-    ledger: Arc<dyn Ledger>,
+    parts: Arc<DriverParts>,
     clock: Clock,
     live: Arc<LiveRun>,
     lease: Lease,
-    kill: CancellationToken,
     /// Number of the last event that is durable or in the draft.
     seq: u64,
     /// Mail up to here has been folded in.
     pub(crate) mail_read: MailNo,
-    /// What the run's row says, when that is known.
+    /// The status of the run's row, when it is known.
     pub(crate) status: Option<RunStatus>,
-    /// Held for as long as the run is one that may have killed its workers: until it gets further.
+    /// Held by a crash suspect until it makes progress.
     pub(crate) suspicion: Option<CrashSuspicion>,
-    /// Who is accounted for what the run uses, when it is not the model that it was created with.
-    pub(crate) speaker: Option<Arc<str>>,
-    /// When the last batch began, or this process took the run.
+    /// Catalog id of the model that is billed, when it is not the one that the run was created with.
+    pub(crate) billed_model: Option<Arc<str>>,
+    /// Start of the last batch, or of this driver.
     began: Instant,
     draft: Draft,
 }
@@ -94,7 +91,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// True when it holds nothing but deltas and private notes, on which nothing outside rests.
+    /// Whether it holds only deltas and private notes, on which nothing outside depends.
     fn can_wait(&self) -> bool {
         self.events == self.deltas
             && self.opened.is_empty()
@@ -105,25 +102,19 @@ impl Draft {
 }
 
 impl Journal {
-    pub(crate) fn new(
-        (log, ledger): (Arc<dyn RunLog>, Arc<dyn Ledger>),
-        live: Arc<LiveRun>,
-        lease: Lease,
-        last_seq: u64,
-        kill: CancellationToken,
-    ) -> Self {
+    /// The writer of a claimed run. The run is live in the hub from now on.
+    pub(crate) fn open(claim: &Claim, parts: Arc<DriverParts>) -> Self {
+        let last_seq = claim.log.iter().map(|entry| entry.chunk.last_seq).max();
         Self {
-            log,
-            ledger,
+            live: parts.hub.open(&claim.id, claim.lease.run, claim.workspace),
+            parts,
             clock: Clock,
-            live,
-            lease,
-            kill,
-            seq: last_seq,
+            lease: claim.lease,
+            seq: last_seq.unwrap_or(0),
             mail_read: MailNo::default(),
             status: None,
             suspicion: None,
-            speaker: None,
+            billed_model: None,
             began: Instant::now(),
             draft: Draft::default(),
         }
@@ -149,12 +140,12 @@ impl Journal {
         });
     }
 
-    /// From the next batch on, the client may answer this call.
+    /// The next batch opens this call to the client.
     pub(crate) fn open_call(&mut self, call: OpenCall) {
         self.draft.opened.push(call);
     }
 
-    /// From the next batch on, nobody may answer this call.
+    /// The next batch closes this call.
     pub(crate) fn close_call(&mut self, tool_use_id: String) {
         self.draft.closed.push(tool_use_id);
     }
@@ -167,7 +158,7 @@ impl Journal {
         }
     }
 
-    /// Adds model invocations to the account.
+    /// Adds model calls to the usage of the next batch.
     pub(crate) fn count(&mut self, tokens: &Tokens, cost_pico: u64, turns: u32) {
         let usage = &mut self.draft.usage;
         usage.tokens.add(tokens);
@@ -186,16 +177,18 @@ impl Journal {
         self.draft.usage.runs = 1;
     }
 
-    /// Takes money out of monthly_budgets. The draft must be written before, because it may give some back.
+    /// Reserves money from monthly budgets. The draft must be written before, because it may settle an earlier
+    /// reservation.
     pub(crate) async fn reserve(
         &self,
         monthly_budgets: &[PurseLimit],
         ask: Ask,
     ) -> StoreResult<Reservation> {
-        self.ledger.reserve(self.lease, monthly_budgets, ask).await
+        let ledger = &self.parts.ledger;
+        ledger.reserve(self.lease, monthly_budgets, ask).await
     }
 
-    /// True when there is nothing to write.
+    /// Whether there is nothing to write.
     pub(crate) fn is_clean(&self) -> bool {
         self.draft.events == 0
             && self.draft.notes.is_empty()
@@ -203,12 +196,12 @@ impl Journal {
             && self.draft.usage.is_empty()
     }
 
-    /// Bytes of events that wait to be written.
+    /// Bytes of drafted events.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.draft.frames.len()
     }
 
-    /// True when somebody waits for the draft.
+    /// Whether the draft holds more than deltas and notes.
     pub(crate) fn is_urgent(&self) -> bool {
         !self.draft.can_wait()
     }
@@ -218,18 +211,18 @@ impl Journal {
         self.draft.deltas > 0
     }
 
-    /// Whether the draft holds nothing but deltas, and not too many.
+    /// Whether the draft holds only deltas, and few bytes of them.
     pub(super) fn can_wait(&self) -> bool {
         self.draft.can_wait() && self.draft.frames.len() < delta_throttle::ENOUGH_BYTES
     }
 
-    /// When a draft that can wait may be written at the earliest; `None` when now.
+    /// The earliest time for a draft that can wait; `None` when it is now.
     pub(super) fn not_before(&self) -> Option<Instant> {
         let earliest = self.began + delta_throttle::SPACING;
         (Instant::now() < earliest).then_some(earliest)
     }
 
-    /// Writes the draft and goes on; nothing to do when it is empty.
+    /// Writes the draft and keeps the lease. Does nothing when the draft is empty.
     pub(crate) async fn flush(&mut self) -> Result<(), Abandon> {
         if !self.is_clean() {
             self.begin(Next::Keep, None)?.await?;
@@ -237,44 +230,44 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the draft, which ends the run or hands it over.
+    /// Writes the draft and returns the lease.
     pub(crate) async fn leave(&mut self, next: Next) -> Result<Committed, Abandon> {
         self.begin(next, None)?.await
     }
 
-    /// Starts to write the draft. Later records go into the next batch, which must not begin before this one has ended. The turn is
-    /// given back when it is durable and shown, or when the store fails.
-    pub(crate) fn begin(&mut self, next: Next, turn: Option<Turn>) -> Result<Writing, Abandon> {
-        let batch = self.take_batch(next, false)?;
+    /// Starts to write the draft. Later records go into the next batch, which must not start before this one has
+    /// ended. The permit is returned when the batch is published, or when the store fails.
+    pub(crate) fn begin(
+        &mut self,
+        next: Next,
+        permit: Option<WritePermit>,
+    ) -> Result<Writing, Abandon> {
+        let batch = self.take_batch(next)?;
         let cleared = self.suspicion.take_if(|_| batch.progress);
         self.began = Instant::now();
-        let (log, live, lease, kill) = (
-            Arc::clone(&self.log),
-            Arc::clone(&self.live),
-            self.lease,
-            self.kill.clone(),
-        );
+        let (parts, live) = (Arc::clone(&self.parts), Arc::clone(&self.live));
+        let lease = self.lease;
         Ok(Box::pin(async move {
             let chunk = batch.chunk.clone();
             let too_early = planted::is_planted(Bug::PublishFirst);
             if too_early {
-                show(&live, chunk.clone());
+                publish(&live, chunk.clone());
                 tokio::time::sleep(PLANTED_WINDOW).await;
             }
-            let mut turn = turn;
-            let committed = write(&*log, lease, batch, &kill, &mut turn).await?;
+            let mut permit = permit;
+            let committed = write(&parts, lease, batch, &mut permit).await?;
             drop(cleared);
             if !too_early {
-                show(&live, chunk);
+                publish(&live, chunk);
             }
-            drop(turn);
-            // Without `unless_mail` nothing is refused for mail.
+            drop(permit);
+            // Without `unless_mail` no batch is refused for mail.
             committed.ok_or(Abandon::Fenced)
         }))
     }
 
-    /// Writes events that rest on no mail having arrived. Returns false, with nothing written or drafted, when some has. The
-    /// draft must be empty.
+    /// Writes events that are right only while no mail has arrived. Returns false, with nothing written or drafted,
+    /// when some has. The draft must be empty.
     pub(crate) async fn attempt(
         &mut self,
         events: &[Event],
@@ -287,21 +280,23 @@ impl Journal {
             self.event(event)?;
         }
         self.draft.closed = closed;
-        let batch = self.take_batch(next, true)?;
+        let batch = Batch {
+            unless_mail: true,
+            ..self.take_batch(next)?
+        };
         let (chunk, progress) = (batch.chunk.clone(), batch.progress);
-        let written = write(&*self.log, self.lease, batch, &self.kill, &mut None)
-            .await?
-            .is_some();
+        let committed = write(&self.parts, self.lease, batch, &mut None).await?;
+        let written = committed.is_some();
         if written {
             self.suspicion.take_if(|_| progress);
-            show(&self.live, chunk);
+            publish(&self.live, chunk);
         } else {
             self.seq = seq;
         }
         Ok(written)
     }
 
-    fn take_batch(&mut self, next: Next, unless_mail: bool) -> Result<Batch, Abandon> {
+    fn take_batch(&mut self, next: Next) -> Result<Batch, Abandon> {
         let draft = std::mem::take(&mut self.draft);
         let notes = if draft.notes.is_empty() {
             String::new()
@@ -320,17 +315,17 @@ impl Journal {
             opened: draft.opened,
             closed: draft.closed,
             mail_through: self.mail_read,
-            unless_mail,
+            unless_mail: false,
             status: draft.status,
             usage: Some(draft.usage).filter(|usage| !usage.is_empty()),
-            speaker: self.speaker.clone(),
+            speaker: self.billed_model.clone(),
             progress: draft.progress,
             next,
         })
     }
 }
 
-fn show(live: &Arc<LiveRun>, chunk: Chunk) {
+fn publish(live: &Arc<LiveRun>, chunk: Chunk) {
     if chunk.last_seq >= chunk.first_seq {
         let terminal = chunk.terminal;
         crash::point("before_publish");
@@ -342,18 +337,17 @@ fn show(live: &Arc<LiveRun>, chunk: Chunk) {
     }
 }
 
-/// Writes a batch, trying again while the store is unavailable: a run that cannot be written down must not go on. `None`: mail
-/// waits.
+/// Writes a batch, with retries while the store is unavailable: a run must not continue without its log. Returns
+/// `None` when the batch was refused because of mail.
 async fn write(
-    log: &dyn RunLog,
+    parts: &DriverParts,
     lease: Lease,
     batch: Batch,
-    kill: &CancellationToken,
-    turn: &mut Option<Turn>,
+    permit: &mut Option<WritePermit>,
 ) -> Result<Option<Committed>, Abandon> {
     let mut delays = RETRY.delays();
     loop {
-        match log.commit(lease, batch.clone()).await {
+        match parts.log.commit(lease, batch.clone()).await {
             Ok(committed) => return Ok(Some(committed)),
             Err(CommitError::MailWaiting) => return Ok(None),
             Err(CommitError::Fenced) => {
@@ -364,15 +358,15 @@ async fn write(
                 warn!(
                     run = lease.run.0,
                     error = &error as &dyn std::error::Error,
-                    "cannot write the log; trying again"
+                    "log write failed; retrying"
                 );
             }
         }
-        // Others may fare better.
-        *turn = None;
+        // Other runs may write meanwhile.
+        *permit = None;
         tokio::select! {
             () = tokio::time::sleep(delays.next_delay()) => {}
-            () = kill.cancelled() => return Err(Abandon::Killed),
+            () = parts.shutdown.interrupted() => return Err(Abandon::Interrupted),
         }
     }
 }

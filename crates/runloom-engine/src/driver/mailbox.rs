@@ -1,4 +1,4 @@
-//! What others told the run, and the fold of its log.
+//! The mail of a run, and the fold of its log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,40 +7,40 @@ use futures_util::FutureExt;
 use runloom_protocol::event::{FrameError, parse_frame, split_frames};
 use runloom_protocol::outcome::RunCancelled;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Abandon, Driver, call_of};
 use crate::run::{self, PlacedNote, Record, RunState};
 use runloom_ports::clock::rfc3339;
 use runloom_ports::crash;
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{LogEntry, Mail, MailBody, MailNo, RunLog, RunNo};
 
 /// Pause between attempts to read mail from a store that is unavailable.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Rung when there may be mail for a run.
+/// Notifies the driver of a run that there may be mail.
 #[derive(Debug, Default)]
 pub struct MailNotifier(Notify);
 
 impl MailNotifier {
-    /// There may be mail.
+    /// Notifies that there may be mail.
     pub fn ring(&self) {
         self.0.notify_one();
     }
 
-    /// Waits for a ring. A ring that comes while this is dropped is kept for the next one.
+    /// Waits for a notification. One that comes while nobody waits is kept for the next call.
     pub(crate) async fn rung(&self) {
         self.0.notified().await;
     }
 
-    /// True when somebody rang since the last look.
+    /// Takes a notification that has come already.
     pub(crate) fn take_ring(&self) -> bool {
         self.0.notified().now_or_never().is_some()
     }
 }
 
-/// Reads a run's mail when the notifier rings.
+/// Reads the mail of a run after a notification.
 pub(crate) struct Mailbox {
     log: Arc<dyn RunLog>,
     run: RunNo,
@@ -51,7 +51,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// A mailbox with the mail that came along with the claim.
+    /// A mailbox with the mail of the claim.
     pub(crate) fn new(
         log: Arc<dyn RunLog>,
         run: RunNo,
@@ -68,7 +68,7 @@ impl Mailbox {
         }
     }
 
-    /// Waits for the notifier. Cancel-safe.
+    /// Waits for a notification. Cancel-safe.
     pub(crate) async fn rung(&mut self) {
         if !self.rung {
             self.notifier.0.notified().await;
@@ -76,40 +76,37 @@ impl Mailbox {
         }
     }
 
-    /// Somebody rang, and the mail is not read yet.
+    /// Whether a notification came and the mail is not read yet.
     pub(crate) fn has_rung(&self) -> bool {
         self.rung
     }
 
-    /// The notifier, for those who wait for it without holding the mailbox.
+    /// The notifier, for waits that do not borrow the mailbox.
     pub(crate) fn notifier(&self) -> Arc<MailNotifier> {
         Arc::clone(&self.notifier)
     }
 
-    /// There is mail although nobody rang: the next [`Self::take`] reads it.
+    /// Makes the next [`Self::take`] read mail without a notification.
     pub(crate) fn look(&mut self) {
         self.rung = true;
     }
 
-    /// The mail since the last call, or nothing when nobody rang.
-    pub(crate) async fn take(
-        &mut self,
-        kill: &CancellationToken,
-    ) -> Result<Option<Vec<Mail>>, Abandon> {
+    /// The mail since the last call; `None` without a notification.
+    pub(crate) async fn take(&mut self, shutdown: &Shutdown) -> Result<Option<Vec<Mail>>, Abandon> {
         if self.waiting.is_empty() && !self.rung && !self.notifier.take_ring() {
             return Ok(None);
         }
-        // Nothing is given up before the read has succeeded: the caller may drop this future.
+        // Nothing is taken before the read has succeeded: the caller may drop this future.
         self.rung = true;
         let last = self.waiting.last().map_or(self.read, |mail| mail.no);
         let more = loop {
             match self.log.mail(self.run, last).await {
                 Ok(more) => break more,
-                Err(error) => warn!(run = self.run.0, %error, "cannot read mail; trying again"),
+                Err(error) => warn!(run = self.run.0, %error, "mail read failed; retrying"),
             }
             tokio::select! {
                 () = tokio::time::sleep(RETRY) => {}
-                () = kill.cancelled() => return Err(Abandon::Killed),
+                () = shutdown.interrupted() => return Err(Abandon::Interrupted),
             }
         };
         self.rung = false;
@@ -121,7 +118,7 @@ impl Mailbox {
 }
 
 impl Driver {
-    /// Folds mail into the run. A cancel ends everything else: its receipt is returned.
+    /// Folds mail into the run. Returns the receipt of a cancel, which ends the run.
     pub(super) fn accept(&mut self, mail: Vec<Mail>) -> Result<Option<RunCancelled>, Abandon> {
         let mut cancel = None;
         for letter in mail {
@@ -144,7 +141,7 @@ impl Driver {
                     answer,
                     files,
                 } => {
-                    // An answer that came too late finds no waiting call and changes nothing.
+                    // A late result finds no waiting call and changes nothing.
                     if let Some(event) = run::answer(&self.state, &tool_use_id, &answer) {
                         if let Some(call) = call_of(&event) {
                             self.journal.close_call(call);
@@ -159,7 +156,7 @@ impl Driver {
         Ok(cancel)
     }
 
-    /// What a cancel interrupts right now: the names of the tools that clients still execute.
+    /// The names of the tools that clients execute now, which a cancel interrupts.
     fn interrupted(&self) -> Vec<String> {
         let asked = |call: &&run::Call| matches!(call.state, run::CallState::Asked { .. });
         self.state
@@ -171,10 +168,11 @@ impl Driver {
     }
 }
 
-/// Folds one stored batch: its events in order, each followed by the notes placed after it. Each is shown to `seen` first.
+/// Folds one stored batch: its events in order, each followed by the notes placed after it. `seen` gets each record
+/// first.
 ///
 /// # Errors
-/// When a record cannot be read: without it the run would go on from a state that it never had.
+/// When a record cannot be read. Without it the state would be wrong.
 pub(crate) fn fold(
     state: &mut RunState,
     entry: &LogEntry,
@@ -196,9 +194,12 @@ pub(crate) fn fold(
     for (frame, seq) in split_frames(&entry.chunk.frames).zip(first..) {
         match parse_frame(frame) {
             Some(Ok(sequenced)) => apply(Record::Event(sequenced.event)),
-            // It changes nothing that this version decides by.
+            // No decision of this version depends on it.
             Some(Err(FrameError::Unknown(kind))) => {
-                warn!(seq, kind, "an event of the log is unknown to this version");
+                warn!(
+                    seq,
+                    kind, "log has an event that is unknown to this version"
+                );
             }
             Some(Err(error @ FrameError::Unreadable(_))) => return Err(error),
             None => {}

@@ -1,7 +1,7 @@
-//! The driver: performs the machine's steps for one run, as long as this process holds its lease.
+//! The driver: performs the steps of one run, as long as this process holds its lease.
 //!
-//! Everything that happens is recorded first in the state and the journal's draft, together; the draft is durable before anything
-//! outside may depend on it. A driver that cannot go on simply drops the run: the log says where it stands.
+//! Every record goes to the state and to the journal's draft together. The draft is durable before anything outside
+//! may depend on it. A driver that cannot continue drops the run; the log has its state.
 
 mod attempt;
 mod defer;
@@ -25,16 +25,16 @@ use runloom_protocol::event::{Event, LocalToolCall};
 use runloom_protocol::outcome::ErrorClass;
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::PromptMessage;
-use tokio_util::sync::CancellationToken;
 
 use crate::hub::Hub;
 use crate::metrics::METRICS;
-use crate::monthly_budgets::MonthlyBudget;
-use crate::run::{self, Note, Plan, Record, RunState, Spent, Step};
+use crate::planner::Planned;
+use crate::run::{self, Note, Record, RunState, Spent, Step};
 use runloom_ports::clock::Clock;
 use runloom_ports::crash;
 use runloom_ports::file::FileReader;
-use runloom_ports::model::{Model, ModelError};
+use runloom_ports::model::ModelError;
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{Claim, Ledger, MicroUsd, Millis, Next, OpenCall, RunLog, RunNo};
 use runloom_ports::tools::{ToolContext, ToolHost};
 
@@ -44,20 +44,20 @@ pub(crate) use journal::{Abandon, CrashSuspicion, Journal};
 pub use mailbox::MailNotifier;
 use mailbox::Mailbox;
 pub(crate) use mailbox::fold;
-pub(crate) use toolset::meet_schemas;
+pub(crate) use toolset::compile_schemas;
 use turn::TurnEnd;
 
-/// Claims without getting any further after which a run is given up: it kills its workers.
+/// Claims without progress after which a run fails, because it probably crashes its workers.
 pub(crate) const MAX_ATTEMPTS: u32 = 5;
 
-/// What drivers share.
+/// Settings of all drivers.
 #[derive(Debug, Clone)]
 pub struct DriverSettings {
-    /// How long a client has to answer a call.
+    /// Time that a client has to return the result of a client tool.
     pub local_tool_timeout: Duration,
-    /// How long a run waits for a client before it is parked.
+    /// Time that a run waits for its client before it is parked.
     pub park_after: Duration,
-    /// How often a model call is tried again before anything was shown.
+    /// Retries of a model call before any of its text was shown.
     pub model_retries: u32,
 }
 
@@ -71,73 +71,99 @@ impl Default for DriverSettings {
     }
 }
 
-/// One run under way.
+/// What the drivers of a worker share.
+pub(crate) struct DriverParts {
+    pub(crate) log: Arc<dyn RunLog>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) tools: Arc<dyn ToolHost>,
+    pub(crate) files: Arc<dyn FileReader>,
+    pub(crate) settings: DriverSettings,
+    /// The permits to write deltas.
+    pub(crate) write_permits: WritePermits,
+    pub(crate) shutdown: Shutdown,
+}
+
+/// What a driver starts with: a claimed run and its plan.
+pub(crate) struct Start {
+    pub(crate) claim: Claim,
+    pub(crate) planned: Planned,
+    /// The request's own messages.
+    pub(crate) request: Vec<PromptMessage>,
+    pub(crate) notifier: Arc<MailNotifier>,
+    /// Catalog id of the model, when the session changed to it after the run was accepted.
+    pub(crate) changed_model: Option<Arc<str>>,
+    /// Held by a crash suspect until it makes progress.
+    pub(crate) suspicion: Option<CrashSuspicion>,
+    /// Why this process cannot plan the run, in words for its client.
+    pub(crate) deferral: Option<String>,
+    /// The trace of the run, when it is traced.
+    pub(crate) tracing: Option<Tracing>,
+}
+
+/// The driver of one run.
 pub(crate) struct Driver {
     pub(crate) state: RunState,
     pub(crate) journal: Journal,
     pub(crate) mailbox: Mailbox,
-    pub(crate) model: Arc<dyn Model>,
-    /// Who speaks instead once the state says so.
-    pub(crate) fallback: Option<Arc<dyn Model>>,
-    pub(crate) tools: Arc<dyn ToolHost>,
-    pub(crate) files: Arc<dyn FileReader>,
-    pub(crate) context: ToolContext,
-    pub(crate) settings: DriverSettings,
-    pub(crate) clock: Clock,
-    pub(crate) started_at: Millis,
-    pub(crate) request: Vec<PromptMessage>,
-    /// The run is a message to a session, which hears what was said.
-    pub(crate) in_session: bool,
-    pub(crate) stop: CancellationToken,
-    pub(crate) kill: CancellationToken,
-    pub(crate) attempts: u32,
+    parts: Arc<DriverParts>,
+    planned: Planned,
+    run: ClaimedRun,
+    context: ToolContext,
+    clock: Clock,
     /// Why the log could not be folded.
-    pub(crate) unreadable: Option<String>,
-    /// What pays for the calls, besides the run's own budget.
-    pub(crate) monthly_budgets: Vec<MonthlyBudget>,
-    /// What the call under way may cost, when a limit of money applies.
-    pub(crate) reserved: Option<MicroUsd>,
-    /// The turns in which this worker's answers write their deltas.
-    pub(crate) turns: WritePermits,
+    unreadable: Option<String>,
     /// Why this process cannot plan the run, in words for its client.
-    pub(crate) stalled: Option<String>,
-    /// The run's trace, when it is traced.
-    pub(crate) tracing: Option<Tracing>,
+    deferral: Option<String>,
+    /// The reservation of the current model call, when a limit of money applies.
+    reserved: Option<MicroUsd>,
+    /// The trace of the run, when it is traced.
+    tracing: Option<Tracing>,
+}
+
+/// Facts of a run that its driver does not change.
+struct ClaimedRun {
+    started_at: Millis,
+    attempts: u32,
+    /// The run is a message to a session, which gets the request and the answer.
+    in_session: bool,
+    /// The request's own messages.
+    request: Vec<PromptMessage>,
 }
 
 /// How a driver left its run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Left {
-    /// It is over.
+    /// The terminal event is written.
     Finished {
-        /// The session's next run, which wants a worker.
+        /// The next run of the session, which waits for a worker.
         next: Option<RunNo>,
-        /// What the session was told.
+        /// What was added to the session.
         said: RunTail,
     },
-    /// It was over before.
+    /// The terminal event was written before.
     Over,
-    /// It waits for a client; nobody holds it.
+    /// The lease is returned until the client answers or this timer is due.
     Parked(Option<Millis>),
-    /// It cannot be planned here; it is tried again then.
+    /// The lease is returned until this time, because the run cannot be planned here.
     Deferred(Millis),
-    /// The process stops; another worker goes on.
+    /// The lease is returned because the process stops.
     Released,
 }
 
-/// What a session hears of a run at its end.
+/// What a run adds to its session at its end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunTail {
-    /// The request and the answer; nothing unless it succeeded.
+    /// The request and the answer; empty unless the run succeeded.
     pub messages: Vec<PromptMessage>,
-    /// Catalog id of the model that the session stays on from now on, when the run fell back.
+    /// Catalog id of the model that the session uses from now on, when the run fell back.
     pub active_model: Option<String>,
 }
 
 impl Driver {
-    /// Drives the run until it is over, parked or handed over.
+    /// Drives the run until it is finished, parked, deferred or released.
     pub(crate) async fn drive(&mut self) -> Result<Left, Abandon> {
-        // Whoever was cancelled is not also given up.
+        // A cancelled run ends as cancelled, even after too many attempts.
         if self.unreadable.is_none()
             && let Some(left) = self.read_mail().await?
         {
@@ -147,8 +173,8 @@ impl Driver {
             let error = ModelError::new(ErrorClass::Server, message);
             return self.fail(error, Spent::default()).await;
         }
-        if let Some(reason) = self.stalled.take() {
-            return self.stall(&reason).await;
+        if let Some(reason) = self.deferral.take() {
+            return self.defer(&reason).await;
         }
         loop {
             if let Some(left) = self.read_mail().await? {
@@ -168,7 +194,7 @@ impl Driver {
                     }
                 }
                 Step::CallModel(plan) => {
-                    if self.stop.is_cancelled() {
+                    if self.parts.shutdown.is_draining() {
                         return self.release().await;
                     }
                     match self.turn(plan).await? {
@@ -187,8 +213,8 @@ impl Driver {
                     }
                 }
                 Step::Execute(calls) => {
-                    // A call that the end of the process would cut off is better never begun: its outcome would be unknown.
-                    if self.stop.is_cancelled() {
+                    // A call that the shutdown interrupts would have an unknown outcome.
+                    if self.parts.shutdown.is_draining() {
                         return self.release().await;
                     }
                     if let Some(left) = self.execute(calls).await? {
@@ -201,14 +227,14 @@ impl Driver {
         }
     }
 
-    /// Why the run cannot go on, whatever is tried.
+    /// Why no worker can continue the run.
     fn hopeless(&self) -> Option<String> {
         if let Some(error) = &self.unreadable {
             return Some(format!(
                 "the log of the run cannot be read by this version: {error}"
             ));
         }
-        (self.attempts > MAX_ATTEMPTS).then(|| {
+        (self.run.attempts > MAX_ATTEMPTS).then(|| {
             format!("the run was interrupted {MAX_ATTEMPTS} times without getting any further")
         })
     }
@@ -225,7 +251,7 @@ impl Driver {
         self.apply(Record::Note(note));
     }
 
-    /// Folds what has its place in the log.
+    /// Folds a record that is in the log or in the draft.
     fn apply(&mut self, record: Record) {
         if let Some(tracing) = &mut self.tracing {
             tracing.see(&record, self.clock.now_finely());
@@ -235,7 +261,7 @@ impl Driver {
 
     async fn ask(&mut self, calls: Vec<LocalToolCall>) -> Result<(), Abandon> {
         let timeout =
-            i64::try_from(self.settings.local_tool_timeout.as_millis()).unwrap_or(i64::MAX);
+            i64::try_from(self.parts.settings.local_tool_timeout.as_millis()).unwrap_or(i64::MAX);
         let deadline = Millis(self.clock.now().0.saturating_add(timeout));
         METRICS.client_calls.add(calls.len() as u64);
         for call in calls {
@@ -256,7 +282,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for a client's answer: first here, then parked.
+    /// Waits for the client: for a while here, then parked.
     async fn wait(&mut self, deadline: Millis) -> Result<Option<Left>, Abandon> {
         let wake_at = self
             .wall_deadline()
@@ -264,8 +290,8 @@ impl Driver {
         let left = self.clock.until(wake_at);
         tokio::select! {
             () = self.mailbox.rung() => return Ok(None),
-            () = self.stop.cancelled() => {}
-            () = tokio::time::sleep(left.min(self.settings.park_after)) => {}
+            () = self.parts.shutdown.draining() => {}
+            () = tokio::time::sleep(left.min(self.parts.settings.park_after)) => {}
         }
         let now = self.clock.now();
         if self.wall_deadline().is_some_and(|wall| wall <= now) {
@@ -304,9 +330,9 @@ impl Driver {
         Ok(None)
     }
 
-    /// Folds in what others told the run.
+    /// Folds the mail of the run.
     async fn read_mail(&mut self) -> Result<Option<Left>, Abandon> {
-        let Some(mail) = self.mailbox.take(&self.kill).await? else {
+        let Some(mail) = self.mailbox.take(&self.parts.shutdown).await? else {
             return Ok(None);
         };
         if let Some(receipt) = self.accept(mail)? {
@@ -321,15 +347,15 @@ impl Driver {
     }
 
     async fn release(&mut self) -> Result<Left, Abandon> {
-        debug!("handing the run over");
+        debug!("run released");
         self.journal.leave(Next::Release).await?;
         Ok(Left::Released)
     }
 
-    /// When `budgets.maxWallMs` is used up.
+    /// The time at which `budgets.maxWallMs` is used up.
     fn wall_deadline(&self) -> Option<Millis> {
         let limit = i64::try_from(self.state.plan.budgets.max_wall_ms?).unwrap_or(i64::MAX);
-        Some(Millis(self.started_at.0.saturating_add(limit)))
+        Some(Millis(self.run.started_at.0.saturating_add(limit)))
     }
 
     /// Resolves when `budgets.maxWallMs` is used up, if there is such a limit.
@@ -373,61 +399,16 @@ fn call_of(event: &Event) -> Option<String> {
     None
 }
 
-/// What a driver is made from.
-pub(crate) struct Start {
-    pub(crate) claim: Claim,
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) model: Arc<dyn Model>,
-    pub(crate) fallback: Option<Arc<dyn Model>>,
-    /// Catalog id of the model, when its session moved on to it after the run was accepted.
-    pub(crate) moved_to: Option<Arc<str>>,
-    pub(crate) tools: Arc<dyn ToolHost>,
-    pub(crate) files: Arc<dyn FileReader>,
-    pub(crate) context: ToolContext,
-    pub(crate) request: Vec<PromptMessage>,
-    pub(crate) notifier: Arc<MailNotifier>,
-    pub(crate) monthly_budgets: Vec<MonthlyBudget>,
-    pub(crate) suspicion: Option<CrashSuspicion>,
-    pub(crate) turns: WritePermits,
-    pub(crate) stalled: Option<String>,
-    pub(crate) tracing: Option<Tracing>,
-}
-
 impl Driver {
-    /// Folds a claimed run's log and makes its driver.
-    pub(crate) fn new(
-        start: Start,
-        (log, ledger): (Arc<dyn RunLog>, Arc<dyn Ledger>),
-        hub: &Arc<Hub>,
-        settings: DriverSettings,
-        tokens: (CancellationToken, CancellationToken),
-    ) -> Self {
+    /// Folds the log of a claimed run and makes its driver.
+    pub(crate) fn new(start: Start, parts: Arc<DriverParts>) -> Self {
         let Start {
             claim,
-            plan,
-            model,
-            fallback,
-            moved_to,
-            tools,
-            files,
-            context,
-            request,
-            notifier,
-            monthly_budgets,
-            suspicion,
-            turns,
-            stalled,
+            planned,
             mut tracing,
+            ..
         } = start;
-        let (stop, kill) = tokens;
-        let live = hub.open(&claim.id, claim.lease.run, claim.workspace);
-        let last_seq = claim
-            .log
-            .iter()
-            .map(|entry| entry.chunk.last_seq)
-            .max()
-            .unwrap_or(0);
-        let mut state = RunState::new(plan);
+        let mut state = RunState::new(Arc::clone(&planned.plan));
         let mut unreadable = None;
         for entry in &claim.log {
             let seen = |record: &Record| {
@@ -439,39 +420,30 @@ impl Driver {
                 unreadable.get_or_insert(error.to_string());
             }
         }
-        let mut journal = Journal::new(
-            (Arc::clone(&log), ledger),
-            live,
-            claim.lease,
-            last_seq,
-            kill.clone(),
-        );
-        // What the row says follows from the log. Writing it again would cost every claim a commit.
+        let mut journal = Journal::open(&claim, Arc::clone(&parts));
+        // The status of the row follows from the log. Writing it again would cost every claim a commit.
         journal.status = Some(status_of(&state));
-        journal.suspicion = suspicion;
-        journal.speaker = fallback::accounted(&state).or(moved_to);
+        journal.suspicion = start.suspicion;
+        journal.billed_model = fallback::billed_model(&state).or(start.changed_model);
+        let run = claim.lease.run;
+        let mailbox = Mailbox::new(Arc::clone(&parts.log), run, start.notifier, claim.mail);
         Self {
             state,
             journal,
-            mailbox: Mailbox::new(log, claim.lease.run, notifier, claim.mail),
-            model,
-            fallback,
-            tools,
-            files,
-            context,
-            settings,
+            mailbox,
+            parts,
+            context: planned.context(&claim.id),
+            planned,
+            run: ClaimedRun {
+                started_at: claim.started_at,
+                attempts: claim.attempts,
+                in_session: claim.in_session,
+                request: start.request,
+            },
             clock: Clock,
-            started_at: claim.started_at,
-            request,
-            in_session: claim.in_session,
-            stop,
-            kill,
-            attempts: claim.attempts,
             unreadable,
-            monthly_budgets,
+            deferral: start.deferral,
             reserved: None,
-            turns,
-            stalled,
             tracing,
         }
     }

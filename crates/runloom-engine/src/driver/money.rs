@@ -1,4 +1,4 @@
-//! Paying for a model call: money is taken out of the monthly_budgets before it is sent, and settled when its end is recorded.
+//! Reservations: the worst-case cost of a model call is reserved before the call and settled after it.
 
 use std::time::Duration;
 
@@ -11,34 +11,45 @@ use crate::run::{Bid, CallPlan, Note};
 use runloom_ports::model::ModelError;
 use runloom_ports::store::{Ask, MicroUsd, PurseLimit, PurseState, Reservation};
 
-/// How long a call waits for money that other calls have reserved: most of them give back more than they need.
+/// Time that a call waits for money that other calls have reserved; most of them settle for less.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(20);
-/// How often it looks.
+/// Pause between attempts meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Pause between attempts to reserve from a store that is unavailable.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Whether a call can be paid for.
+/// Outcome of a reservation.
 pub(super) enum Funding {
-    /// Yes, with this plan.
+    /// The call may be made with this plan.
     Paid(CallPlan),
-    /// No; this says which monthly_budget, how much, and when it refills.
+    /// A monthly budget cannot pay. The text names the budget, the amounts and when it refills.
     Short(String),
-    /// Something ended the wait.
+    /// The wait was interrupted.
     Interrupted(TurnInterrupt),
 }
 
+/// What a call that did not complete may cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Billing {
+    /// What the provider reported.
+    #[default]
+    Reported,
+    /// Up to the reservation: the provider has accepted the call, or may have, and may bill more than it reported.
+    Possible,
+}
+
 impl Driver {
-    /// Takes the worst case of the call out of every monthly_budget that applies. When this returns, that is durable.
+    /// Reserves the worst-case cost of the call in every monthly budget that applies. The reservation is durable when
+    /// this returns.
     pub(super) async fn fund(&mut self, plan: CallPlan) -> Result<Funding, Abandon> {
         let Some(bid) = plan.bid else {
             return Ok(Funding::Paid(plan));
         };
-        // What the last call gave back must be back before this one asks.
+        // The settlement of the last call must be durable first.
         self.journal.flush().await?;
         let mut output = bid.most;
         let mut amount = bid.worst(output);
-        if !self.monthly_budgets.is_empty() {
+        if !self.planned.monthly_budgets.is_empty() {
             match self.reserve(&bid).await? {
                 Ok(granted) => {
                     // A grant pays for `least` at least.
@@ -68,9 +79,8 @@ impl Driver {
         let give_up = tokio::time::Instant::now() + WAIT_FOR_OTHERS;
         loop {
             let now = self.clock.now();
-            let limits: Vec<PurseLimit> = self
-                .monthly_budgets
-                .iter()
+            let budgets = self.planned.monthly_budgets.iter();
+            let limits: Vec<PurseLimit> = budgets
                 .map(|monthly_budget| monthly_budget.at(now))
                 .collect();
             let pause = match self.journal.reserve(&limits, ask).await {
@@ -87,11 +97,11 @@ impl Driver {
                     if !lent || tokio::time::Instant::now() >= give_up {
                         return Ok(Err(Funding::Short(refusal(limit, state, ask))));
                     }
-                    debug!("waiting for money that other calls have reserved");
+                    debug!("waiting for reserved money of other calls");
                     LOOK_AGAIN
                 }
                 Err(error) => {
-                    warn!(%error, "cannot reserve money; trying again");
+                    warn!(%error, "reservation failed; retrying");
                     RETRY
                 }
             };
@@ -101,12 +111,15 @@ impl Driver {
         }
     }
 
-    /// Records a call that did not complete. `accepted`: the provider may have billed more than it told.
-    pub(super) fn record_attempt(&mut self, tokens: Tokens, accepted: bool) {
-        let told = self.state.speaker().price.map(|price| price.micro(&tokens));
-        let told = told.unwrap_or_default();
+    /// Records a call that did not complete.
+    pub(super) fn record_attempt(&mut self, tokens: Tokens, billing: Billing) {
+        let price = self.state.current_model().price;
+        let told = price.map(|price| price.micro(&tokens)).unwrap_or_default();
         let reserved = self.reserved.take();
-        let spent = reserved.map(|reserved| if accepted { reserved.max(told) } else { told });
+        let spent = reserved.map(|reserved| match billing {
+            Billing::Possible => reserved.max(told),
+            Billing::Reported => told,
+        });
         let Some(spent) = spent else {
             if tokens != Tokens::default() {
                 self.count(&tokens, 0);
@@ -124,24 +137,24 @@ impl Driver {
     pub(super) fn account(&mut self, tokens: &Tokens) {
         self.count(tokens, 1);
         if *tokens == Tokens::default() {
-            // The provider did not tell, which is not the same as a gift.
-            self.record_attempt(*tokens, true);
+            // The provider did not report usage, but it may bill.
+            self.record_attempt(*tokens, Billing::Possible);
         } else if self.reserved.take().is_some() {
-            let price = self.state.speaker().price;
+            let price = self.state.current_model().price;
             let spent = price.map(|price| price.micro(tokens));
             self.journal.settle(spent.unwrap_or_default());
         }
     }
 
     fn count(&mut self, tokens: &Tokens, turns: u32) {
-        let price = self.state.speaker().price;
+        let price = self.state.current_model().price;
         let cost = price.map_or(0, |price| price.pico(tokens));
         let cost = u64::try_from(cost).unwrap_or(u64::MAX);
         self.journal.count(tokens, cost, turns);
     }
 }
 
-/// The error of a run whose monthly_budget is empty.
+/// The error of a run whose monthly budget is used up.
 pub(super) fn exceeded(message: String) -> ModelError {
     ModelError::new(ErrorClass::BudgetExceeded, message)
 }

@@ -1,4 +1,4 @@
-//! The schemas of a run's server tools, which strangers wrote: compiled off the async threads before the machine meets them.
+//! The schemas of server tools, compiled off the async threads before the run machine uses them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use runloom_ports::store::LogEntry;
 use runloom_ports::tools::ServerTool;
 use runloom_schema::{SchemaCache, compile_off_thread};
 
-/// How long the schemas of one run may take together.
+/// Time to compile the schemas of one run.
 const AT_MOST: Duration = Duration::from_secs(10);
 
-/// What is kept of tools that were just resolved. A schema that is not compiled in time, or lies too deep to be stored, becomes one that
-/// accepts any object: the peer checks, too.
+/// The resolved tools with usable schemas. A schema that is not compiled in time or nested too deep to be stored is
+/// replaced by one that accepts any object; the peer checks the arguments as well.
 pub(super) async fn usable(
     mut tools: Vec<ServerTool>,
     schemas: &Arc<SchemaCache>,
@@ -31,12 +31,12 @@ pub(super) async fn usable(
     tools
 }
 
-/// Compiles what the log of a claimed run will need when it is folded.
-pub(crate) async fn meet_schemas(log: &[LogEntry], schemas: &Arc<SchemaCache>) {
+/// Compiles the schemas in the log of a claimed run, before it is folded.
+pub(crate) async fn compile_schemas(log: &[LogEntry], schemas: &Arc<SchemaCache>) {
     let end = Instant::now() + AT_MOST;
     let may_hold = |entry: &&LogEntry| entry.notes.contains(r#""toolset""#);
     for entry in log.iter().filter(may_hold) {
-        // What cannot be read is found when it is folded.
+        // Unreadable notes are reported by the fold.
         let notes: Vec<PlacedNote> = serde_json::from_str(&entry.notes).unwrap_or_default();
         for placed in notes {
             let Note::Toolset { tools } = placed.note else {
@@ -49,7 +49,7 @@ pub(crate) async fn meet_schemas(log: &[LogEntry], schemas: &Arc<SchemaCache>) {
     }
 }
 
-/// True when the schema need not be compiled any more, be it because it is none.
+/// Whether the schema is compiled or cannot be.
 async fn compiled(tool: &ServerTool, schemas: &Arc<SchemaCache>, end: Instant) -> bool {
     if schemas.knows(&tool.parameters) {
         return true;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_peer_declares_is_compiled_before_it_is_noted_and_shallow_enough_to_be_stored() {
+    async fn replaces_schemas_that_cannot_be_stored() {
         let schemas = Arc::new(SchemaCache::new());
         let plain = json!({"type": "object", "properties": {"city": {"type": "string"}}});
         let deep = (0..120).fold(json!({}), |inner, _| json!({"x": inner}));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_that_is_about_to_be_folded_finds_its_schemas_compiled() {
+    async fn compiles_schemas_of_a_log() {
         let schemas = Arc::new(SchemaCache::new());
         let plain = json!({"type": "object", "required": ["city"]});
         let note = Note::Toolset {
@@ -112,7 +112,7 @@ mod tests {
             notes: serde_json::to_string(&[placed]).unwrap(),
             at: Millis(0),
         };
-        meet_schemas(&[entry], &schemas).await;
+        compile_schemas(&[entry], &schemas).await;
         assert!(schemas.knows(&plain));
     }
 }

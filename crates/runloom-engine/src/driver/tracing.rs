@@ -1,4 +1,4 @@
-//! The trace of the run under way, when somebody wants it.
+//! The trace of the current run.
 
 use std::sync::Arc;
 
@@ -8,11 +8,16 @@ use crate::trace::{SpanBuilder, TracedRun, trace_of};
 use runloom_ports::store::Claim;
 use runloom_ports::trace::{Nanos, TraceParent, Tracer};
 
-/// A trail, and who takes it in the end. Boxed: most runs have none.
-pub(crate) struct Tracing(Box<(SpanBuilder, Arc<dyn Tracer>)>);
+/// The spans of a run so far, and the tracer that exports them. Boxed, because most runs have none.
+pub(crate) struct Tracing(Box<Trace>);
+
+struct Trace {
+    spans: SpanBuilder,
+    tracer: Arc<dyn Tracer>,
+}
 
 impl Tracing {
-    /// The trace of a claimed run; nothing when it is not among those that are traced.
+    /// The trace of a claimed run; `None` when the tracer does not sample it.
     pub(crate) fn of(tracer: &Arc<dyn Tracer>, claim: &Claim, planned: &Planned) -> Option<Self> {
         let origin = &planned.origin;
         let trace = origin
@@ -21,7 +26,7 @@ impl Tracing {
         if !tracer.samples(trace, origin.trace.as_ref()) {
             return None;
         }
-        let trail = SpanBuilder::new(TracedRun {
+        let spans = SpanBuilder::new(TracedRun {
             run: claim.id.clone(),
             workspace: planned.workspace.to_string(),
             parent: origin.trace,
@@ -32,22 +37,23 @@ impl Tracing {
             wants_json: planned.plan.output.is_some(),
             accepted: claim.created_at.into(),
         });
-        Some(Self(Box::new((trail, Arc::clone(tracer)))))
+        let tracer = Arc::clone(tracer);
+        Some(Self(Box::new(Trace { spans, tracer })))
     }
 
-    /// Sees a record of the log.
+    /// Adds a record of the log.
     pub(crate) fn see(&mut self, record: &Record, at: Nanos) {
-        self.0.0.see(record, at);
+        self.0.spans.see(record, at);
     }
 
-    /// The span of a call, for whoever is called.
+    /// The span of a tool call, for the tool.
     pub(crate) fn call(&self, tool_use_id: &str) -> TraceParent {
-        self.0.0.call(tool_use_id)
+        self.0.spans.call(tool_use_id)
     }
 
-    /// Tells of the run, which has ended.
-    pub(crate) fn tell(self) {
-        let (trail, tracer) = *self.0;
-        tracer.take(trail.spans());
+    /// Exports the spans of the run, which has ended.
+    pub(crate) fn export(self) {
+        let Trace { spans, tracer } = *self.0;
+        tracer.take(spans.spans());
     }
 }

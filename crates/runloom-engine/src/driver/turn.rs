@@ -1,6 +1,7 @@
-//! One turn: the model is called, its deltas are written and shown, its end is recorded.
+//! One turn: the model is called, its deltas are written and published, its end is recorded.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
@@ -12,11 +13,11 @@ use runloom_protocol::validate::fits_in_depth;
 use tracing::debug;
 
 use super::attempt::{
-    Attempt, BACKOFF_LONGEST, Progress, backoff, given_back, may_bill, retries_before_fallback,
+    Attempt, BACKOFF_LONGEST, Progress, backoff, billing_after, given_back, retries_before_fallback,
 };
 use super::delta_throttle::DeltaThrottle;
 use super::journal::Writing;
-use super::money::{Funding, exceeded};
+use super::money::{Billing, Funding, exceeded};
 use super::{Abandon, Driver};
 use crate::metrics::METRICS;
 use crate::run::{self, CallPlan, Note, RunState, Spent, Step};
@@ -24,25 +25,25 @@ use runloom_ports::crash;
 use runloom_ports::model::{Done, ModelError, ModelEvent, ModelRequest, ModelStream};
 use runloom_ports::store::Next;
 
-/// Longest text of one turn; a model that says more is broken.
+/// Longest text of one turn. A longer one fails the turn.
 const MAX_TURN_BYTES: usize = 8 * 1024 * 1024;
 /// Most calls of one turn.
 const MAX_CALLS: usize = 256;
-/// Frames that may wait for the store before the provider is no longer read.
+/// Drafted bytes at which the provider is no longer read.
 const MAX_PENDING_BYTES: usize = 256 * 1024;
 
-/// What a provider's stream is made of.
+/// An item of a provider's stream.
 type Item = Result<ModelEvent, ModelError>;
 
 /// How a turn ended.
 pub(super) enum TurnEnd {
     /// It is recorded.
     Complete,
-    /// The call failed for good.
+    /// The call failed and is not retried.
     Failed(ModelError, Spent),
-    /// A cancel came.
+    /// The run was cancelled.
     Cancelled(RunCancelled, Spent),
-    /// The process stops; the turn will be called again elsewhere.
+    /// The process stops; another worker repeats the turn.
     Stopped,
 }
 
@@ -53,12 +54,12 @@ pub(super) enum TurnInterrupt {
 }
 
 impl Driver {
-    /// Calls the model until a turn is complete or has failed. Retries only before anything was shown.
+    /// Calls the model until a turn is complete or has failed. Retries only before any text was shown.
     pub(super) async fn turn(&mut self, plan: CallPlan) -> Result<TurnEnd, Abandon> {
         self.journal.set_status(RunStatus::Running);
         let mut plan = plan;
         let mut retries = 0;
-        // How the fallback takes over from the attempt that failed last.
+        // The event by which the fallback takes over from the last failed call.
         let mut spare = None;
         loop {
             plan = match self.fund(plan).await? {
@@ -74,7 +75,7 @@ impl Driver {
             };
             let began = Instant::now();
             let attempt = given_back(self.attempt(plan).await?);
-            let provider = &self.state.speaker().model.provider;
+            let provider = &self.state.current_model().model.provider;
             METRICS.model_called(provider, attempt.outcome(), began.elapsed());
             match attempt {
                 Attempt::Done(progress, done) => {
@@ -82,37 +83,33 @@ impl Driver {
                     return Ok(TurnEnd::Complete);
                 }
                 Attempt::Interrupted(progress, mut interrupt) => {
-                    self.record_attempt(progress.tokens, true);
+                    self.record_attempt(progress.tokens, Billing::Possible);
                     if let TurnInterrupt::Cancel(receipt) = &mut interrupt {
                         receipt.interrupted.insert(0, "model".to_owned());
                     }
                     return Ok(self.interrupted_by(interrupt, progress.spent()));
                 }
                 Attempt::Broken(progress, error) => {
-                    self.record_attempt(progress.tokens, progress.accepted);
+                    self.record_attempt(progress.tokens, progress.billing);
                     spare = run::fall_back(&self.state, &error);
                     let pause = backoff(retries, error.retry_after);
                     let most = match &spare {
-                        Some(_) => retries_before_fallback(&error, plan.bid.is_some()),
+                        Some(_) => retries_before_fallback(&error, plan.bid.as_ref()),
                         None => u32::MAX,
                     };
-                    let most = most.min(self.settings.model_retries);
+                    let most = most.min(self.parts.settings.model_retries);
                     let again = error.retryable && !progress.shown && retries < most;
                     if !again || pause > BACKOFF_LONGEST {
                         let failed = |_: &mut Self| TurnEnd::Failed(error, progress.spent());
                         return self.fall_back_or(spare, failed).await;
                     }
-                    debug!(
-                        class = error.class.as_str(),
-                        ?pause,
-                        "calling the model again"
-                    );
+                    debug!(class = error.class.as_str(), ?pause, "model retry");
                     retries += 1;
                     if let Some(interrupt) = self.pause(pause).await? {
                         return Ok(self.interrupted_by(interrupt, progress.spent()));
                     }
                     if plan.bid.is_some() {
-                        // The failed attempt may have cost money: what the next one may use is decided anew.
+                        // The failed call may have cost money, so the next one is planned again.
                         let Step::CallModel(again) = run::next(&self.state) else {
                             return self.fall_back_or(spare, |_| TurnEnd::Complete).await;
                         };
@@ -123,7 +120,8 @@ impl Driver {
         }
     }
 
-    /// A monthly_budget cannot pay: the machine plans again, without tools and with a smaller output, unless it just has.
+    /// A monthly budget cannot pay: the machine plans again without tools and with a smaller output, unless it has
+    /// already.
     fn run_short(&mut self, reason: String) -> TurnEnd {
         if self.state.economising.is_some() {
             return TurnEnd::Failed(exceeded(reason), Spent::default());
@@ -140,10 +138,10 @@ impl Driver {
         }
     }
 
-    /// One call, from the request to its end.
+    /// One call, from the request to the end of its stream.
     async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
         let mut progress = Progress::default();
-        let model = self.speaker();
+        let model = self.current_model();
         crash::point("before_model");
         let mut opening = model.call(request_of(&mut self.state, plan));
         let mut writing: Option<Writing> = None;
@@ -152,14 +150,14 @@ impl Driver {
                 self.begin_writing(&mut writing)?;
             }
             tokio::select! {
-                // First, so that what is waiting is on its way before a long request is written.
+                // Writing comes first, so that the batch is on its way before a long request is encoded.
                 biased;
                 written = written(&mut writing) => { written?; }
                 opened = &mut opening => match opened {
                     Ok(stream) => break stream,
                     Err(error) => {
                         finish_writing(&mut writing).await?;
-                        progress.accepted = may_bill(&error);
+                        progress.billing = billing_after(&error);
                         return Ok(Attempt::Broken(progress, error));
                     }
                 },
@@ -170,11 +168,11 @@ impl Driver {
             }
         };
         drop(opening);
-        progress.accepted = true;
+        progress.billing = Billing::Possible;
         let end = self
             .read_stream(&mut stream, &mut progress, &mut writing)
             .await?;
-        // The connection closes here, before anything else is done.
+        // Closes the connection to the provider.
         drop(stream);
         finish_writing(&mut writing).await?;
         Ok(match end {
@@ -190,13 +188,13 @@ impl Driver {
         progress: &mut Progress,
         writing: &mut Option<Writing>,
     ) -> Result<StreamEnd, Abandon> {
-        // Made once for the whole answer: each takes a lock to be registered and another to be taken back, which every delta
-        // would pay.
-        let (bell, kill) = (self.mailbox.notifier(), self.kill.clone());
-        let (mut rung, mut killed) = (pin!(bell.rung()), pin!(kill.cancelled()));
+        // Created once per answer: registering and removing each of these futures takes a lock.
+        let (notifier, parts) = (self.mailbox.notifier(), Arc::clone(&self.parts));
+        let mut rung = pin!(notifier.rung());
+        let mut interrupted = pin!(parts.shutdown.interrupted());
         let mut out_of_time = pin!(self.wall_clock());
-        let mut throttle = DeltaThrottle::new(self.turns.clone());
-        // Somebody may have rung while the call was opened.
+        let mut throttle = DeltaThrottle::new(parts.write_permits.clone());
+        // Mail may have arrived while the call was opened.
         if self.mailbox.has_rung()
             && let Some(interrupt) = self.mail_in_turn().await?
         {
@@ -210,14 +208,14 @@ impl Driver {
                     None
                 }
                 () = &mut rung => {
-                    rung.set(bell.rung());
+                    rung.set(notifier.rung());
                     self.mailbox.look();
                     match self.mail_in_turn().await? {
                         Some(interrupt) => return Ok(StreamEnd::Interrupted(interrupt)),
                         None => None,
                     }
                 }
-                () = &mut killed => return Ok(StreamEnd::Interrupted(TurnInterrupt::Stop)),
+                () = &mut interrupted => return Ok(StreamEnd::Interrupted(TurnInterrupt::Stop)),
                 () = &mut out_of_time => {
                     return Ok(StreamEnd::Interrupted(TurnInterrupt::OutOfTime));
                 }
@@ -225,33 +223,37 @@ impl Driver {
                 item = stream.next(), if self.reads(&throttle) => Some(item),
             };
             let mut read = item;
-            // All that has come, so that it is written together.
-            while let Some(item) = read.take().or_else(|| self.at_hand(stream, &throttle)) {
+            // Everything that has arrived is written in one batch.
+            while let Some(item) = read.take().or_else(|| self.arrived(stream, &throttle)) {
                 if let Some(end) = self.take(item, progress)? {
                     return Ok(end);
                 }
             }
             let wanted = writing.is_none() && !self.journal.is_clean();
-            if wanted && (!self.journal.can_wait() || throttle.lets(self.journal.not_before())) {
-                let turn = throttle.begins(self.journal.has_deltas());
-                *writing = Some(self.journal.begin(Next::Keep, turn)?);
+            if wanted && (!self.journal.can_wait() || throttle.allows(self.journal.not_before())) {
+                let permit = if self.journal.has_deltas() {
+                    throttle.begin_deltas()
+                } else {
+                    throttle.begin()
+                };
+                *writing = Some(self.journal.begin(Next::Keep, permit)?);
             }
         }
     }
 
-    /// Whether the provider is read now.
+    /// Whether the provider's stream is read now.
     fn reads(&self, throttle: &DeltaThrottle) -> bool {
-        self.journal.pending_bytes() < MAX_PENDING_BYTES && !throttle.rests()
+        self.journal.pending_bytes() < MAX_PENDING_BYTES && !throttle.is_waiting_for_permit()
     }
 
-    /// What the provider has sent already.
-    fn at_hand(&self, stream: &mut ModelStream, throttle: &DeltaThrottle) -> Option<Option<Item>> {
+    /// An item that has arrived already.
+    fn arrived(&self, stream: &mut ModelStream, throttle: &DeltaThrottle) -> Option<Option<Item>> {
         self.reads(throttle)
             .then(|| stream.next().now_or_never())
             .flatten()
     }
 
-    /// Takes one item of the stream; returns the end when it is one.
+    /// Handles one item of the stream. Returns the end when the item is the last.
     fn take(
         &mut self,
         item: Option<Item>,
@@ -306,7 +308,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Records a complete turn. The draft is written together with what follows from it.
+    /// Records a complete turn. The draft is written with the next step.
     fn complete(
         &mut self,
         plan: CallPlan,
@@ -314,7 +316,7 @@ impl Driver {
         mut done: Done,
     ) -> Result<(), Abandon> {
         if !plan.tools_enabled && !progress.calls.is_empty() {
-            // Nobody will answer calls of a turn without tools, so the log does not show any.
+            // Calls of a turn without tools are not executed, so the log does not show them.
             progress.calls.clear();
             done.state = None;
             if done.finish_reason == finish_reason::TOOL_USE {
@@ -348,7 +350,7 @@ impl Driver {
             turn: plan.turn.saturating_sub(1),
             finish_reason: Some(finish),
             tool_calls,
-            model: Some(self.state.speaker().model.id.clone()),
+            model: Some(self.state.current_model().model.id.clone()),
         }))?;
         self.account(&progress.tokens);
         self.note(Note::Turn {
@@ -368,20 +370,21 @@ impl Driver {
         Ok(())
     }
 
-    /// Resolves when something outside ends the turn, or when mail came that does not (`None`).
+    /// Waits for an interruption; `None` when mail came that does not interrupt.
     pub(super) async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
         let out_of_time = self.wall_clock();
         tokio::select! {
             () = self.mailbox.rung() => {}
-            () = self.kill.cancelled() => return Ok(Some(TurnInterrupt::Stop)),
+            () = self.parts.shutdown.interrupted() => return Ok(Some(TurnInterrupt::Stop)),
             () = out_of_time => return Ok(Some(TurnInterrupt::OutOfTime)),
         }
         self.mail_in_turn().await
     }
 
-    /// Reads mail in the middle of a turn; a cancel ends it.
+    /// Reads mail during a turn. A cancel interrupts it.
     async fn mail_in_turn(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
-        let mail = self.mailbox.take(&self.kill).await?.unwrap_or_default();
+        let mail = self.mailbox.take(&self.parts.shutdown).await?;
+        let mail = mail.unwrap_or_default();
         Ok(self
             .accept(mail)?
             .map(|receipt| TurnInterrupt::Cancel(Box::new(receipt))))
@@ -393,11 +396,11 @@ impl Driver {
         pause: Duration,
     ) -> Result<Option<TurnInterrupt>, Abandon> {
         let until = tokio::time::Instant::now() + pause;
-        let stop = self.stop.clone();
+        let parts = Arc::clone(&self.parts);
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return Ok(None),
-                () = stop.cancelled() => return Ok(Some(TurnInterrupt::Stop)),
+                () = parts.shutdown.draining() => return Ok(Some(TurnInterrupt::Stop)),
                 interrupt = self.interrupt() => if let Some(interrupt) = interrupt? {
                     return Ok(Some(interrupt));
                 },
@@ -406,7 +409,7 @@ impl Driver {
     }
 }
 
-/// What the provider is asked in this turn.
+/// The request to the model.
 fn request_of(state: &mut RunState, plan: CallPlan) -> ModelRequest {
     let messages = state.messages.whole();
     let fixed = &state.plan;
@@ -423,7 +426,7 @@ fn request_of(state: &mut RunState, plan: CallPlan) -> ModelRequest {
     }
 }
 
-/// The model gets another chance, as with arguments that are no JSON.
+/// Treated as a malformed call: the model gets another chance.
 fn too_deep(name: &str) -> ModelError {
     let message = format!(
         "the model called `{name}` with arguments nested deeper than {JSON_DEPTH_MAX} levels"
@@ -439,7 +442,7 @@ enum StreamEnd {
     Interrupted(TurnInterrupt),
 }
 
-/// Resolves when the batch on its way is durable; never when there is none.
+/// Waits for the current batch to be durable; forever when there is none.
 async fn written(writing: &mut Option<Writing>) -> Result<(), Abandon> {
     match writing {
         Some(future) => {

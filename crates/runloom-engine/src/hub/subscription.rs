@@ -1,4 +1,4 @@
-//! One subscriber's view of a run: replay, then the live tail, gapless and in order.
+//! The stream of one subscriber: replay, then the live tail, gapless and in order.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,25 +12,26 @@ use memchr::memmem;
 use runloom_protocol::backoff::{Backoff, Delays};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use tracing::{debug, warn};
 
 use super::{Hub, LiveRun, Recent};
 use crate::metrics::METRICS;
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{Chunk, RunLog, StoreError, StoreErrorKind};
 
-/// How much is read from the store at once.
+/// Bytes of one read of the store.
 const PAGE_BYTES: usize = 256 * 1024;
 
 /// Pauses between attempts to read from a store that is unavailable.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
-/// How long a stream stays open without being able to read on. Runs survive an outage of the store, so those who watch them do
-/// as well: a client that is sent away comes back at once, is refused, and gives up.
-const OUTAGE_BORNE: Duration = Duration::from_secs(15 * 60);
+/// Time for which a stream stays open while the store is unavailable. Runs survive an outage, and a client that was
+/// disconnected would be refused and give up.
+const MAX_OUTAGE: Duration = Duration::from_secs(15 * 60);
 
-/// SSE frames, whole, as they are stored. Ends after the terminal event, or early when the server stops, its store is broken or
-/// stays unavailable for too long; a client then resumes elsewhere.
+/// SSE frames, whole, as they are stored. Ends after the terminal event, or early when the server stops or its store is
+/// broken or unavailable for too long; clients then resume elsewhere.
 pub type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// Streams a run's events after `after`.
@@ -40,7 +41,7 @@ pub fn subscribe(
     live: Arc<LiveRun>,
     store: Arc<dyn RunLog>,
     after: u64,
-    stop: CancellationToken,
+    shutdown: &Shutdown,
 ) -> EventStream {
     hub.subscribers.fetch_add(1, Ordering::Relaxed);
     METRICS.subscribers.add(1);
@@ -56,7 +57,7 @@ pub fn subscribe(
         look: false,
         outage: None,
         poll: hub.poll,
-        stop: Box::pin(stop.cancelled_owned()),
+        streams_ended: Box::pin(shutdown.streams_ended()),
         _count: Count(Arc::clone(hub)),
     };
     Box::pin(stream::unfold(
@@ -75,15 +76,22 @@ struct Subscription {
     cursor: u64,
     backlog: VecDeque<Chunk>,
     over: bool,
-    /// The last chunk came from memory, and nothing was asked since.
+    /// The last chunk came from the ring, and the head was not compared since.
     kept_up: bool,
-    /// Look into the store although nothing was announced.
+    /// Read the store although nothing was announced.
     look: bool,
     /// The store cannot be read.
     outage: Option<Outage>,
     poll: Option<Duration>,
-    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    streams_ended: Pin<Box<WaitForCancellationFutureOwned>>,
     _count: Count,
+}
+
+/// Outcome of a read of the store.
+enum StoreRead {
+    Found,
+    Empty,
+    Failed,
 }
 
 struct Outage {
@@ -112,7 +120,7 @@ impl Subscription {
             // Subscribed first, read second: whatever is committed after the read moves the head.
             let head = *self.head.borrow_and_update();
             if std::mem::take(&mut self.kept_up) && head == self.cursor {
-                // Most events are waited for: nothing else has to be asked then.
+                // The usual case: the subscriber is up to date.
                 self.wait().await;
                 continue;
             }
@@ -130,7 +138,12 @@ impl Subscription {
                 }
                 Recent::Nothing if ended => self.over = true,
                 Recent::Nothing => self.wait().await,
-                Recent::Unknown => self.read_store(ended).await,
+                // `ended` was read before the store, so an empty page is the end and not the moment before the last event.
+                Recent::Unknown => match self.read_store().await {
+                    StoreRead::Empty if ended => self.over = true,
+                    StoreRead::Empty => self.wait().await,
+                    StoreRead::Found | StoreRead::Failed => {}
+                },
             }
         }
         None
@@ -148,57 +161,58 @@ impl Subscription {
         self.outage = None;
         self.over = chunk.terminal;
         if chunk.terminal {
-            // Perhaps another process wrote it, and nobody has told those who watch from here.
+            // Another process may have written it without an announcement.
             self.live.set_ended();
         }
         Some(skip_frames(chunk.frames, known))
     }
 
-    /// `ended` was read before, so that an empty answer is the end and not the moment before the last event.
-    async fn read_store(&mut self, ended: bool) {
+    /// Reads the next page of the log. After a failure it waits before it returns.
+    async fn read_store(&mut self) -> StoreRead {
         let read = self
             .store
             .read_log(self.live.no, self.cursor, PAGE_BYTES)
             .await;
         let chunks = match read {
             Ok(chunks) => chunks,
-            Err(error) => return self.bear(&error).await,
+            Err(error) => {
+                self.pause_after(&error).await;
+                return StoreRead::Failed;
+            }
         };
         self.outage = None;
-        if !chunks.is_empty() {
-            self.backlog = chunks.into();
-        } else if ended {
-            self.over = true;
-        } else {
-            self.wait().await;
+        if chunks.is_empty() {
+            return StoreRead::Empty;
         }
+        self.backlog = chunks.into();
+        StoreRead::Found
     }
 
-    /// Waits for a store that is unavailable, and has it read again.
-    async fn bear(&mut self, error: &StoreError) {
+    /// Waits before the store is read again, or ends the stream when it is broken or unavailable for too long.
+    async fn pause_after(&mut self, error: &StoreError) {
         let outage = self.outage.get_or_insert_with(|| Outage {
             since: Instant::now(),
             delays: RETRY.delays(),
         });
         let hopeless = error.kind == StoreErrorKind::Broken;
-        if hopeless || outage.since.elapsed() >= OUTAGE_BORNE {
-            warn!(%error, "a stream ends early because the log cannot be read");
+        if hopeless || outage.since.elapsed() >= MAX_OUTAGE {
+            warn!(%error, "stream ended early: log cannot be read");
             self.over = true;
             return;
         }
-        debug!(%error, "a stream waits because the log cannot be read");
+        debug!(%error, "stream waits: log cannot be read");
         let pause = outage.delays.next_delay();
-        // Not for the head: it may move all the time while another process can write.
+        // The head is not awaited: another process may still write and move it all the time.
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = &mut self.stop => self.over = true,
+            () = &mut self.streams_ended => self.over = true,
         }
     }
 
     async fn wait(&mut self) {
         tokio::select! {
             _ = self.head.changed() => {}
-            () = &mut self.stop => self.over = true,
+            () = &mut self.streams_ended => self.over = true,
             () = poll(self.poll) => self.look = true,
         }
     }

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use runloom_protocol::id::RunId;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use super::{EventStream, OUTAGE_BORNE, subscribe};
+use super::{EventStream, MAX_OUTAGE, subscribe};
 use crate::hub::{Hub, LiveRun};
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{
     Batch, Chunk, ClaimOutcome, Claimable, CommitError, Committed, Lease, Mail, MailNo, Millis,
     RunLog, RunNo, StoreError, StoreErrorKind, StoreResult, WorkspaceNo,
@@ -84,56 +84,58 @@ fn chunk(seq: u64, terminal: bool) -> Chunk {
 }
 
 /// A stream of a run of which this process has seen nothing.
-fn watch(store: Arc<Away>) -> (EventStream, CancellationToken, Arc<LiveRun>) {
+fn watch(store: Arc<Away>) -> (EventStream, Shutdown, Arc<LiveRun>) {
     let hub = Arc::new(Hub::default());
     let live = hub.open(&RunId::from_suffix("7"), RUN, WorkspaceNo(1));
-    let stop = CancellationToken::new();
-    let stream = subscribe(&hub, Arc::clone(&live), store, 0, stop.clone());
-    (stream, stop, live)
+    let shutdown = Shutdown::default();
+    let stream = subscribe(&hub, Arc::clone(&live), store, 0, &shutdown);
+    (stream, shutdown, live)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_outlives_an_outage_of_the_store_and_misses_nothing() {
+async fn stream_survives_an_outage_of_the_store() {
     let minutes = Duration::from_secs(5 * 60);
-    let (stream, _stop, _live) = watch(Away::since_now(StoreErrorKind::Unavailable, minutes));
+    let (stream, _shutdown, _live) = watch(Away::since_now(StoreErrorKind::Unavailable, minutes));
     let frames: Vec<Bytes> = stream.collect().await;
     assert_eq!(frames.concat(), b"id: 1\n\nid: 2\n\n");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_memory_is_shown_while_the_store_is_away() {
-    let (mut stream, _stop, live) =
-        watch(Away::since_now(StoreErrorKind::Unavailable, OUTAGE_BORNE));
+async fn ring_is_served_during_an_outage() {
+    let (mut stream, _shutdown, live) =
+        watch(Away::since_now(StoreErrorKind::Unavailable, MAX_OUTAGE));
     assert!(stream.next().now_or_never().is_none());
     live.publish(chunk(1, false));
     live.publish(chunk(2, true));
     let began = Instant::now();
     let frames: Vec<Bytes> = stream.collect().await;
     assert_eq!(frames.concat(), b"id: 1\n\nid: 2\n\n");
-    assert!(began.elapsed() < OUTAGE_BORNE);
+    assert!(began.elapsed() < MAX_OUTAGE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_whose_store_stays_away_ends_after_all() {
+async fn stream_ends_after_a_long_outage() {
     let forever = Duration::from_secs(1_000_000);
-    let (mut stream, _stop, _live) = watch(Away::since_now(StoreErrorKind::Unavailable, forever));
+    let (mut stream, _shutdown, _live) =
+        watch(Away::since_now(StoreErrorKind::Unavailable, forever));
     let began = Instant::now();
     assert_eq!(stream.next().await, None);
-    assert!(began.elapsed() >= OUTAGE_BORNE);
+    assert!(began.elapsed() >= MAX_OUTAGE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_at_once_when_the_store_is_broken() {
+async fn stream_ends_when_the_store_is_broken() {
     let forever = Duration::from_secs(1_000_000);
-    let (mut stream, _stop, _live) = watch(Away::since_now(StoreErrorKind::Broken, forever));
+    let (mut stream, _shutdown, _live) = watch(Away::since_now(StoreErrorKind::Broken, forever));
     assert_eq!(stream.next().now_or_never(), Some(None));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_waits_for_the_store_ends_when_the_server_stops() {
+async fn waiting_stream_ends_with_the_shutdown() {
     let forever = Duration::from_secs(1_000_000);
-    let (mut stream, stop, _live) = watch(Away::since_now(StoreErrorKind::Unavailable, forever));
+    let (mut stream, shutdown, _live) =
+        watch(Away::since_now(StoreErrorKind::Unavailable, forever));
     assert!(stream.next().now_or_never().is_none());
-    stop.cancel();
+    shutdown.end_streams();
     assert_eq!(stream.next().now_or_never(), Some(None));
 }

@@ -13,7 +13,7 @@ use runloom_ports::windows::Bucket;
 use runloom_protocol::definition::ProviderKind;
 
 pub use runloom_ports::instruments::{Counter, Gauge, Histogram, SECONDS, SIZES};
-pub use text::{CONTENT_TYPE, Text};
+pub use text::{CONTENT_TYPE, MetricType, Text};
 
 /// The metrics of this process.
 pub static METRICS: Metrics = Metrics::new();
@@ -37,13 +37,24 @@ const STATUSES: [&str; 3] = ["succeeded", "failed", "cancelled"];
 const BUCKETS: [&str; 5] = ["run_starts", "lifecycle", "writes", "reads", "sign_ins"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
+/// Outcome of a model call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// The response was read to its end.
+    Completed,
+    /// A cancel, a deadline or the shutdown ended it.
+    Interrupted,
+    /// It failed with an error of this class.
+    Failed(ErrorClass),
+}
+
 /// Everything that is counted.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "each has its help text in `render`")]
 pub struct Metrics {
     pub runs_accepted: Counter,
     pub runs_parked: Counter,
-    pub runs_stalled: Counter,
+    pub runs_deferred: Counter,
     runs_ended: [Counter; STATUSES.len()],
     pub run_wait: Histogram,
     pub claims: Counter,
@@ -82,7 +93,7 @@ impl Metrics {
         Self {
             runs_accepted: Counter::new(),
             runs_parked: Counter::new(),
-            runs_stalled: Counter::new(),
+            runs_deferred: Counter::new(),
             runs_ended: [const { Counter::new() }; STATUSES.len()],
             run_wait: Histogram::new(&SECONDS),
             claims: Counter::new(),
@@ -125,19 +136,14 @@ impl Metrics {
         }
     }
 
-    /// A model call is over. `failed` is the class of its error, if it failed.
-    pub fn model_called(
-        &self,
-        provider: &str,
-        outcome: Result<bool, ErrorClass>,
-        took: std::time::Duration,
-    ) {
+    /// A model call has ended.
+    pub fn model_called(&self, provider: &str, outcome: CallOutcome, took: std::time::Duration) {
         let kind = ProviderKind::parse(provider);
         let provider = kind.map_or(PROVIDERS - 1, |kind| kind as usize);
         let outcome = match outcome {
-            Ok(true) => 0,
-            Ok(false) => 1,
-            Err(class) => OUTCOMES
+            CallOutcome::Completed => 0,
+            CallOutcome::Interrupted => 1,
+            CallOutcome::Failed(class) => OUTCOMES
                 .iter()
                 .position(|known| *known == class.as_str())
                 .unwrap_or(OUTCOMES.len() - 1),
@@ -170,7 +176,8 @@ pub fn render(text: &mut Text) {
     models_and_tools(text, metrics);
     requests(text, metrics);
     text.labelled(
-        ("runloom_build_info", "gauge"),
+        "runloom_build_info",
+        MetricType::Gauge,
         "The version of the program.",
         [(format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1)],
     );
@@ -181,18 +188,19 @@ fn runs(text: &mut Text, metrics: &Metrics) {
     let help = "Runs and session messages that this process accepted.";
     text.counter("runloom_runs_accepted_total", help, &metrics.runs_accepted);
     text.counters(
-        ("runloom_runs_ended_total", "status"),
+        "runloom_runs_ended_total",
+        "status",
         "Runs that this process brought to an end.",
         STATUSES.into_iter().zip(&metrics.runs_ended),
     );
     let help = "Runs that left memory because they wait for a client.";
     text.counter("runloom_runs_parked_total", help, &metrics.runs_parked);
     let help = "Attempts to take up a run that this process could not plan and left for later.";
-    text.counter("runloom_runs_stalled_total", help, &metrics.runs_stalled);
-    text.histograms(
-        ("runloom_run_wait_seconds", ""),
+    text.counter("runloom_runs_stalled_total", help, &metrics.runs_deferred);
+    text.histogram(
+        "runloom_run_wait_seconds",
         "From the acceptance of a run to its first claim by this process.",
-        [("", &metrics.run_wait)],
+        &metrics.run_wait,
     );
     let help = "Claims of runs that this process got.";
     text.counter("runloom_claims_total", help, &metrics.claims);
@@ -202,10 +210,10 @@ fn runs(text: &mut Text, metrics: &Metrics) {
         help,
         &metrics.claims_in_vain,
     );
-    text.histograms(
-        ("runloom_claim_seconds", ""),
+    text.histogram(
+        "runloom_claim_seconds",
         "How long the store took to answer a claim.",
-        [("", &metrics.claim_time)],
+        &metrics.claim_time,
     );
     let help = "Runs taken over from a worker that stayed silent.";
     text.counter("runloom_takeovers_total", help, &metrics.takeovers);
@@ -235,15 +243,15 @@ fn storage(text: &mut Text) {
     let help = "Writes to logs of runs that failed.";
     let failures = &STORE_METRICS.commit_failures;
     text.counter("runloom_commit_failures_total", help, failures);
-    text.histograms(
-        ("runloom_commit_seconds", ""),
+    text.histogram(
+        "runloom_commit_seconds",
         "How long such a transaction took.",
-        [("", &STORE_METRICS.commit_time)],
+        &STORE_METRICS.commit_time,
     );
-    text.histograms(
-        ("runloom_commit_batches", ""),
+    text.histogram(
+        "runloom_commit_batches",
         "How many writes shared a transaction.",
-        [("", &STORE_METRICS.commit_size)],
+        &STORE_METRICS.commit_size,
     );
 }
 
@@ -263,14 +271,21 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
         })
     });
     let help = "Model calls, repeated ones included.";
-    text.labelled(("runloom_model_calls_total", "counter"), help, calls);
+    text.labelled(
+        "runloom_model_calls_total",
+        MetricType::Counter,
+        help,
+        calls,
+    );
     text.histograms(
-        ("runloom_model_call_seconds", "provider"),
+        "runloom_model_call_seconds",
+        "provider",
         "How long model calls took, from the request to the last byte.",
         provider_labels().zip(&metrics.model_time),
     );
     text.counters(
-        ("runloom_tokens_total", "kind"),
+        "runloom_tokens_total",
+        "kind",
         "Tokens of runs that ended here; cached are among the input, reasoning among the output.",
         [
             ("input", &metrics.tokens_in),
@@ -280,14 +295,15 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
         ],
     );
     text.counters(
-        ("runloom_tool_calls_total", "outcome"),
+        "runloom_tool_calls_total",
+        "outcome",
         "Tools that this process executed.",
         [("ok", &metrics.tools_ok), ("error", &metrics.tools_failed)],
     );
-    text.histograms(
-        ("runloom_tool_call_seconds", ""),
+    text.histogram(
+        "runloom_tool_call_seconds",
         "How long they took.",
-        [("", &metrics.tool_time)],
+        &metrics.tool_time,
     );
     let help = "Runs whose model was out of service and that went on with their fallback.";
     let fallbacks = &metrics.model_fallbacks;
@@ -295,7 +311,8 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
     let help = "Calls that clients were asked to execute.";
     text.counter("runloom_client_calls_total", help, &metrics.client_calls);
     text.counters(
-        ("runloom_trace_spans_total", "outcome"),
+        "runloom_trace_spans_total",
+        "outcome",
         "Spans of traces, by whether the collector got them.",
         [
             ("sent", &metrics.spans_sent),
@@ -306,19 +323,21 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
 
 fn requests(text: &mut Text, metrics: &Metrics) {
     text.counters(
-        ("runloom_http_answers_total", "status"),
+        "runloom_http_answers_total",
+        "status",
         "Answers to requests.",
         CLASSES.into_iter().zip(&metrics.answers),
     );
-    text.histograms(
-        ("runloom_http_answer_seconds", ""),
+    text.histogram(
+        "runloom_http_answer_seconds",
         "From a request to the head of its answer.",
-        [("", &metrics.answer_time)],
+        &metrics.answer_time,
     );
     let help = "Open connections of clients.";
     text.gauge("runloom_http_connections", help, metrics.connections.get());
     text.counters(
-        ("runloom_rate_limited_total", "bucket"),
+        "runloom_rate_limited_total",
+        "bucket",
         "Requests refused by a rate limit.",
         BUCKETS.into_iter().zip(&metrics.limited),
     );
@@ -327,7 +346,8 @@ fn requests(text: &mut Text, metrics: &Metrics) {
     let missed = &metrics.shared_windows_missed;
     text.counter("runloom_shared_windows_missed_total", help, missed);
     text.counters(
-        ("runloom_admission_refused_total", "limit"),
+        "runloom_admission_refused_total",
+        "limit",
         "Runs refused because too many wait.",
         [
             ("server", &metrics.refused_by_server),

@@ -7,6 +7,24 @@ use super::{Counter, Histogram};
 /// Media type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// Type of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricType {
+    /// A value that only rises.
+    Counter,
+    /// A value that rises and falls.
+    Gauge,
+}
+
+impl MetricType {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+        }
+    }
+}
+
 /// Metrics as text, one after the other.
 #[derive(Debug, Default)]
 pub struct Text(String);
@@ -24,10 +42,11 @@ impl Text {
         self.line(name, "", counter.get());
     }
 
-    /// One value that only rises for each value of a label.
+    /// A counter for each value of a label.
     pub fn counters<'a>(
         &mut self,
-        (name, label): (&str, &str),
+        name: &str,
+        label: &str,
         help: &str,
         counters: impl IntoIterator<Item = (&'a str, &'a Counter)>,
     ) {
@@ -40,13 +59,14 @@ impl Text {
     /// Lines whose labels the caller writes, under one heading.
     pub fn labelled<'a>(
         &mut self,
-        (name, kind): (&str, &str),
+        name: &str,
+        kind: MetricType,
         help: &str,
         lines: impl IntoIterator<Item = (String, u64)>,
     ) where
         Self: 'a,
     {
-        self.head(name, help, kind);
+        self.head(name, help, kind.as_str());
         for (labels, value) in lines {
             self.line(name, &labels, value);
         }
@@ -58,10 +78,16 @@ impl Text {
         self.line(name, "", value);
     }
 
-    /// One histogram for each value of a label; an empty label means that there is one.
+    /// A histogram without a label.
+    pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        self.histograms(name, "", help, [("", histogram)]);
+    }
+
+    /// A histogram for each value of a label; without one if the label is empty.
     pub fn histograms<'a>(
         &mut self,
-        (name, label): (&str, &str),
+        name: &str,
+        label: &str,
         help: &str,
         histograms: impl IntoIterator<Item = (&'a str, &'a Histogram)>,
     ) {

@@ -28,7 +28,7 @@ pub fn succeeded(state: &RunState, text: &str, structured_output: StructuredOutp
         text: text.to_owned(),
         tokens: state.tokens,
         turns: state.turns,
-        model: state.speaker().model.clone(),
+        model: state.current_model().model.clone(),
         structured_output,
         cost_usd: cost(state, &state.tokens),
     })
@@ -47,7 +47,7 @@ pub fn failed(state: &RunState, error: &ModelError, spent: &Spent) -> Event {
         retryable: Some(error.retryable),
         tokens,
         turns: state.turns + spent.turns,
-        model: state.speaker().model.clone(),
+        model: state.current_model().model.clone(),
         structured_output: state.structured,
         api_status: error.api_status,
         api_code: error.api_code.clone(),
@@ -62,7 +62,7 @@ pub fn cancelled(state: &RunState, receipt: RunCancelled, spent: &Spent) -> Even
     Event::Cancelled(RunCancelled {
         tokens,
         turns: state.turns + spent.turns,
-        model: Some(state.speaker().model.clone()),
+        model: Some(state.current_model().model.clone()),
         cost_usd: cost(state, &tokens),
         ..receipt
     })

@@ -1,4 +1,4 @@
-//! Another model in the place of one that is out of service: when that happens, and what it changes.
+//! The fallback: when another model takes over, and what changes then.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use runloom_protocol::event::{Event, ModelFallback};
 use runloom_protocol::outcome::{ErrorClass, Tokens};
 use runloom_protocol::spec::Enforcement;
 
-use super::plan::{Plan, Price, Speaker};
+use super::plan::{ModelFacts, Plan, Price};
 use super::state::RunState;
 use super::transcript::Transcript;
 use runloom_ports::model::{CallRequest, Message, ModelError, StructuredSupport};
 
-/// The event with which the run goes on with its fallback after the turn has failed for good; `None` when it ends instead: there is
-/// no fallback, it speaks already, somebody has seen a part of the answer, or another model would fail in the same way.
+/// The event by which the fallback takes over after a turn has failed. `None` when the run ends instead: there is no
+/// fallback, it is in use already, part of the answer was shown, or another model would fail in the same way.
 #[must_use]
 pub fn fall_back(state: &RunState, error: &ModelError) -> Option<Event> {
     let plan = &state.plan;
@@ -29,8 +29,8 @@ pub fn fall_back(state: &RunState, error: &ModelError) -> Option<Event> {
     }))
 }
 
-/// The provider is to blame, and not what it was asked. A rate limit is not among them: it is the caller's share that is used up, and
-/// moving on would hide that.
+/// Whether the provider failed, not the request. Rate limits are excluded: they are the caller's quota, which a fallback
+/// would hide.
 fn is_out_of_service(class: ErrorClass) -> bool {
     match class {
         ErrorClass::Overloaded
@@ -51,23 +51,23 @@ fn is_out_of_service(class: ErrorClass) -> bool {
     }
 }
 
-/// The speaker cannot keep the promise of a strict output schema.
-pub(super) fn lacks_strict_schema(plan: &Plan, speaker: &Speaker) -> bool {
+/// Whether the plan wants a strict output schema that the model cannot enforce.
+pub(super) fn lacks_strict_schema(plan: &Plan, model: &ModelFacts) -> bool {
     let output = plan.output.as_ref();
     let strict = output.is_some_and(|(schema, _)| schema.enforcement == Enforcement::Strict);
-    strict && speaker.capabilities.structured == StructuredSupport::None
+    strict && model.capabilities.structured == StructuredSupport::None
 }
 
 impl RunState {
-    /// Whether the run goes on with its fallback.
+    /// Whether the fallback has taken over.
     #[must_use]
     pub fn fell_back(&self) -> bool {
         self.before_fallback.is_some()
     }
 
-    /// Who speaks in the next turn.
+    /// The model of the next turn.
     #[must_use]
-    pub fn speaker(&self) -> &Speaker {
+    pub fn current_model(&self) -> &ModelFacts {
         let fallback = self.plan.fallback.as_ref();
         fallback
             .filter(|_| self.fell_back())
@@ -75,16 +75,15 @@ impl RunState {
     }
 
     pub(super) fn apply_fallback(&mut self) {
-        // A plan without one is of a run whose session had moved on before it began: its first model is the fallback.
+        // Without a fallback in the plan, the session has already changed to it and it is the first model.
         if self.plan.fallback.is_some() && !self.fell_back() {
             self.before_fallback = Some(self.tokens);
             self.forget_vendor();
         }
     }
 
-    /// What the first model's vendor put into the conversation means nothing to another, or is refused by it: private items, which
-    /// may belong to an account, and the ids of calls, of which every vendor has its own idea. What was there when the run began has
-    /// neither.
+    /// Removes what only the first vendor accepts from the messages of this run: its private items, and the ids of its
+    /// calls. Messages from before the run have neither.
     fn forget_vendor(&mut self) {
         let opening = self.plan.opening.clone();
         let since = opening.len();
@@ -96,8 +95,8 @@ impl RunState {
         self.messages = portable;
     }
 
-    /// What these tokens, of which the state's are a part, cost in millionths of a millionth of a dollar, each at the price of the
-    /// model that used them; `None` for those of a model without a price.
+    /// The costs of these tokens in picodollars, for each model that used some; `None` for a model without a price. The
+    /// tokens include those of the state.
     fn costs(&self, tokens: &Tokens) -> impl Iterator<Item = Option<u128>> {
         let pico = |price: Option<Price>, tokens: Tokens| price.map(|price| price.pico(&tokens));
         let Some(before) = self.before_fallback else {
@@ -108,23 +107,23 @@ impl RunState {
         let used = |tokens: &Tokens| *tokens != Tokens::default();
         let after = since(tokens, &before);
         let first = used(&before).then(|| pico(self.plan.primary.price, before));
-        [first, Some(pico(self.speaker().price, after))]
+        [first, Some(pico(self.current_model().price, after))]
             .into_iter()
             .flatten()
     }
 
-    /// What these tokens cost; `None` when a model that used some of them has no price.
+    /// The cost of these tokens; `None` when a model that used some has no price.
     pub(super) fn cost_pico(&self, tokens: &Tokens) -> Option<u128> {
         self.costs(tokens).sum()
     }
 
-    /// What the tokens so far cost, as far as the models have prices.
+    /// The cost of the tokens so far, of models with a price.
     pub(super) fn known_cost_pico(&self) -> u128 {
         self.costs(&self.tokens).flatten().sum()
     }
 }
 
-/// Ids that any vendor takes, in the place of a vendor's own.
+/// Call ids that every vendor accepts.
 struct Ids {
     run: String,
     known: HashMap<String, String>,
@@ -163,7 +162,7 @@ impl Ids {
         }
     }
 
-    /// A vendor may use an id again in a later turn: the results of a turn follow it before that.
+    /// Gives a call a new id. A vendor may repeat an id in a later turn; the results of a turn come before that.
     fn named(&mut self, mut call: CallRequest) -> CallRequest {
         self.count += 1;
         let id = format!("tu_{}_{}", self.run, self.count);
@@ -173,7 +172,7 @@ impl Ids {
     }
 }
 
-/// What came after `before`.
+/// The tokens used after `before`.
 fn since(tokens: &Tokens, before: &Tokens) -> Tokens {
     Tokens {
         input_tokens: tokens.input_tokens.saturating_sub(before.input_tokens),

@@ -1,12 +1,12 @@
 //! The run machine: pure decisions about a run, folded from its log.
 //!
-//! A [`Plan`] is what does not change. [`RunState`] is folded from the log's records ([`Record`]s: public events and private
-//! notes) and nothing else, so any process can go on with any run. [`next`] reads the state and says what to do; the driver
-//! does it and feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
+//! A [`Plan`] is what does not change. [`RunState`] is folded from the [`Record`]s of the log and nothing else, so any
+//! process can continue any run. [`next`] reads the state and returns the next step; the driver performs it and feeds the
+//! records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
-//! Reading order: `plan`, `record`, `transcript` (the conversation), `state` (the fold), `step` (the decisions), `guard` (loops and
-//! budgets), `money`, `fallback` (another model), `brought` (files of tools), `retained` (results for later runs), `ending` (terminal
-//! events), `replay` (a log decided once more).
+//! Reading order: `plan`, `record`, `transcript` (the conversation), `state` (the fold), `step` (the decisions), `guard`
+//! (loops and budgets), `money`, `fallback`, `tool_files`, `retained` (results for later runs), `ending` (terminal
+//! events), `replay` (deciding a stored log again).
 
 mod ending;
 mod fallback;
@@ -27,7 +27,7 @@ pub use ending::{Spent, cancelled, failed, failure, succeeded};
 pub use fallback::fall_back;
 pub use guard::signature_of;
 pub use money::Bid;
-pub use plan::{Plan, Price, Speaker, default_tool_budgets};
+pub use plan::{ModelFacts, Plan, Price, default_tool_budgets};
 pub use record::{Note, PlacedNote, Record};
 pub use replay::{Divergence, Replayed, recorded_plan, replay};
 pub use state::{Call, CallState, RunState};

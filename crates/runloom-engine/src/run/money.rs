@@ -90,9 +90,9 @@ impl RunState {
     /// model without a bound of its own is taken to have the bound that a limit would give it.
     #[must_use]
     pub fn worst_bid(&self) -> Option<Bid> {
-        let speaker = self.speaker();
-        let price = speaker.price?;
-        let output = self.output_left(speaker.max_output_tokens.unwrap_or(DEFAULT_OUTPUT));
+        let model = self.current_model();
+        let price = model.price?;
+        let output = self.output_left(model.max_output_tokens.unwrap_or(DEFAULT_OUTPUT));
         let output = output.max(PROVIDER_LEAST);
         let (least, most) = if self.economising.is_some() {
             (output.min(FINAL_LEAST), output.min(FINAL_MOST))
@@ -112,7 +112,7 @@ impl RunState {
     /// tools return comes on top. `None` when the model has no price.
     #[must_use]
     pub fn worst_of_turns(&self, turns: u32) -> Option<MicroUsd> {
-        let (bid, price) = (self.worst_bid()?, self.speaker().price?);
+        let (bid, price) = (self.worst_bid()?, self.current_model().price?);
         let (turns, output) = (u128::from(turns), u128::from(bid.most));
         let read_again = turns.saturating_mul(turns.saturating_sub(1)) / 2 * output;
         let answers = turns * output * u128::from(bid.output_pico);
@@ -131,7 +131,7 @@ impl RunState {
     #[must_use]
     pub fn output_bound(&self) -> Option<u64> {
         self.plan.budgets.max_output_tokens?;
-        Some(self.output_left(self.speaker().max_output_tokens.unwrap_or(u64::MAX)))
+        Some(self.output_left(self.current_model().max_output_tokens.unwrap_or(u64::MAX)))
     }
 
     /// An estimate of the prompt's tokens, for people.

@@ -1,4 +1,4 @@
-//! What does not change during a run.
+//! The plan: what does not change during a run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -12,7 +12,7 @@ use runloom_ports::conversation::Conversation;
 use runloom_ports::model::Capabilities;
 use runloom_schema::{SchemaCache, Validator};
 
-/// Everything the machine knows before the first event.
+/// A spec with everything resolved, before the first event.
 #[derive(Debug)]
 pub struct Plan {
     /// Which run; also the seed of its `tu_…` ids.
@@ -31,32 +31,32 @@ pub struct Plan {
     pub reasoning_level: Option<u8>,
     /// The schema of the final text, and its validator.
     pub output: Option<(Arc<OutputSchema>, Validator)>,
-    /// Who speaks.
-    pub primary: Speaker,
-    /// Who speaks when that one is out of service.
-    pub fallback: Option<Speaker>,
-    /// MonthlyBudgets that other runs share have to pay for the calls.
+    /// The model of the run.
+    pub primary: ModelFacts,
+    /// The model that takes over when that one is out of service.
+    pub fallback: Option<ModelFacts>,
+    /// Whether monthly budgets apply to its model calls.
     pub has_monthly_budgets: bool,
     /// Tool turns before the finalise turn.
     pub max_tool_turns: u32,
-    /// When the model repeats itself.
+    /// Limits for repeated tool calls.
     pub loop_detection: LoopDetection,
-    /// Calls that each tool may get.
+    /// Largest number of calls per tool.
     pub tool_budgets: Arc<BTreeMap<String, u32>>,
     /// Limits of time, tokens and money.
     pub budgets: Budgets,
 }
 
-/// A model, as the machine knows it.
+/// What the run machine knows about a model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Speaker {
-    /// Which one.
+pub struct ModelFacts {
+    /// Its name and provider, as events show it.
     pub model: ModelInfo,
     /// What it can do.
     pub capabilities: Capabilities,
-    /// What it costs, when that is known.
+    /// Its price, if known.
     pub price: Option<Price>,
-    /// Upper bound of one answer, when it has one.
+    /// Largest output of one call, if limited.
     pub max_output_tokens: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What these tokens cost in whole millionths of a millionth of a dollar: sums are exact in any order.
+    /// The cost of these tokens in whole picodollars, so that sums are exact in any order.
     #[must_use]
     pub fn pico(&self, tokens: &Tokens) -> u128 {
         let cached = tokens.cached_tokens.min(tokens.input_tokens);
@@ -82,23 +82,23 @@ impl Price {
             + cost(tokens.output_tokens, self.output)
     }
 
-    /// What a token of input costs at most.
+    /// The highest price of an input token.
     pub(super) fn dearest_input(&self) -> u64 {
         pico(self.input).max(pico(self.cache_read))
     }
 
-    /// What a token of output costs.
+    /// The price of an output token.
     pub(super) fn output_pico(&self) -> u64 {
         pico(self.output)
     }
 }
 
-/// A price for a million tokens as whole millionths of a millionth of a dollar for one token.
+/// A price in dollars per million tokens as picodollars per token.
 fn pico(per_million: f64) -> u64 {
     (per_million * 1e6).round() as u64
 }
 
-/// The budgets of tools that hold when nothing is said about them.
+/// The default tool budgets.
 static DEFAULT_BUDGETS: LazyLock<Arc<BTreeMap<String, u32>>> = LazyLock::new(|| {
     const HIVE: [&str; 9] = [
         "deals",
@@ -118,7 +118,7 @@ static DEFAULT_BUDGETS: LazyLock<Arc<BTreeMap<String, u32>>> = LazyLock::new(|| 
     Arc::new(budgets.collect())
 });
 
-/// The budgets that hold when a spec says nothing; given entries are layered over them, and an empty map clears them.
+/// The default tool budgets with the given entries over them. An empty map clears the defaults.
 #[must_use]
 pub fn default_tool_budgets(
     given: Option<&BTreeMap<String, ToolBudget>>,

@@ -1,4 +1,4 @@
-//! What the state is folded from: public events, and private notes beside them.
+//! The records that the state is folded from: public events and private notes.
 
 use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::Event;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use runloom_ports::model::ProviderState;
 use runloom_ports::tools::ServerTool;
 
-/// One thing that happened.
+/// An event or a note.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::large_enum_variant,
@@ -21,7 +21,7 @@ pub enum Record {
     Note(Note),
 }
 
-/// A private record: what the machine must remember and no client may see.
+/// A private record, which no client sees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {
@@ -52,9 +52,9 @@ pub enum Note {
         /// At worst.
         micro_usd: u64,
     },
-    /// Money runs out: from now on the run makes no calls but the last.
+    /// Money runs out: the run makes one more model call, without tools.
     Economise {
-        /// Which monthly_budget, how much, when it refills.
+        /// The budget, the amounts and when it refills.
         reason: String,
     },
     /// The server-resolved tools of the run, kept so that they stay the same over restarts.
@@ -69,7 +69,7 @@ pub enum Note {
         /// The whole of it.
         content: String,
     },
-    /// Stands before the result of a tool that brought files: what is in them, as far as the model is given it.
+    /// Stands before the result of a tool that returned files: their content, as far as the model gets it.
     Files {
         /// Which call.
         tool_use_id: String,
@@ -83,9 +83,10 @@ pub enum Note {
         /// When it times out, in milliseconds since the Unix epoch.
         deadline: i64,
     },
-    /// No process that took the run could plan it. Forgotten as soon as anything else happens.
-    Stalled {
-        /// When that began, in milliseconds since the Unix epoch.
+    /// No process that claimed the run could plan it. Cleared by the next record.
+    #[serde(rename = "stalled")]
+    Deferred {
+        /// Start of the deferral, in milliseconds since the Unix epoch.
         since: i64,
     },
 }

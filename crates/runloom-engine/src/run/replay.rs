@@ -16,10 +16,10 @@ use runloom_protocol::outcome::{
 use runloom_protocol::spec::{AgentSpec, Budgets};
 use serde_json::Value;
 
-use super::plan::{Plan, Speaker, default_tool_budgets};
+use super::plan::{ModelFacts, Plan, default_tool_budgets};
 use super::record::{Note, Record};
 use super::state::RunState;
-use super::step::{Step, next};
+use super::step::{CallPlan, Step, next};
 use crate::toolbox::{Toolbox, any_object};
 use runloom_ports::conversation::Conversation;
 use runloom_ports::effect::Effect;
@@ -82,11 +82,11 @@ pub fn recorded_plan(
         schemas,
         reasoning_level: spec.reasoning_level,
         output,
-        primary: speaker(nobody(), events),
+        primary: model_facts(nobody(), events),
         fallback: events
             .iter()
             .find_map(fallback_model)
-            .map(|model| speaker(model.clone(), events)),
+            .map(|model| model_facts(model.clone(), events)),
         has_monthly_budgets: false,
         max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(max_tool_turns),
         loop_detection: spec.loop_detection.unwrap_or_default(),
@@ -97,8 +97,8 @@ pub fn recorded_plan(
 }
 
 /// A model of which the log shows little.
-fn speaker(model: ModelInfo, events: &[Event]) -> Speaker {
-    Speaker {
+fn model_facts(model: ModelInfo, events: &[Event]) -> ModelFacts {
+    ModelFacts {
         model,
         capabilities: Capabilities {
             reasoning: true,
@@ -213,7 +213,7 @@ impl<'a> Replay<'a> {
                 }
             }
             Step::Wait { .. } => self.wait()?,
-            Step::CallModel(plan) => self.turn(plan.tools_enabled)?,
+            Step::CallModel(plan) => self.turn(&plan)?,
             Step::Economise(reason) => self.state.apply(Record::Note(Note::Economise { reason })),
             Step::Finish(event) => self.decide(&event)?,
         }
@@ -308,7 +308,7 @@ impl<'a> Replay<'a> {
         Err(self.differs("the answer of a client".to_owned()))
     }
 
-    fn turn(&mut self, tools_enabled: bool) -> Result<(), Divergence> {
+    fn turn(&mut self, plan: &CallPlan) -> Result<(), Divergence> {
         let begin = self.at;
         // The machine would take deltas without an end for a broken attempt, so they are taken with the end of their turn.
         while let Some(event @ (Event::AssistantDelta(_) | Event::ThinkingDelta(_))) = self.ahead()
@@ -317,7 +317,7 @@ impl<'a> Replay<'a> {
         }
         let has_deltas = self.at > begin;
         if let Some(event @ Event::AssistantMessage(message)) = self.ahead() {
-            return self.spoke(event, message, tools_enabled);
+            return self.spoke(event, message, plan);
         }
         // The provider failed.
         if let Some(event @ Event::Error(_)) = self.ahead() {
@@ -346,9 +346,9 @@ impl<'a> Replay<'a> {
         &mut self,
         event: &Event,
         message: &AssistantMessage,
-        tools_enabled: bool,
+        plan: &CallPlan,
     ) -> Result<(), Divergence> {
-        if !tools_enabled && !message.tool_calls.is_empty() {
+        if !plan.tools_enabled && !message.tool_calls.is_empty() {
             return Err(self.differs(
                 "a turn without tools (if the server's runs.max_tool_turns is not the one given here, say so)"
                     .to_owned(),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
 use super::record::{Note, Record};
-use super::tool_files::ToolFiles;
+use super::tool_files::PendingFiles;
 use super::transcript::Transcript;
 use crate::toolbox::Toolbox;
 use runloom_ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
@@ -56,8 +56,8 @@ pub struct RunState {
     pub shown: bool,
     /// How often the turn that is under way was called again after it had shown something.
     pub restarts: u32,
-    /// Since when nobody could plan the run, in milliseconds since the Unix epoch.
-    pub stalled_since: Option<i64>,
+    /// Start of the deferral, in milliseconds since the Unix epoch.
+    pub deferred_since: Option<i64>,
     /// What became of the output schema so far.
     pub structured: StructuredOutput,
     /// The last complete turn, when it called no tools.
@@ -71,8 +71,8 @@ pub struct RunState {
     pub(super) message: Option<AssistantMessage>,
     /// Whole outputs whose `tool_result` follows.
     pub(super) outputs: HashMap<String, String>,
-    /// Files that the tools brought.
-    pub(crate) brought: ToolFiles,
+    /// Files that tools returned.
+    pub(crate) tool_files: PendingFiles,
 }
 
 /// A turn that called no tools.
@@ -144,7 +144,7 @@ impl RunState {
             toolbox: Arc::clone(&plan.toolbox),
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),
-            brought: ToolFiles::default(),
+            tool_files: PendingFiles::default(),
             plan,
             calls: Vec::new(),
             started: false,
@@ -160,7 +160,7 @@ impl RunState {
             reserved: None,
             shown: false,
             restarts: 0,
-            stalled_since: None,
+            deferred_since: None,
             structured,
             answer: None,
             forced: false,
@@ -180,7 +180,7 @@ impl RunState {
 
     /// True when the answer did not come through the hidden output tool, which must now be forced.
     pub(super) fn must_force_output(&self) -> bool {
-        let structured = self.speaker().capabilities.structured;
+        let structured = self.current_model().capabilities.structured;
         let synthetic = structured == StructuredSupport::SyntheticTool;
         let open = self
             .answer
@@ -191,7 +191,7 @@ impl RunState {
 
     /// Folds one record.
     pub fn apply(&mut self, record: Record) {
-        self.stalled_since = None;
+        self.deferred_since = None;
         match record {
             Record::Event(event) => self.apply_event(event),
             Record::Note(note) => self.apply_note(note),
@@ -285,12 +285,12 @@ impl RunState {
             } => {
                 self.outputs.insert(tool_use_id, content);
             }
-            Note::Files { tool_use_id, files } => self.brought.put(tool_use_id, files),
+            Note::Files { tool_use_id, files } => self.tool_files.put(tool_use_id, files),
             Note::Asked {
                 tool_use_id,
                 deadline,
             } => self.set(&tool_use_id, CallState::Asked { deadline }),
-            Note::Stalled { since } => self.stalled_since = Some(since),
+            Note::Deferred { since } => self.deferred_since = Some(since),
         }
     }
 
@@ -379,7 +379,7 @@ impl RunState {
         let skipped = verdict != Verdict::Fine;
         let mut shown = Vec::new();
         for call in std::mem::take(&mut self.calls) {
-            shown.extend(self.brought.take(&call));
+            shown.extend(self.tool_files.take(&call));
             self.retain(&call);
             if !skipped {
                 *self.guards.calls.entry(call.name.clone()).or_default() += 1;

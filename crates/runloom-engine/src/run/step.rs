@@ -115,7 +115,7 @@ pub fn next(state: &RunState) -> Step {
     match &state.answer {
         Some(answer) => next_of_answer(state, answer),
         None if !state.resolved => Step::ResolveTools,
-        None => call_model(state, false),
+        None => call_model(state, OutputTool::Optional),
     }
 }
 
@@ -207,7 +207,11 @@ fn go_on(state: &RunState, interrupted: &[&Call]) -> Step {
         Step::Execute(
             interrupted
                 .iter()
-                .filter_map(|call| server_call(state, call, true))
+                .filter_map(|call| server_call(state, call))
+                .map(|call| ServerCall {
+                    again: true,
+                    ..call
+                })
                 .collect(),
         )
     } else {
@@ -236,7 +240,7 @@ fn start(state: &RunState, new: &[&Call]) -> Step {
         Step::Execute(
             server
                 .into_iter()
-                .filter_map(|call| server_call(state, call, false))
+                .filter_map(|call| server_call(state, call))
                 .collect(),
         )
     } else {
@@ -244,13 +248,13 @@ fn start(state: &RunState, new: &[&Call]) -> Step {
     }
 }
 
-fn server_call(state: &RunState, call: &Call, again: bool) -> Option<ServerCall> {
+fn server_call(state: &RunState, call: &Call) -> Option<ServerCall> {
     let tool = Arc::clone(state.toolbox.get(&call.name)?.server()?);
     Some(ServerCall {
         id: call.id.clone(),
         tool,
         input: call.input.clone(),
-        again,
+        again: false,
     })
 }
 
@@ -342,7 +346,14 @@ fn summary_of(text: &str) -> String {
     cut
 }
 
-fn call_model(state: &RunState, force_output: bool) -> Step {
+/// Whether the model must answer through the hidden output tool.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputTool {
+    Optional,
+    Forced,
+}
+
+fn call_model(state: &RunState, output_tool: OutputTool) -> Step {
     let exceeded = |message: String| {
         let error = ModelError::new(ErrorClass::BudgetExceeded, message);
         Step::Finish(failed(state, &error, &Spent::default()))
@@ -360,7 +371,7 @@ fn call_model(state: &RunState, force_output: bool) -> Step {
     let call = CallPlan {
         turn: state.turns + 1,
         tools_enabled: !state.must_finalise(),
-        force_output,
+        force_output: output_tool == OutputTool::Forced,
         max_output_tokens: left,
         bid: None,
     };
@@ -382,12 +393,12 @@ fn call_model(state: &RunState, force_output: bool) -> Step {
 }
 
 fn schema_unsupported(state: &RunState) -> Option<ModelError> {
-    lacks_strict_schema(&state.plan, state.speaker()).then(|| {
+    lacks_strict_schema(&state.plan, state.current_model()).then(|| {
         ModelError::new(
             ErrorClass::StructuredOutputNotSupported,
             format!(
                 "the model {} cannot enforce an output schema, and enforcement is strict",
-                state.speaker().model.id
+                state.current_model().model.id
             ),
         )
     })
@@ -434,7 +445,7 @@ fn next_of_answer(state: &RunState, answer: &Answer) -> Step {
         return Step::Finish(succeeded(state, &answer.text, state.structured));
     };
     if state.must_force_output() {
-        return call_model(state, true);
+        return call_model(state, OutputTool::Forced);
     }
     let problem = match serde_json::from_str::<Value>(&answer.text) {
         Err(error) => Some(format!("it is not JSON: {error}")),

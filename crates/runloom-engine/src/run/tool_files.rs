@@ -1,4 +1,4 @@
-//! Files that the tools of a run brought, and what of them the model is given.
+//! Files that tools returned, until the model gets them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,20 +9,19 @@ use super::state::Call;
 use runloom_ports::file::{File, FileContent};
 use runloom_ports::model::Message;
 
-/// Bytes of files that the tools of one run may show its model, all together, as they are kept: they are sent with every call that
-/// follows, and held in memory as long as the run goes on.
+/// Bytes of files of one run, as stored. They are held in memory and sent with every later call of the run.
 const MAX_BYTES: usize = 20 * 1024 * 1024;
 
-/// See the module.
+/// The files of the tool calls of a run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ToolFiles {
+pub(crate) struct PendingFiles {
     bytes: usize,
-    /// Of calls whose turn is not complete.
+    /// Files of calls whose turn is not complete.
     waiting: HashMap<String, Vec<Attachment>>,
 }
 
-impl ToolFiles {
-    /// The files as they are recorded: those that are too many lose their content.
+impl PendingFiles {
+    /// The files as they are recorded: files over the limit lose their content.
     pub(crate) fn within_bounds(&self, files: Vec<Attachment>) -> Vec<Attachment> {
         let mut bytes = self.bytes;
         let kept = files.into_iter().map(|file| {
@@ -41,7 +40,7 @@ impl ToolFiles {
         self.waiting.insert(call, files);
     }
 
-    /// What the model is shown of a call's files.
+    /// The message with the files of a call.
     pub(super) fn take(&mut self, call: &Call) -> Option<Message> {
         let files = self.waiting.remove(&call.id)?;
         let shown: Arc<[File]> = files.iter().map(file).collect();
@@ -78,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn past_the_bound_files_are_only_named_and_the_model_is_told() {
-        let mut brought = ToolFiles::default();
-        let kept = brought.within_bounds(vec![file(MAX_BYTES - 1), file(2), file(1)]);
+    fn files_over_the_limit_lose_their_content() {
+        let mut pending = PendingFiles::default();
+        let kept = pending.within_bounds(vec![file(MAX_BYTES - 1), file(2), file(1)]);
         let have: Vec<bool> = kept.iter().map(|file| file.data.is_some()).collect();
         assert_eq!(have, [true, false, true]);
-        brought.put("tu_1".to_owned(), kept);
-        let more = brought.within_bounds(vec![file(1)]);
+        pending.put("tu_1".to_owned(), kept);
+        let more = pending.within_bounds(vec![file(1)]);
         assert_eq!(more[0].data, None);
         let call = Call {
             id: "tu_1".to_owned(),
@@ -93,10 +92,10 @@ mod tests {
             input: json!({}),
             state: CallState::New,
         };
-        let Some(Message::UserFiles { files, .. }) = brought.take(&call) else {
+        let Some(Message::UserFiles { files, .. }) = pending.take(&call) else {
             panic!("nothing is shown");
         };
         assert!(files[1].in_words().contains("left out"));
-        assert_eq!(brought.take(&call), None);
+        assert_eq!(pending.take(&call), None);
     }
 }

@@ -1,128 +1,123 @@
-//! Runs under suspicion: a process that dies leaves no word which of its runs killed it.
+//! Crash suspects: runs that are driven apart after repeated crashes.
 //!
-//! Every run aboard a worker that dies is counted an attempt, because any of them may have done it. The first [`TRUSTED`] attempts
-//! mean nothing: any run may have neighbours that kill. From then on a run is a suspect until it gets further, and whatever is
-//! counted against it must not come from another suspect. So they are driven apart: a worker has room for a few that were
-//! interrupted no more often than bystanders are, for fewer with each attempt, and the last attempt before a run is given up it makes
-//! as the only suspect of its process. A run that kills its workers comes to that point and is given up; a bystander can be
-//! driven there by it, and no further.
+//! When a process dies we cannot know which run caused it, so every run it was driving gets one failed attempt. After
+//! [`TRUSTED`] attempts a run is a suspect until it makes progress, and further attempts must not be caused by another
+//! suspect. A worker drives fewer suspects together with each attempt, and the last attempt is made without any other
+//! suspect in the process. So a run that crashes its workers fails, and a bystander does not.
 //!
-//! CrashSuspects never overtake this order, because an ordinary claim does not take them: the sweeper finds them, and they wait
-//! here until there is room. A claim that waits is not counted.
+//! Ordinary claims refuse suspects. The sweeper finds them, and they wait here for their share of [`CAPACITY`]. Waiting
+//! is not an attempt.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{Worker, run_slots};
+use super::run_slots::RunSlot;
+use super::{ClaimTerms, Worker};
 use crate::driver::{CrashSuspicion, MAX_ATTEMPTS};
 use runloom_ports::queue::Job;
 use runloom_ports::store::RunNo;
 
-/// Attempts that any run may have without being a suspect.
+/// Attempts of a run that is no suspect.
 pub(super) const TRUSTED: u32 = 2;
-/// The room that a worker has for crash_suspects.
-const ROOM: u32 = 16;
-/// How long one that has its room waits for a place.
-const PLACE_WAIT: Duration = Duration::from_secs(5);
-/// CrashSuspects that wait in one process; the sweeper comes back to the others.
-const WAITING: usize = 256;
+/// Permits of a worker for crash suspects.
+const CAPACITY: u32 = 16;
+/// Time that a suspect with its permits waits for a run slot.
+const SLOT_WAIT: Duration = Duration::from_secs(5);
+/// Suspects that wait in one process. The sweeper finds the others again.
+const MAX_WAITING: usize = 256;
 
-/// The crash_suspects of a worker.
+/// The crash suspects of a worker.
 #[derive(Debug)]
 pub(super) struct CrashSuspects {
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     waiting: Mutex<HashSet<RunNo>>,
 }
 
 impl Default for CrashSuspects {
     fn default() -> Self {
         Self {
-            room: Arc::new(Semaphore::new(ROOM as usize)),
+            permits: Arc::new(Semaphore::new(CAPACITY as usize)),
             waiting: Mutex::default(),
         }
     }
 }
 
 impl CrashSuspects {
-    /// The run waits from now on. False when it does already, or too many do.
+    /// Adds a run to those that wait. False when it waits already, or too many do.
     fn enter(&self, run: RunNo) -> bool {
-        let mut waiting = self.lock();
-        waiting.len() < WAITING && waiting.insert(run)
+        let mut waiting = self.waiting.lock();
+        waiting.len() < MAX_WAITING && waiting.insert(run)
     }
 
     fn leave(&self, run: RunNo) {
-        self.lock().remove(&run);
+        self.waiting.lock().remove(&run);
     }
 
-    /// Waits for the room of a run that is about to make this attempt. Those that need much of it are not overtaken.
-    async fn room(&self, attempt: u32) -> Option<CrashSuspicion> {
-        let room = Arc::clone(&self.room);
-        room.acquire_many_owned(share(attempt)).await.ok()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<RunNo>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for the permits of a run that is about to make this attempt, first come, first served.
+    async fn acquire(&self, attempt: u32) -> Option<CrashSuspicion> {
+        let permits = Arc::clone(&self.permits);
+        permits.acquire_many_owned(share(attempt)).await.ok()
     }
 }
 
-/// How much of the room a run takes in this attempt.
+/// The permits that a run needs for this attempt.
 fn share(attempt: u32) -> u32 {
     match attempt.cmp(&MAX_ATTEMPTS) {
         Ordering::Less if attempt <= TRUSTED + 1 => 1,
-        Ordering::Less => ROOM / 4,
-        Ordering::Equal => ROOM,
-        // It is not driven any more, only ended.
+        Ordering::Less => CAPACITY / 4,
+        Ordering::Equal => CAPACITY,
+        // The run is only ended.
         Ordering::Greater => 1,
     }
 }
 
 impl Worker {
-    /// Takes a suspect up as soon as there is room for one that makes this attempt.
+    /// Claims and drives a suspect once it has the permits for this attempt and a run slot.
     pub(super) fn suspect(self: &Arc<Self>, job: Job, attempt: u32) {
         if !self.crash_suspects.enter(job.run) {
             return;
         }
         let worker = Arc::clone(self);
-        self.parts.tasks.spawn("suspect", async move {
-            let stop = worker.parts.tasks.stop.clone();
-            let ready = stop
-                .run_until_cancelled(worker.apart(job, attempt))
-                .await
-                .flatten();
+        self.parts.tasks.spawn("crash_suspect", async move {
+            let shutdown = worker.parts.tasks.shutdown.clone();
+            let ready = shutdown.until_draining(worker.isolate(job, attempt)).await;
             worker.crash_suspects.leave(job.run);
-            let Some((suspicion, place)) = ready else {
+            let Some((suspicion, slot)) = ready.flatten() else {
                 return;
             };
             let Some(notifier) = worker.notifiers.try_install(job.run) else {
                 return;
             };
-            worker
-                .claim_and_drive(job, notifier, (attempt, Some(suspicion)))
-                .await;
-            drop(place);
+            let terms = ClaimTerms {
+                max_attempts: attempt,
+                suspicion: Some(suspicion),
+            };
+            worker.claim_and_drive(job, notifier, terms).await;
+            drop(slot);
         });
     }
 
-    /// ReadBudget among the crash_suspects, then a place. One whose workspace has none for long gives its room to others, and the sweeper
-    /// comes back to it.
-    async fn apart(&self, job: Job, attempt: u32) -> Option<(CrashSuspicion, run_slots::RunSlot)> {
-        let suspicion = self.crash_suspects.room(attempt).await?;
-        let mut free = self.places.watch();
-        let place = async {
+    /// Waits for the permits of a suspect, then for a run slot. A suspect that gets no slot in time returns its permits;
+    /// the sweeper finds it again.
+    async fn isolate(&self, job: Job, attempt: u32) -> Option<(CrashSuspicion, RunSlot)> {
+        let suspicion = self.crash_suspects.acquire(attempt).await?;
+        let mut free = self.slots.watch();
+        let slot = async {
             loop {
                 free.borrow_and_update();
-                if let Some(place) = self.places.take(job.workspace) {
-                    return Some(place);
+                if let Some(slot) = self.slots.take(job.workspace) {
+                    return Some(slot);
                 }
                 free.changed().await.ok()?;
             }
         };
-        let place = tokio::time::timeout(PLACE_WAIT, place).await.ok()??;
-        Some((suspicion, place))
+        let slot = tokio::time::timeout(SLOT_WAIT, slot).await.ok()??;
+        Some((suspicion, slot))
     }
 }
 
@@ -134,13 +129,13 @@ mod tests {
 
     const RUN: RunNo = RunNo(7);
 
-    /// What is let in now.
+    /// The permits, if they are free now.
     fn now(crash_suspects: &CrashSuspects, attempt: u32) -> Option<CrashSuspicion> {
-        crash_suspects.room(attempt).now_or_never().flatten()
+        crash_suspects.acquire(attempt).now_or_never().flatten()
     }
 
     #[tokio::test]
-    async fn the_last_attempt_is_made_without_any_other_suspect() {
+    async fn last_attempt_is_made_alone() {
         let crash_suspects = CrashSuspects::default();
         let other = now(&crash_suspects, TRUSTED + 1);
         assert!(now(&crash_suspects, MAX_ATTEMPTS).is_none());
@@ -153,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fewer_share_a_process_with_each_attempt() {
+    async fn fewer_suspects_share_a_process_with_each_attempt() {
         let together = |attempt| {
             let crash_suspects = CrashSuspects::default();
             std::iter::from_fn(|| now(&crash_suspects, attempt).map(std::mem::forget)).count()
@@ -163,10 +158,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_needs_all_the_room_is_not_overtaken() {
+    async fn suspects_are_first_come_first_served() {
         let crash_suspects = CrashSuspects::default();
         let first = now(&crash_suspects, TRUSTED + 1);
-        let mut alone = Box::pin(crash_suspects.room(MAX_ATTEMPTS));
+        let mut alone = Box::pin(crash_suspects.acquire(MAX_ATTEMPTS));
         assert!((&mut alone).now_or_never().is_none());
         assert!(now(&crash_suspects, TRUSTED + 1).is_none());
         drop(first);
@@ -174,11 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn a_run_waits_once_and_not_with_too_many() {
+    fn waiting_suspects_are_bounded() {
         let crash_suspects = CrashSuspects::default();
         assert!(crash_suspects.enter(RUN) && !crash_suspects.enter(RUN));
         crash_suspects.leave(RUN);
-        let all = i64::try_from(WAITING).unwrap();
+        let all = i64::try_from(MAX_WAITING).unwrap();
         assert!((0..all).all(|run| crash_suspects.enter(RunNo(run))));
         assert!(!crash_suspects.enter(RunNo(all)));
     }

@@ -1,8 +1,10 @@
-//! The notifiers of the runs that this worker drives.
+//! The mail notifiers of the runs that this worker drives.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::driver::MailNotifier;
 use runloom_ports::store::RunNo;
@@ -13,22 +15,22 @@ pub(super) struct MailNotifiers(Mutex<Installed>);
 #[derive(Default)]
 struct Installed {
     entries: HashMap<RunNo, Entry>,
-    /// Rises whenever somebody asks for a run that has no notifier.
+    /// Number of notifications for runs without a notifier.
     unheard: u64,
 }
 
 #[derive(Default)]
 struct Entry {
     notifier: Arc<MailNotifier>,
-    /// The run was offered while it was driven: its driver may be past the point where it would notice.
+    /// The run was offered while it was driven. Its driver may have read its mail for the last time.
     again: AtomicBool,
 }
 
 impl MailNotifiers {
-    /// Installs a run's notifier before it is claimed, so that no mail after the claim goes unheard. `None` when the run is
-    /// driven already; its driver is rung and the run offered again when it leaves.
+    /// Installs the notifier of a run before it is claimed, so that no mail after the claim is missed. `None` when the
+    /// run is driven already: its driver is notified, and the run is offered again when the driver leaves.
     pub(super) fn try_install(&self, run: RunNo) -> Option<Arc<MailNotifier>> {
-        let mut installed = self.lock();
+        let mut installed = self.0.lock();
         if let Some(entry) = installed.entries.get(&run) {
             entry.again.store(true, Ordering::Relaxed);
             entry.notifier.ring();
@@ -39,16 +41,16 @@ impl MailNotifiers {
         Some(Arc::clone(&entry.notifier))
     }
 
-    /// How often somebody asked for a run without a notifier; for [`Self::install`].
+    /// Number of notifications for runs without a notifier; for [`Self::install`].
     pub(super) fn unheard(&self) -> u64 {
-        self.lock().unheard
+        self.0.lock().unheard
     }
 
-    /// Installs the notifier of a run that was created with its lease. Its number was not known before, so somebody may have
-    /// asked for it in vain since `unheard` was read: then it is rung at once. A claim that is about to be refused may have
-    /// left a notifier, which is replaced.
+    /// Installs the notifier of a run that was created with its lease. If any notification was missed since `unheard`
+    /// was read, it may have been for this run, so its driver is notified at once. A notifier of a claim that is about to
+    /// be refused is replaced.
     pub(super) fn install(&self, run: RunNo, unheard: u64) -> Arc<MailNotifier> {
-        let mut installed = self.lock();
+        let mut installed = self.0.lock();
         let entry = Entry::default();
         let notifier = Arc::clone(&entry.notifier);
         installed.entries.insert(run, entry);
@@ -58,9 +60,9 @@ impl MailNotifiers {
         notifier
     }
 
-    /// Rings; false when the run is not driven here.
+    /// Notifies the driver of a run; false when it is not driven here.
     pub(super) fn ring(&self, run: RunNo) -> bool {
-        let mut installed = self.lock();
+        let mut installed = self.0.lock();
         match installed.entries.get(&run) {
             Some(entry) => {
                 entry.notifier.ring();
@@ -73,37 +75,34 @@ impl MailNotifiers {
         }
     }
 
-    /// Rings everywhere.
+    /// Notifies every driver.
     pub(super) fn ring_all(&self) {
-        self.lock()
+        self.0
+            .lock()
             .entries
             .values()
             .for_each(|entry| entry.notifier.ring());
     }
 
-    /// True when the run is driven here.
+    /// Whether the run is driven here.
     pub(super) fn is_driven(&self, run: RunNo) -> bool {
-        self.lock().entries.contains_key(&run)
+        self.0.lock().entries.contains_key(&run)
     }
 
-    /// How many runs are driven here.
+    /// Number of runs that are driven here.
     pub(super) fn len(&self) -> usize {
-        self.lock().entries.len()
+        self.0.lock().entries.len()
     }
 
-    /// Removes a run's notifier, unless it was replaced; true when the run was offered meanwhile.
+    /// Removes the notifier of a run, unless it was replaced. True when the run was offered meanwhile.
     pub(super) fn remove(&self, run: RunNo, notifier: &Arc<MailNotifier>) -> bool {
-        let mut installed = self.lock();
+        let mut installed = self.0.lock();
         let own = |entry: &Entry| Arc::ptr_eq(&entry.notifier, notifier);
         if !installed.entries.get(&run).is_some_and(own) {
             return false;
         }
         let removed = installed.entries.remove(&run);
         removed.is_some_and(|entry| entry.again.into_inner())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Installed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_asked_for_before_its_doorbell_is_rung_at_once() {
+    fn missed_notification_is_repeated_at_install() {
         let notifiers = MailNotifiers::default();
         let before = notifiers.unheard();
         assert!(!notifiers.ring(RUN));
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_nobody_asked_for_is_not_rung() {
+    fn installs_without_notification() {
         let notifiers = MailNotifiers::default();
         let notifier = notifiers.install(RUN, notifiers.unheard());
         assert!(!is_rung(&notifier));
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_claim_does_not_take_the_drivers_doorbell_away() {
+    fn refused_claim_keeps_the_notifier_of_the_driver() {
         let notifiers = MailNotifiers::default();
         let before = notifiers.unheard();
         let of_the_claim = notifiers.try_install(RUN).unwrap();
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_offered_while_it_was_driven_is_offered_again() {
+    fn run_offered_while_driven_is_offered_again() {
         let notifiers = MailNotifiers::default();
         let notifier = notifiers.try_install(RUN).unwrap();
         assert!(notifiers.try_install(RUN).is_none());

@@ -1,4 +1,4 @@
-//! The worker: claims runs, keeps a driver for each, wakes them, and hands them over at the end.
+//! The worker: claims runs, starts their drivers, wakes them, and releases them at shutdown.
 
 mod cancel_queued;
 mod crash_suspects;
@@ -20,8 +20,8 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::driver::{
-    CrashSuspicion, Driver, DriverSettings, Left, MailNotifier, RunTail, Start, WritePermits,
-    meet_schemas,
+    CrashSuspicion, Driver, DriverParts, DriverSettings, Left, MailNotifier, RunTail, Start,
+    WritePermits, compile_schemas,
 };
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
@@ -40,44 +40,45 @@ use crash_suspects::{CrashSuspects, TRUSTED};
 use mail_notifiers::MailNotifiers;
 use planning::DeferredRuns;
 use release_on_panic::ReleaseOnPanic;
-use run_slots::RunSlots;
+use run_slots::{RunSlot, RunSlots};
 
-/// A run under way, from its first step to where it is left; what it told its session, when no other run waits behind it.
+/// The drive of one run, from its first step until the driver leaves it. Returns what the run added to its session,
+/// unless another run of the session waits.
 pub type Driving = Pin<Box<dyn Future<Output = Option<RunTail>> + Send>>;
 
-/// How a worker works.
+/// Settings of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// Runs that are driven at once; parked ones do not count.
+    /// Number of run slots. Parked runs need none.
     pub max_concurrent: usize,
-    /// Finished runs and ended sessions are deleted after so long; `None` keeps them.
+    /// Age at which finished runs and ended sessions are deleted; `None` keeps them.
     pub retention: Option<Duration>,
-    /// Sessions that nobody uses are deleted after so long; `None` keeps them.
+    /// Age at which unused sessions are deleted; `None` keeps them.
     pub session_retention: Option<Duration>,
     /// Settings of the drivers.
     pub driver: DriverSettings,
 }
 
-/// What a worker needs.
+/// The ports and parts that a worker uses.
 #[derive(Clone)]
 pub struct WorkerParts {
-    /// Where runs live.
+    /// The database.
     pub store: Arc<dyn Store>,
-    /// Where jobs come from.
+    /// The queue of runs that wait for a worker.
     pub queue: Arc<dyn Queue>,
-    /// How other processes are told.
+    /// Wake-ups between processes.
     pub bus: Arc<dyn Bus>,
-    /// Where chunks are shown.
+    /// Publishes chunks to subscribers.
     pub hub: Arc<Hub>,
-    /// Makes plans.
+    /// Plans claimed runs.
     pub planner: Arc<Planner>,
     /// Executes tools.
     pub tools: Arc<dyn ToolHost>,
     /// Reads the files that tools return.
     pub files: Arc<dyn FileReader>,
-    /// Takes the traces of runs, when somebody wants them.
+    /// Exports the traces of runs, if configured.
     pub tracer: Option<Arc<dyn Tracer>>,
-    /// Where tasks are spawned.
+    /// Spawns the tasks of the worker.
     pub tasks: Tasks,
 }
 
@@ -85,11 +86,12 @@ pub struct WorkerParts {
 pub struct Worker {
     id: String,
     parts: WorkerParts,
+    driver_parts: Arc<DriverParts>,
     settings: WorkerSettings,
     clock: Clock,
-    places: Arc<RunSlots>,
+    slots: Arc<RunSlots>,
     notifiers: MailNotifiers,
-    /// Cancelled runs that may be ended beside those that are driven.
+    /// Permits to end cancelled runs without a run slot.
     endings: Arc<Semaphore>,
     crash_suspects: CrashSuspects,
     deferred_runs: DeferredRuns,
@@ -97,8 +99,6 @@ pub struct Worker {
     next_sweep: AtomicI64,
     /// The last sweep found more than it offered.
     more: AtomicBool,
-    /// The turns in which answers write their deltas.
-    turns: WritePermits,
 }
 
 impl std::fmt::Debug for Worker {
@@ -109,44 +109,74 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-/// A place for one more run.
+/// A run slot that is reserved for a run that is about to be created.
 #[derive(Debug)]
-pub struct RunSlot {
-    _place: run_slots::RunSlot,
-    /// State of the notifiers when the place was taken.
+pub struct ReservedSlot {
+    _slot: RunSlot,
+    /// State of the notifiers at the reservation.
     unheard: u64,
 }
 
+/// A run that was created with the lease of this worker.
+pub struct LeasedRun {
+    /// The claim that came with its creation.
+    pub claim: Claim,
+    /// Its plan.
+    pub planned: Planned,
+    /// The request's own messages.
+    pub request: Vec<PromptMessage>,
+    /// Keeps the run in the hub until its driver has it.
+    pub live: Arc<LiveRun>,
+}
+
+/// The conditions of a claim.
+struct ClaimTerms {
+    /// The claim is refused when it would be a later attempt than this one.
+    max_attempts: u32,
+    /// Held by a crash suspect.
+    suspicion: Option<CrashSuspicion>,
+}
+
+impl ClaimTerms {
+    /// The terms of a run that is no crash suspect.
+    fn ordinary() -> Self {
+        Self {
+            max_attempts: TRUSTED,
+            suspicion: None,
+        }
+    }
+}
+
 impl Worker {
-    /// Starts the worker's loops: claiming, sweeping for what was forgotten, and deleting what is old.
+    /// Starts the loops of a worker: heartbeat, claiming, sweeping and retention.
     #[must_use]
     pub fn start(parts: WorkerParts, settings: WorkerSettings) -> Arc<Self> {
         let worker = Arc::new(Self::new(parts, settings));
         let (claiming, sweeping) = (Arc::clone(&worker), Arc::clone(&worker));
         let (living, deleting) = (Arc::clone(&worker), Arc::clone(&worker));
-        worker
-            .parts
-            .tasks
-            .spawn("tell of life", async move { living.heartbeat_loop().await });
-        worker
-            .parts
-            .tasks
-            .spawn("claim runs", async move { claiming.claim_runs().await });
-        worker
-            .parts
-            .tasks
-            .spawn("sweep runs", async move { sweeping.sweep_runs().await });
-        worker
-            .parts
-            .tasks
-            .spawn("delete old", async move { deleting.delete_old().await });
+        let tasks = &worker.parts.tasks;
+        tasks.spawn("heartbeat", async move { living.heartbeat_loop().await });
+        tasks.spawn("claim_runs", async move { claiming.claim_runs().await });
+        tasks.spawn("sweep_runs", async move { sweeping.sweep_runs().await });
+        tasks.spawn("retention", async move { deleting.delete_old().await });
         worker
     }
 
     fn new(parts: WorkerParts, settings: WorkerSettings) -> Self {
+        let driver_parts = DriverParts {
+            log: parts.store.clone(),
+            ledger: parts.store.clone(),
+            hub: Arc::clone(&parts.hub),
+            tools: Arc::clone(&parts.tools),
+            files: Arc::clone(&parts.files),
+            settings: settings.driver.clone(),
+            write_permits: WritePermits::default(),
+            shutdown: parts.tasks.shutdown.clone(),
+        };
         Self {
             id: format!("worker_{}", Clock.new_id()),
-            places: RunSlots::new(settings.max_concurrent),
+            slots: RunSlots::new(settings.max_concurrent),
+            driver_parts: Arc::new(driver_parts),
             parts,
             settings,
             clock: Clock,
@@ -157,7 +187,6 @@ impl Worker {
             sweep: Arc::default(),
             next_sweep: AtomicI64::new(i64::MAX),
             more: AtomicBool::new(false),
-            turns: WritePermits::default(),
         }
     }
 
@@ -167,57 +196,56 @@ impl Worker {
         &self.id
     }
 
-    /// Where this worker's tasks are spawned.
+    /// The tasks of this worker.
     pub fn tasks(&self) -> &Tasks {
         &self.parts.tasks
     }
 
-    /// Runs that are driven now.
+    /// Number of runs that are driven now.
     #[must_use]
     pub fn busy(&self) -> usize {
         self.notifiers.len()
     }
 
-    /// Whether a run of this workspace could begin now. Not while others wait: it must not overtake them.
+    /// Whether a run of this workspace could start now. False while jobs wait in the queue, which come first.
     #[must_use]
     pub fn has_room(&self, workspace: WorkspaceNo) -> bool {
-        !self.parts.tasks.stop.is_cancelled()
+        !self.parts.tasks.shutdown.is_draining()
             && self.parts.queue.depth() == 0
-            && self.places.admits(Some(workspace))
+            && self.slots.admits(Some(workspace))
     }
 
-    /// A place for a run that is about to be created, when there is one for this workspace and the worker is not stopping.
+    /// Reserves a run slot for a run that is about to be created. `None` when the workspace gets none now or the worker
+    /// is stopping.
     #[must_use]
-    pub fn reserve(&self, workspace: WorkspaceNo) -> Option<RunSlot> {
+    pub fn reserve(&self, workspace: WorkspaceNo) -> Option<ReservedSlot> {
         if !self.has_room(workspace) {
             return None;
         }
-        self.places.take(Some(workspace)).map(|place| RunSlot {
-            _place: place,
+        self.slots.take(Some(workspace)).map(|slot| ReservedSlot {
+            _slot: slot,
             unheard: self.notifiers.unheard(),
         })
     }
 
-    /// What drives a run that was created with this worker's lease; the caller lets it go on in a task of this worker.
-    /// `live` keeps the run in the hub until its driver has it.
-    pub fn begin(
-        self: &Arc<Self>,
-        place: RunSlot,
-        claim: Claim,
-        (planned, request): (Planned, Vec<PromptMessage>),
-        live: Arc<LiveRun>,
-    ) -> Driving {
-        count(&claim);
-        let run = claim.lease.run;
-        let notifier = self.notifiers.install(run, place.unheard);
+    /// The drive of a run that was created with the lease of this worker. The caller polls it in a task of this worker.
+    pub fn begin(self: &Arc<Self>, slot: ReservedSlot, run: LeasedRun) -> Driving {
+        count(&run.claim);
+        let notifier = self.notifiers.install(run.claim.lease.run, slot.unheard);
         let worker = Arc::clone(self);
         Box::pin(async move {
+            let LeasedRun {
+                claim,
+                planned,
+                request,
+                live,
+            } = run;
             let span = info_span!("run", id = %claim.id);
             let guard = ReleaseOnPanic::of(&worker, &claim, &notifier);
             let start = worker.start_of(claim, planned, request, notifier);
-            let last_word = worker.drive(start, guard).instrument(span).await;
-            drop((place, live));
-            last_word
+            let tail = worker.drive(start, guard).instrument(span).await;
+            drop((slot, live));
+            tail
         })
     }
 
@@ -231,12 +259,12 @@ impl Worker {
         self.notifiers.ring_all();
     }
 
-    /// There may be runs that want a worker.
+    /// There may be runs without a worker: sweeps at once.
     pub fn look(&self) {
         self.sweep.notify_one();
     }
 
-    /// Tells whoever is concerned that there is mail.
+    /// Announces mail: to the driver of the run if it is here, otherwise to other processes and the queue.
     pub fn notify(&self, delivery: Delivery, workspace: WorkspaceNo) {
         let job = |run| Job {
             run,
@@ -253,11 +281,11 @@ impl Worker {
     }
 
     async fn claim_runs(self: Arc<Self>) {
-        let stop = self.parts.tasks.stop.clone();
-        let mut free = self.places.watch();
+        let shutdown = self.parts.tasks.shutdown.clone();
+        let mut free = self.slots.watch();
         loop {
-            let next = stop.run_until_cancelled(self.next_job(&mut free)).await;
-            let Some(Some((job, place))) = next else {
+            let next = shutdown.until_draining(self.next_job(&mut free)).await;
+            let Some(Some((job, slot))) = next else {
                 return;
             };
             let Some(notifier) = self.notifiers.try_install(job.run) else {
@@ -266,53 +294,43 @@ impl Worker {
             };
             let worker = Arc::clone(&self);
             self.parts.tasks.spawn("run", async move {
-                worker.claim_and_drive(job, notifier, (TRUSTED, None)).await;
-                drop(place);
+                let terms = ClaimTerms::ordinary();
+                worker.claim_and_drive(job, notifier, terms).await;
+                drop(slot);
             });
         }
     }
 
-    /// A job and a place for it. No place is held while there is no job: it would be missing to runs that are created here.
-    async fn next_job(
-        &self,
-        free: &mut watch::Receiver<usize>,
-    ) -> Option<(Job, run_slots::RunSlot)> {
-        let admits = |workspace| self.places.admits(workspace);
+    /// A job and a run slot for it. No slot is held while there is no job, because runs that are created here need it.
+    async fn next_job(&self, free: &mut watch::Receiver<usize>) -> Option<(Job, RunSlot)> {
+        let admits = |workspace| self.slots.admits(workspace);
         loop {
             free.wait_for(|free| *free > 0).await.ok()?;
             let job = tokio::select! {
                 job = self.parts.queue.pull(&admits) => job,
-                // Who is let in depends on who has gone.
+                // A returned slot may admit other workspaces.
                 changed = free.changed() => {
                     changed.ok()?;
                     continue;
                 }
             };
-            let place = self.places.take(job.workspace);
+            let slot = self.slots.take(job.workspace);
             self.sweep_on();
-            match place {
-                Some(place) => return Some((job, place)),
+            match slot {
+                Some(slot) => return Some((job, slot)),
                 None => self.parts.queue.push_here(job),
             }
         }
     }
 
-    /// Drives a run if it is to be had with `most` attempts, this one included.
-    async fn claim_and_drive(
-        &self,
-        job: Job,
-        notifier: Arc<MailNotifier>,
-        (most, suspicion): (u32, Option<CrashSuspicion>),
-    ) {
+    /// Claims a run on these terms and drives it.
+    async fn claim_and_drive(&self, job: Job, notifier: Arc<MailNotifier>, terms: ClaimTerms) {
         let run = job.run;
         let began = Instant::now();
-        let outcome = self
-            .parts
-            .store
-            .claim(run, &self.id, self.clock.now(), most)
-            .await;
+        let (store, now) = (&self.parts.store, self.clock.now());
+        let outcome = store.claim(run, &self.id, now, terms.max_attempts).await;
         METRICS.claim_time.took(began.elapsed());
-        // From here on the store knows whose run it is; after an error the sweeper offers it again.
+        // The store has the lease now; after an error the sweeper offers the run again.
         self.parts.queue.done(job);
         let claim = match outcome {
             Ok(ClaimOutcome::Claimed(claim)) => {
@@ -325,7 +343,7 @@ impl Worker {
             }
             Err(error) => {
                 METRICS.claims_in_vain.add(1);
-                warn!(run = run.0, %error, "cannot claim a run");
+                warn!(run = run.0, %error, "claim failed");
                 return self.leave(job, &notifier);
             }
         };
@@ -334,18 +352,15 @@ impl Worker {
             debug!(
                 epoch = claim.lease.epoch,
                 attempts = claim.attempts,
-                "claimed"
+                "run claimed"
             );
-            if suspicion.is_some() {
+            if terms.suspicion.is_some() {
                 let attempt = claim.attempts;
-                warn!(
-                    attempt,
-                    "tried apart from others: it was interrupted again and again"
-                );
+                warn!(attempt, "running in isolation after repeated crashes");
             }
             let guard = ReleaseOnPanic::of(self, &claim, &notifier);
             let mut start = self.plan(claim, notifier).await;
-            start.suspicion = suspicion;
+            start.suspicion = terms.suspicion;
             self.drive(start, guard).await;
         }
         .instrument(span)
@@ -357,14 +372,8 @@ impl Worker {
         let workspace = Some(start.claim.workspace);
         let job = |run| Job { run, workspace };
         let notifier = Arc::clone(&start.notifier);
-        meet_schemas(&start.claim.log, &start.plan.schemas).await;
-        let mut driver = Driver::new(
-            start,
-            (self.parts.store.clone(), self.parts.store.clone()),
-            &self.parts.hub,
-            self.settings.driver.clone(),
-            (self.parts.tasks.stop.clone(), self.parts.tasks.kill.clone()),
-        );
+        compile_schemas(&start.claim.log, &start.planned.plan.schemas).await;
+        let mut driver = Driver::new(start, Arc::clone(&self.driver_parts));
         let left = driver.drive().await;
         drop(driver);
         guard.defuse();
@@ -380,21 +389,18 @@ impl Worker {
                 self.wake_sweeper(wake_at);
             }
             Ok(Left::Deferred(until)) => {
-                METRICS.runs_stalled.add(1);
+                METRICS.runs_deferred.add(1);
                 if self.parts.bus.is_shared() {
                     self.deferred_runs.add(lease.run, until);
                 }
                 self.wake_sweeper(Some(until));
             }
-            Err(error) => error!(
-                error = &error as &dyn std::error::Error,
-                "left a run as it is"
-            ),
+            Err(error) => error!(error = &error as &dyn std::error::Error, "run abandoned"),
         }
         None
     }
 
-    /// The run's driver is gone. When somebody asked for it meanwhile, it is offered again.
+    /// Removes the notifier of a run whose driver has ended. A run that was offered meanwhile is offered again.
     fn leave(&self, job: Job, notifier: &Arc<MailNotifier>) {
         if self.notifiers.remove(job.run, notifier) {
             self.parts.queue.push(job);

@@ -1,4 +1,4 @@
-//! A driver that panics gives its run back.
+//! Returning the lease of a driver that panicked.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::driver::MailNotifier;
 use runloom_ports::queue::Job;
 use runloom_ports::store::{Batch, Chunk, Claim, Lease, MailNo, Next, WorkspaceNo};
 
-/// When a driver panics its lease is given back, so that the run goes on or, after some attempts, ends.
+/// Returns the lease when it is dropped by a panic, so that the run continues or, after several attempts, fails.
 pub(super) struct ReleaseOnPanic<'a> {
     worker: &'a Worker,
     lease: Lease,
@@ -20,7 +20,7 @@ pub(super) struct ReleaseOnPanic<'a> {
 }
 
 impl<'a> ReleaseOnPanic<'a> {
-    /// For a run that was just claimed.
+    /// The guard of a run that was just claimed.
     pub(super) fn of(worker: &'a Worker, claim: &Claim, notifier: &Arc<MailNotifier>) -> Self {
         let last = claim.log.last();
         Self {
@@ -33,7 +33,7 @@ impl<'a> ReleaseOnPanic<'a> {
         }
     }
 
-    /// The driver ended in order.
+    /// The driver ended without a panic.
     pub(super) fn defuse(mut self) {
         self.armed = false;
     }
@@ -74,14 +74,14 @@ impl Drop for ReleaseOnPanic<'_> {
         self.worker
             .parts
             .tasks
-            .spawn("give a lease back", async move {
+            .spawn("release_on_panic", async move {
                 match store.commit(lease, batch).await {
                     Ok(_) => {
                         queue.push(job);
-                        // When it is under suspicion by now, the sweeper knows what to do with it.
+                        // It may be a crash suspect by now, which only the sweeper takes up.
                         sweep.notify_one();
                     }
-                    Err(error) => error!(run = lease.run.0, %error, "cannot give a lease back"),
+                    Err(error) => error!(run = lease.run.0, %error, "lease return failed"),
                 }
             });
     }

@@ -1,4 +1,5 @@
-//! Deletes what is past its retention. Beside the sweeper, whose timers must not wait for it.
+//! Retention: deletes old runs, sessions, idempotency keys and OAuth tokens. Apart from the sweeper, whose timers must not
+//! wait for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,24 +9,24 @@ use tracing::{info, warn};
 use super::Worker;
 use runloom_ports::store::{Cutoffs, Millis, Purged};
 
-/// How often it is looked for.
+/// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(60);
-/// How often sessions that nobody uses are looked for: that looks at every session.
+/// Time between two searches for unused sessions, which read every session.
 const UNUSED_EVERY: Duration = Duration::from_secs(3600);
-/// How much is deleted at once.
+/// Rows of one deletion.
 const PAGE: usize = 100;
 /// Shortest pause before the next page.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long an idempotency key is remembered.
+/// Lifetime of an idempotency key.
 const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
-/// How long an OAuth code is remembered after its end: who uses one a second time takes back what the first time gave.
+/// How long an OAuth code is kept after its end, so that a second use revokes what the first gave.
 const CODES_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl Worker {
     pub(super) async fn delete_old(self: Arc<Self>) {
-        let stop = self.parts.tasks.stop.clone();
+        let shutdown = self.parts.tasks.shutdown.clone();
         let mut looked_for_unused: Option<Instant> = None;
-        while !stop.is_cancelled() {
+        while !shutdown.is_draining() {
             let mut old = self.cutoffs();
             if looked_for_unused.is_some_and(|at| at.elapsed() < UNUSED_EVERY) {
                 old.unused = None;
@@ -34,7 +35,7 @@ impl Worker {
             }
             self.purge(old).await;
             self.purge_expired().await;
-            stop.run_until_cancelled(tokio::time::sleep(EVERY)).await;
+            shutdown.until_draining(tokio::time::sleep(EVERY)).await;
         }
     }
 
@@ -48,10 +49,10 @@ impl Worker {
         }
     }
 
-    /// Deletes all that is old now, page by page. Between two pages it rests for as long as one took, so that others have half of the
-    /// store's time at least.
+    /// Deletes everything that is old now, page by page. The pause after a page is as long as the page took, so that it
+    /// uses at most half of the store's time.
     async fn purge(&self, old: Cutoffs) {
-        let stop = &self.parts.tasks.stop;
+        let shutdown = &self.parts.tasks.shutdown;
         let mut gone = Purged::default();
         loop {
             let began = Instant::now();
@@ -62,26 +63,26 @@ impl Worker {
                     gone.more = page.more;
                 }
                 Err(error) => {
-                    warn!(%error, "cannot delete what is past its retention");
+                    warn!(%error, "retention failed");
                     break;
                 }
             }
             let rest = tokio::time::sleep(began.elapsed().max(PAUSE));
-            if !gone.more || stop.run_until_cancelled(rest).await.is_none() {
+            if !gone.more || shutdown.until_draining(rest).await.is_none() {
                 break;
             }
         }
         let Purged { runs, sessions, .. } = gone;
         if runs > 0 || sessions > 0 {
-            info!(runs, sessions, "deleted what is past its retention");
+            info!(runs, sessions, "retention deleted old rows");
         }
     }
 }
 
 impl Worker {
-    /// Deletes OAuth's tokens and codes that nobody can use any more, page by page.
+    /// Deletes expired OAuth tokens and codes, page by page.
     async fn purge_expired(&self) {
-        let stop = &self.parts.tasks.stop;
+        let shutdown = &self.parts.tasks.shutdown;
         let now = self.clock.now();
         let codes = earlier(now, CODES_KEPT);
         loop {
@@ -90,12 +91,12 @@ impl Worker {
                 Ok(gone) if gone >= PAGE => {}
                 Ok(_) => break,
                 Err(error) => {
-                    warn!(%error, "cannot delete expired tokens");
+                    warn!(%error, "deletion of expired tokens failed");
                     break;
                 }
             }
             let rest = tokio::time::sleep(began.elapsed().max(PAUSE));
-            if stop.run_until_cancelled(rest).await.is_none() {
+            if shutdown.until_draining(rest).await.is_none() {
                 break;
             }
         }

@@ -1,19 +1,19 @@
-//! RunSlots for runs, shared fairly between workspaces.
+//! Run slots, shared fairly between workspaces.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::metrics::METRICS;
 use runloom_ports::store::WorkspaceNo;
 
-/// RunSlots that a workspace may hold for each one that is free. So one workspace alone gets nearly all of a worker, several that
-/// want more than there is get equal parts of nearly all, and some places always stay free for one that has none yet:
-/// whatever the runs of the others wait for, its first run need not wait for them.
+/// Slots that a workspace may hold for each free one. One workspace alone gets nearly all slots of a worker, several busy
+/// ones get equal parts, and some slots always stay free, so that the first run of another workspace need not wait.
 const SHARE: usize = 7;
 
-/// The places of a worker.
+/// The run slots of a worker.
 #[derive(Debug)]
 pub(super) struct RunSlots {
     taken: Mutex<Taken>,
@@ -25,12 +25,12 @@ pub(super) struct RunSlots {
 struct Taken {
     all: usize,
     by: HashMap<Option<WorkspaceNo>, usize>,
-    /// Somebody was told that there is none. Who was not does not wait, and most runs come and go without anybody waiting.
+    /// A slot was refused since the last one was returned, so that somebody may wait.
     refused: bool,
 }
 
 impl RunSlots {
-    /// So many, all free.
+    /// `total` free slots.
     pub(super) fn new(total: usize) -> Arc<Self> {
         METRICS.places.add(signed(total));
         Arc::new(Self {
@@ -40,35 +40,38 @@ impl RunSlots {
         })
     }
 
-    /// How many are free. It tells of a change when there is one free again, or when somebody to whom [`Self::admits`] or
-    /// [`Self::take`] said no may be let in.
+    /// The number of free slots. It signals a change when the first slot is free again, and when a slot is returned after
+    /// [`Self::admits`] or [`Self::take`] refused one.
     pub(super) fn watch(&self) -> watch::Receiver<usize> {
         self.free.subscribe()
     }
 
-    /// How many there are.
+    /// The number of slots.
     pub(super) fn total(&self) -> usize {
         self.total
     }
 
-    /// Whether a workspace may have one more.
+    /// Whether a workspace may take one more.
     pub(super) fn admits(&self, workspace: Option<WorkspaceNo>) -> bool {
-        self.may_take(&mut self.lock(), workspace)
+        self.may_take(&mut self.taken.lock(), workspace)
     }
 
-    /// A place, if the workspace may have one more.
+    /// Takes a slot, if the workspace may take one more.
     pub(super) fn take(self: &Arc<Self>, workspace: Option<WorkspaceNo>) -> Option<RunSlot> {
-        let mut taken = self.lock();
+        let mut taken = self.taken.lock();
         if !self.may_take(&mut taken, workspace) {
             return None;
         }
         taken.all += 1;
         *taken.by.entry(workspace).or_default() += 1;
-        self.set_free(&taken, false);
+        self.free.send_if_modified(|free| {
+            *free = self.total - taken.all;
+            false
+        });
         drop(taken);
         METRICS.places_taken.add(1);
         Some(RunSlot {
-            places: Arc::clone(self),
+            slots: Arc::clone(self),
             workspace,
         })
     }
@@ -79,30 +82,19 @@ impl RunSlots {
         taken.refused |= !admitted;
         admitted
     }
-
-    fn set_free(&self, taken: &Taken, tell: bool) {
-        self.free.send_if_modified(|free| {
-            *free = self.total - taken.all;
-            tell
-        });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// A place for one run; free again when it is dropped.
+/// The right to drive one run; returned when it is dropped.
 #[derive(Debug)]
 pub(super) struct RunSlot {
-    places: Arc<RunSlots>,
+    slots: Arc<RunSlots>,
     workspace: Option<WorkspaceNo>,
 }
 
 impl Drop for RunSlot {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
-        let awaited = std::mem::take(&mut taken.refused) || taken.all == self.places.total;
+        let mut taken = self.slots.taken.lock();
+        let awaited = std::mem::take(&mut taken.refused) || taken.all == self.slots.total;
         taken.all -= 1;
         if let Some(held) = taken.by.get_mut(&self.workspace) {
             *held -= 1;
@@ -110,7 +102,10 @@ impl Drop for RunSlot {
                 taken.by.remove(&self.workspace);
             }
         }
-        self.places.set_free(&taken, awaited);
+        self.slots.free.send_if_modified(|free| {
+            *free = self.slots.total - taken.all;
+            awaited
+        });
         METRICS.places_taken.add(-1);
     }
 }
@@ -121,8 +116,8 @@ impl Drop for RunSlots {
     }
 }
 
-fn signed(places: usize) -> i64 {
-    i64::try_from(places).unwrap_or(i64::MAX)
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -130,59 +125,59 @@ mod tests {
     use super::*;
 
     /// Takes as many as there are for a workspace.
-    fn fill(places: &Arc<RunSlots>, workspace: i64) -> Vec<RunSlot> {
-        std::iter::from_fn(|| places.take(Some(WorkspaceNo(workspace)))).collect()
+    fn fill(slots: &Arc<RunSlots>, workspace: i64) -> Vec<RunSlot> {
+        std::iter::from_fn(|| slots.take(Some(WorkspaceNo(workspace)))).collect()
     }
 
     #[test]
-    fn a_few_places_are_all_given_to_whoever_wants_them() {
+    fn one_workspace_gets_all_of_a_few_slots() {
         for total in 1..=7 {
             assert_eq!(fill(&RunSlots::new(total), 1).len(), total);
         }
     }
 
     #[test]
-    fn one_workspace_gets_nearly_all_and_leaves_room_for_others() {
-        let places = RunSlots::new(256);
-        let first = fill(&places, 1);
+    fn one_workspace_leaves_slots_for_others() {
+        let slots = RunSlots::new(256);
+        let first = fill(&slots, 1);
         assert_eq!(first.len(), 224);
-        let second = fill(&places, 2);
+        let second = fill(&slots, 2);
         assert_eq!(second.len(), 28);
-        assert!(places.admits(Some(WorkspaceNo(3))));
+        assert!(slots.admits(Some(WorkspaceNo(3))));
     }
 
     #[test]
-    fn places_that_come_free_go_to_those_with_fewer() {
-        let places = RunSlots::new(256);
-        let mut first = fill(&places, 1);
-        let second = fill(&places, 2);
+    fn returned_slots_go_to_workspaces_with_fewer() {
+        let slots = RunSlots::new(256);
+        let mut first = fill(&slots, 1);
+        let second = fill(&slots, 2);
         first.truncate(100);
-        assert!(!places.admits(None) || places.admits(Some(WorkspaceNo(2))));
-        let more = fill(&places, 2);
+        assert!(!slots.admits(None) || slots.admits(Some(WorkspaceNo(2))));
+        let more = fill(&slots, 2);
         assert!(second.len() + more.len() > 100);
-        assert!(places.admits(Some(WorkspaceNo(3))));
+        assert!(slots.admits(Some(WorkspaceNo(3))));
         drop((first, second, more));
-        assert_eq!(*places.watch().borrow(), 256);
-        assert!(places.lock().by.is_empty());
+        assert_eq!(*slots.watch().borrow(), 256);
+        assert!(slots.taken.lock().by.is_empty());
     }
 
     #[test]
-    fn only_who_was_refused_hears_of_a_free_place() {
-        let places = RunSlots::new(16);
-        let watch = places.watch();
-        drop(places.take(None));
+    fn signals_after_a_refusal_only() {
+        let slots = RunSlots::new(16);
+        let watch = slots.watch();
+        drop(slots.take(None));
         assert!(!watch.has_changed().unwrap(), "nobody waits");
-        let first = fill(&places, 1);
+        let first = fill(&slots, 1);
         assert!(!watch.has_changed().unwrap());
         drop(first);
         assert!(watch.has_changed().unwrap(), "the last one was refused");
     }
 
     #[test]
-    fn a_place_after_none_at_all_is_heard_of() {
-        let places = RunSlots::new(1);
-        let only = places.take(None);
-        let watch = places.watch();
+    fn signals_the_first_free_slot() {
+        let slots = RunSlots::new(1);
+        let only = slots.take(None);
+        let watch = slots.watch();
         drop(only);
         assert!(watch.has_changed().unwrap());
         assert_eq!(*watch.borrow(), 1);

@@ -1,4 +1,4 @@
-//! The sweeper: finds runs that want a worker and that no message announced — after a start, a timer, or a lost message.
+//! The sweeper: the periodic search for runs that no worker holds, after a start, a timer or a lost message.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,63 +12,63 @@ use runloom_ports::planted::{self, Bug};
 use runloom_ports::queue::Job;
 use runloom_ports::store::{Claimable, Millis};
 
-/// Longest time between two sweeps: what a lost message can cost.
+/// Longest time between two sweeps, which bounds the delay after a lost message.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
-/// The same where other processes deliver mail and offer runs.
+/// The same where other processes share the store.
 const SWEEP_SHARED: Duration = Duration::from_secs(2);
-/// How often the worker says that it lives. Stores that are shared by several processes hand a worker's runs to others after
-/// some seconds of silence: several signs must fit in.
+/// Time between two heartbeats. Several must fit into the silence after which other workers may take over.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
-/// Shortest time between two sweeps while a due run finds no free place, or there are no places at all.
+/// Shortest time between two sweeps while due runs find no free slot.
 const SWEEP_ON: Duration = Duration::from_millis(50);
-/// Fewest and most runs that one sweep offers; between them, twice as many as there are places. Workspaces take turns in what a
-/// sweep finds, so the runs that it leaves for the next one are those whose turn has not come.
+/// Smallest and largest number of runs of one sweep; between them, twice the number of slots. The store lists workspaces
+/// in rotation, so that one with many runs does not hide the others.
 const PAGE: (usize, usize) = (64, 2_000);
 
 impl Worker {
     pub(super) async fn sweep_runs(self: Arc<Self>) {
-        let stop = self.parts.tasks.stop.clone();
-        while !stop.is_cancelled() {
+        let shutdown = self.parts.tasks.shutdown.clone();
+        while !shutdown.is_draining() {
             self.sweep_once().await;
             let pause = self.until_next_timer().await;
-            if *self.places.watch().borrow() == 0 {
-                // What is announced now cannot begin anyway.
-                stop.run_until_cancelled(tokio::time::sleep(SWEEP_ON)).await;
+            if *self.slots.watch().borrow() == 0 {
+                // No run could start now.
+                let pause = tokio::time::sleep(SWEEP_ON);
+                shutdown.until_draining(pause).await;
             }
             tokio::select! {
-                () = stop.cancelled() => {}
+                () = shutdown.draining() => {}
                 () = self.sweep.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
-    /// Says that this worker lives, in a task of its own: a slow sweep must not make it look dead. It goes on while the worker
-    /// stops, for as long as runs are still held.
+    /// Sends heartbeats, in a task of its own, so that a slow sweep does not delay them. During shutdown it continues as
+    /// long as runs are held.
     pub(super) async fn heartbeat_loop(self: Arc<Self>) {
-        let (stop, kill) = (&self.parts.tasks.stop, &self.parts.tasks.kill);
+        let shutdown = &self.parts.tasks.shutdown;
         let mut due = tokio::time::Instant::now();
-        while !(kill.is_cancelled() || stop.is_cancelled() && self.busy() == 0) {
+        while !(shutdown.is_interrupted() || shutdown.is_draining() && self.busy() == 0) {
             if tokio::time::Instant::now() >= due {
                 due = tokio::time::Instant::now() + HEARTBEAT_EVERY;
                 if let Err(error) = self.parts.store.heartbeat(&self.id, self.clock.now()).await {
-                    warn!(%error, "cannot tell that this worker lives");
+                    warn!(%error, "heartbeat failed");
                 }
             }
-            let next = if stop.is_cancelled() {
+            let next = if shutdown.is_draining() {
                 tokio::time::Instant::now() + SWEEP_ON
             } else {
                 due
             };
             tokio::select! {
-                () = kill.cancelled() => {}
-                () = stop.cancelled(), if !stop.is_cancelled() => {}
+                () = shutdown.interrupted() => {}
+                () = shutdown.draining(), if !shutdown.is_draining() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
         }
     }
 
-    /// Calls for the next sweep when what the last one offered runs out and there was more.
+    /// Triggers the next sweep when the queue runs low and the last sweep found more.
     pub(super) fn sweep_on(&self) {
         let few = self.parts.queue.depth() < self.page() / 4;
         if few && self.more.swap(false, Ordering::Relaxed) {
@@ -77,7 +77,7 @@ impl Worker {
     }
 
     fn page(&self) -> usize {
-        (self.places.total() * 2).clamp(PAGE.0, PAGE.1)
+        (self.slots.total() * 2).clamp(PAGE.0, PAGE.1)
     }
 
     async fn sweep_once(self: &Arc<Self>) {
@@ -85,7 +85,7 @@ impl Worker {
             return;
         }
         let now = self.clock.now();
-        // Whoever parks a run from here on cannot know whether this sweep still sees its timer, so it wakes the next one.
+        // A run that is parked from here on may be missed by this sweep, so it triggers the next one.
         self.next_sweep.store(i64::MAX, Ordering::SeqCst);
         if self.parts.bus.is_shared() {
             self.ring_unheard().await;
@@ -93,13 +93,13 @@ impl Worker {
         let found = self.parts.store.claimable(now, TRUSTED, self.page()).await;
         match found {
             Ok(runs) => self.offer(&self.deferred_runs.without(&runs, now)),
-            Err(error) => warn!(%error, "cannot look for runs that want a worker"),
+            Err(error) => warn!(%error, "sweep failed"),
         }
     }
 
     fn offer(self: &Arc<Self>, found: &[Claimable]) {
-        // CrashSuspects have their own throttle: a page of them alone calls for no other. Told before anything is offered, because who takes
-        // the last of it looks here.
+        // A page of crash suspects only does not trigger another sweep. Set before anything is offered, because the claim
+        // of the last job reads it.
         let ordinary = found.iter().any(|one| one.attempts < TRUSTED);
         let more = ordinary && found.len() >= self.page();
         self.more.store(more, Ordering::Relaxed);
@@ -117,11 +117,11 @@ impl Worker {
         }
     }
 
-    /// What another process delivered may have been announced to nobody.
+    /// Notifies drivers of mail that other processes delivered, in case the wake-up was lost.
     async fn ring_unheard(&self) {
         match self.parts.store.unheard(&self.id).await {
             Ok(runs) => runs.into_iter().for_each(|run| self.ring(run)),
-            Err(error) => warn!(%error, "cannot look for mail"),
+            Err(error) => warn!(%error, "search for mail failed"),
         }
     }
 
@@ -134,11 +134,11 @@ impl Worker {
         let now = self.clock.now();
         let latest = later(now, every);
         let timer = self.parts.store.next_timer().await.ok().flatten();
-        // What is due and left to others is no reason to look again at once.
+        // A due run that is left to other processes does not trigger a sweep.
         let timer = timer.filter(|timer| *timer > now || self.deferred_runs.is_empty());
         let next = timer.map_or(latest, |timer| timer.min(latest));
         self.next_sweep.store(next.0, Ordering::SeqCst);
-        // A millisecond more, so that the timer is due when the sweep looks.
+        // One millisecond more, so that the timer is due when the sweep reads it.
         (self.clock.until(next) + Duration::from_millis(1)).max(SWEEP_ON)
     }
 }

@@ -8,8 +8,8 @@ use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::FieldTable;
 use runloom_ports::queue::Queue as _;
+use runloom_ports::shutdown::Shutdown;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::broker::{BrokerConfig, BrokerConnection, BrokerError, in_time};
@@ -36,11 +36,11 @@ impl Consumer {
         }
     }
 
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    pub(super) async fn run(mut self, shutdown: Shutdown) {
         let mut pause = ReconnectPause::default();
         let mut is_outage_logged = false;
-        while !stop.is_cancelled() {
-            let ended = match stop.run_until_cancelled(in_time(self.connect())).await {
+        while !shutdown.is_draining() {
+            let ended = match shutdown.until_draining(in_time(self.connect())).await {
                 None => return,
                 Some(Err(error)) => Err(error),
                 Some(Ok((connection, mut deliveries))) => {
@@ -48,7 +48,7 @@ impl Consumer {
                     is_outage_logged = false;
                     pause.reset();
                     let ended = tokio::select! {
-                        ended = self.consume(&mut deliveries, &stop) => ended,
+                        ended = self.consume(&mut deliveries, &shutdown) => ended,
                         error = connection.broken() => Err(error),
                     };
                     drop(deliveries);
@@ -65,7 +65,7 @@ impl Consumer {
                 warn!(%error, "RabbitMQ consumer disconnected; workers find runs by sweeping; retrying");
                 is_outage_logged = true;
             }
-            if stop.run_until_cancelled(pause.wait()).await.is_none() {
+            if shutdown.until_draining(pause.wait()).await.is_none() {
                 return;
             }
         }
@@ -96,14 +96,14 @@ impl Consumer {
     async fn consume(
         &mut self,
         deliveries: &mut lapin::Consumer,
-        stop: &CancellationToken,
+        shutdown: &Shutdown,
     ) -> Result<(), BrokerError> {
         loop {
             tokio::select! {
                 biased;
                 // The sender is in `shared`, so this channel never closes.
                 Some(acker) = self.receipts.recv() => acknowledge(&acker).await?,
-                () = stop.cancelled() => return Ok(()),
+                () = shutdown.draining() => return Ok(()),
                 delivery = deliveries.next() => match delivery {
                     Some(delivery) => self.arrived(delivery?).await?,
                     None => return Err(BrokerError::Cancelled),

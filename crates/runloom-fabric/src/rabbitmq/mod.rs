@@ -82,9 +82,9 @@ pub struct RabbitQueue {
 }
 
 impl RabbitQueue {
-    /// Starts the publisher and consumer tasks and returns without waiting for the broker. The consumer ends with
-    /// `tasks.stop` and returns jobs that were not pulled; the publisher ends when the queue is dropped or with
-    /// `tasks.kill`.
+    /// Starts the publisher and consumer tasks and returns without waiting for the broker. The consumer ends when
+    /// the process drains and returns jobs that were not pulled; the publisher ends when the queue is dropped or
+    /// interrupted.
     ///
     /// # Errors
     /// `url` is not an address of RabbitMQ.
@@ -104,7 +104,7 @@ impl RabbitQueue {
         });
         if shared.role == QueueRole::Worker {
             let consumer = consume::Consumer::new(config.clone(), Arc::clone(&shared), receipts);
-            tasks.spawn("rabbitmq_consumer", consumer.run(tasks.stop.clone()));
+            tasks.spawn("rabbitmq_consumer", consumer.run(tasks.shutdown.clone()));
         }
         let publisher = publish::Publisher::new(config, Arc::clone(&shared), jobs);
         tasks.spawn_detached("rabbitmq_publisher", publisher.run());

@@ -52,7 +52,7 @@ pub struct ValkeyBus {
 
 impl ValkeyBus {
     /// Starts the publisher and subscriber tasks and returns without waiting for the service. They end when the bus is
-    /// dropped or with `tasks.kill`, because streams are served until then.
+    /// dropped or interrupted, because streams are served until then.
     ///
     /// # Errors
     /// `url` is not an address of Valkey or Redis.
@@ -66,7 +66,7 @@ impl ValkeyBus {
         let is_subscribed = Arc::clone(&channel.is_subscribed);
         let outgoing = Arc::new(Pending::default());
         let incoming = Arc::new(Pending::default());
-        let end = tasks.kill.child_token();
+        let end = tasks.shutdown.interrupt_token();
         let publishing = publish::run(channel.clone(), Arc::clone(&outgoing));
         let subscribing = subscribe::run(channel, Arc::clone(&incoming));
         for (name, task) in [

@@ -70,14 +70,14 @@ impl std::fmt::Debug for ValkeyWindows {
 
 impl ValkeyWindows {
     /// Starts the task that keeps a connection, and returns without waiting for it. The task ends when the windows are
-    /// dropped or with `tasks.kill`.
+    /// dropped or interrupted.
     ///
     /// # Errors
     /// `url` is not an address of Valkey or Redis.
     pub fn start(url: &str, options: &ValkeyOptions, tasks: &Tasks) -> Result<Arc<Self>, Error> {
         let client = client(url)?;
         let connection = Arc::new(WindowConnection::default());
-        let end = tasks.kill.child_token();
+        let end = tasks.shutdown.interrupt_token();
         let (kept, token) = (Arc::clone(&connection), end.clone());
         tasks.spawn_detached("valkey_rate_windows", async move {
             token.run_until_cancelled(kept.maintain(client)).await;

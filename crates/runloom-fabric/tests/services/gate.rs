@@ -127,7 +127,7 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        self.tasks.kill.cancel();
+        self.tasks.shutdown.interrupt();
     }
 }
 

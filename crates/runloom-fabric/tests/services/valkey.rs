@@ -69,7 +69,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.tasks.kill.cancel();
+        self.tasks.shutdown.interrupt();
     }
 }
 

@@ -68,7 +68,7 @@ async fn get_live() -> Json<Status> {
 
 /// The server can take requests: its store answers and it is not stopping.
 async fn get_ready(State(app): State<App>) -> Answer<Json<Status>> {
-    if app.settings.stopping.is_cancelled() || app.shutdown.is_cancelled() {
+    if app.shutdown.is_draining() || app.shutdown.has_ended_streams() {
         let error = Error::Unavailable {
             message: "The server is stopping.".to_owned(),
             retry_after: Duration::from_secs(1),

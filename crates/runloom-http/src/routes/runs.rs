@@ -110,11 +110,7 @@ async fn stream_run(
 ) -> Answer<Response> {
     let after = sse::cursor(&query, &headers)?;
     let frames = app.service.stream(&caller, &target.id, after).await?;
-    Ok(sse::answer(
-        frames,
-        app.settings.heartbeat,
-        app.shutdown.clone(),
-    ))
+    Ok(sse::answer(frames, app.settings.heartbeat, &app.shutdown))
 }
 
 async fn list_run_events(

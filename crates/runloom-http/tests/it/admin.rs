@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use runloom_http::Settings;
+use runloom_ports::shutdown::Shutdown;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::app::{ADMIN, Reply, TestApp};
 
@@ -45,7 +45,7 @@ async fn only_the_token_opens_the_admin_api() {
 async fn without_a_token_there_is_no_admin_api() {
     let mut app = TestApp::new().await;
     let service = app.service.clone();
-    app.router = runloom_http::router(service, Settings::default(), CancellationToken::new());
+    app.router = runloom_http::router(service, Settings::default(), Shutdown::default());
     let reply = call(&app, "GET", "/workspaces", None).await;
     assert_eq!(reply.status, StatusCode::FORBIDDEN);
     assert_eq!(reply.code(), "forbidden");

@@ -6,13 +6,13 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use runloom_http::{AdminToken, Settings};
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::Millis;
 use runloom_service::Service;
 use runloom_service::rate::RateLimits;
 use runloom_service::tenancy::{CreateKey, PutWorkspace};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 pub(crate) const ADMIN: &str = "the-admin-token-of-tests";
@@ -22,7 +22,7 @@ pub(crate) struct TestApp {
     pub(crate) router: Router,
     pub(crate) service: Arc<Service>,
     pub(crate) key: String,
-    pub(crate) shutdown: CancellationToken,
+    pub(crate) shutdown: Shutdown,
     directory: TempDir,
 }
 
@@ -72,7 +72,7 @@ impl TestApp {
             admin_token: Some(AdminToken::new(ADMIN)),
             ..settings
         };
-        let shutdown = CancellationToken::new();
+        let shutdown = Shutdown::default();
         Self {
             router: runloom_http::router(service.clone(), settings, shutdown.clone()),
             service,

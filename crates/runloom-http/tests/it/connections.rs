@@ -8,9 +8,9 @@ use axum::routing::get;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use runloom_engine::metrics::METRICS;
+use runloom_ports::shutdown::Shutdown;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
 
 /// Far beyond what a healthy server needs; only a hanging one meets it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -54,11 +54,11 @@ async fn read_until(client: &mut TcpStream, end: &str) {
 async fn an_idle_connection_does_not_hold_the_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = connect(&listener, "/short").await;
-    let token = CancellationToken::new();
-    let serving = runloom_http::serve(listener, router(), MANY, token.clone(), PATIENCE);
+    let shutdown = Shutdown::default();
+    let serving = runloom_http::serve(listener, router(), MANY, shutdown.clone(), PATIENCE);
     let talking = async {
         read_until(&mut client, "short").await;
-        token.cancel();
+        shutdown.close_connections();
     };
     let both = async { tokio::join!(serving, talking).0 };
     let ended = tokio::time::timeout(PATIENCE / 2, both).await;
@@ -71,12 +71,12 @@ async fn an_idle_connection_does_not_hold_the_server() {
 async fn a_stream_that_never_ends_is_closed_after_the_drain() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = connect(&listener, "/endless").await;
-    let token = CancellationToken::new();
+    let shutdown = Shutdown::default();
     let drain = Duration::from_millis(20);
-    let serving = runloom_http::serve(listener, router(), MANY, token.clone(), drain);
+    let serving = runloom_http::serve(listener, router(), MANY, shutdown.clone(), drain);
     let talking = async {
         read_until(&mut client, "first").await;
-        token.cancel();
+        shutdown.close_connections();
         let mut rest = Vec::new();
         // Closed or reset: either way the client is not left waiting.
         let _ = client.read_to_end(&mut rest).await;
@@ -99,13 +99,13 @@ async fn hundreds_of_clients_can_come_before_the_first_is_accepted() {
         let client = tokio::time::timeout(PATIENCE, connect(&listener, "/short")).await;
         clients.push(client.expect("the backlog is full"));
     }
-    let token = CancellationToken::new();
-    let serving = runloom_http::serve(listener, router(), MANY, token.clone(), PATIENCE);
+    let shutdown = Shutdown::default();
+    let serving = runloom_http::serve(listener, router(), MANY, shutdown.clone(), PATIENCE);
     let talking = async {
         for client in &mut clients {
             read_until(client, "short").await;
         }
-        token.cancel();
+        shutdown.close_connections();
     };
     let both = async { tokio::join!(serving, talking).0 };
     let ended = tokio::time::timeout(PATIENCE, both).await;
@@ -117,8 +117,8 @@ async fn a_client_without_a_place_waits_until_another_has_gone() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut first = connect(&listener, "/short").await;
     let mut second = connect(&listener, "/short").await;
-    let token = CancellationToken::new();
-    let serving = runloom_http::serve(listener, router(), 1, token.clone(), PATIENCE);
+    let shutdown = Shutdown::default();
+    let serving = runloom_http::serve(listener, router(), 1, shutdown.clone(), PATIENCE);
     let talking = async {
         read_until(&mut first, "short").await;
         assert!(METRICS.connections.get() >= 1);
@@ -132,7 +132,7 @@ async fn a_client_without_a_place_waits_until_another_has_gone() {
         assert_eq!(waiting.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
         drop(first);
         read_until(&mut second, "short").await;
-        token.cancel();
+        shutdown.close_connections();
     };
     let both = async { tokio::join!(serving, talking).0 };
     let ended = tokio::time::timeout(PATIENCE, both).await;

@@ -11,6 +11,7 @@ use runloom_engine::planner::Planner;
 use runloom_fabric::EmbeddedQueue;
 use runloom_ports::error::Error;
 use runloom_ports::model::{Capabilities, Model, ModelError, ModelRequest, ModelStream};
+use runloom_ports::shutdown::Shutdown;
 use runloom_protocol::outcome::ErrorClass;
 use runloom_schema::SchemaCache;
 use runloom_service::auth::{Authenticator, KeyCache, KeyRing};
@@ -20,7 +21,6 @@ use runloom_service::tenancy::TenancyService;
 use runloom_service::{Service, ServiceParts};
 use runloom_store::OpenOptions;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 /// A service with a store of its own, which goes with the directory.
 pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
@@ -60,8 +60,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
         tools: Arc::new(runloom_ports::tools::NoTools),
         worker: None,
         ender: None,
-        end_streams: CancellationToken::new(),
-        stopping: CancellationToken::new(),
+        shutdown: Shutdown::default(),
         admission: runloom_service::BacklogLimits::default(),
     };
     let service = Service::new(parts, auth, RateLimiter::new(limits), tenancy);

@@ -121,7 +121,7 @@ async fn a_stream_opens_at_once_and_ends_with_the_server() {
     let mut body = response.into_body().into_data_stream();
     let opening = body.next().await.unwrap().unwrap();
     assert!(opening.starts_with(b"retry:"));
-    app.shutdown.cancel();
+    app.shutdown.end_streams();
     while let Some(chunk) = body.next().await {
         chunk.unwrap();
     }

@@ -62,7 +62,7 @@ async fn what_is_not_there_is_a_plain_not_found() {
 #[tokio::test]
 async fn an_unavailable_service_says_when_to_come_back() {
     let app = TestApp::new().await;
-    app.shutdown.cancel();
+    app.shutdown.end_streams();
     let reply = app.send(open("GET", "/ready")).await;
     assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(reply.code(), "unavailable");

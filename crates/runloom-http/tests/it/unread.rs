@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 
 use runloom_http::Settings;
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::tasks::Tasks;
 use runloom_service::rate::RateLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
 
 use crate::app::TestApp;
 
@@ -21,7 +21,7 @@ const JSON: &str = "content-type: application/json\r\n";
 struct Served {
     app: TestApp,
     address: SocketAddr,
-    token: CancellationToken,
+    shutdown: Shutdown,
 }
 
 impl Served {
@@ -33,16 +33,17 @@ impl Served {
         let app = TestApp::with(limits, settings).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let token = CancellationToken::new();
+        let shutdown = Shutdown::default();
         let drain = std::time::Duration::ZERO;
-        let serving = runloom_http::serve(listener, app.router.clone(), 100, token.clone(), drain);
+        let serving =
+            runloom_http::serve(listener, app.router.clone(), 100, shutdown.clone(), drain);
         Tasks::default().spawn("serve", async {
             serving.await.unwrap();
         });
         Self {
             app,
             address,
-            token,
+            shutdown,
         }
     }
 
@@ -67,7 +68,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.token.cancel();
+        self.shutdown.close_connections();
     }
 }
 

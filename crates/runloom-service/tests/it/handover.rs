@@ -49,7 +49,7 @@ async fn a_turn_may_end_before_the_worker_stops() {
     let run = world.run("send").await;
     let mut watcher = world.watch(&run, 0).await;
     watcher.until("assistant_delta").await;
-    world.tasks.stop.cancel();
+    world.tasks.shutdown.drain();
     gate.open();
     world.stop().await;
     assert_eq!(world.status(&run).await, RunStatus::WaitingTool);

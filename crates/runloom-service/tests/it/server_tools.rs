@@ -194,7 +194,7 @@ async fn a_worker_that_stops_leaves_a_tool_to_the_next_one() {
     let run = run(&world).await;
     let mut watcher = world.watch(&run, 0).await;
     watcher.until("assistant_delta").await;
-    world.tasks.stop.cancel();
+    world.tasks.shutdown.drain();
     gate.open();
     world.stop().await;
     assert_eq!(*host.calls.borrow(), 0, "nothing is begun while stopping");

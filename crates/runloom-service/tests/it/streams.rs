@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use runloom_engine::hub::{Hub, subscribe};
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::WorkspaceNo;
 use runloom_protocol::event::{parse_frame, split_frames};
 use runloom_protocol::id::RunId;
-use tokio_util::sync::CancellationToken;
 
 use crate::scripted::{Gate, Piece};
 use crate::world::{Watcher, World};
@@ -98,9 +98,9 @@ async fn whoever_misses_the_end_in_memory_reads_it_from_the_store() {
     let there = elsewhere.open(&id, live.no, WorkspaceNo(1));
     there.publish(seen);
     there.set_ended();
-    let stop = CancellationToken::new();
+    let shutdown = Shutdown::default();
     let store = Arc::clone(&world.store);
-    let rest: Vec<_> = subscribe(&elsewhere, there, store, known, stop)
+    let rest: Vec<_> = subscribe(&elsewhere, there, store, known, &shutdown)
         .collect()
         .await;
     assert_eq!(rest.concat(), world.stored(&run, known).await);

@@ -16,6 +16,7 @@ use runloom_engine::worker::{Worker, WorkerParts, WorkerSettings};
 use runloom_fabric::EmbeddedQueue;
 use runloom_ports::bus::NoBus;
 use runloom_ports::clock::Clock;
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{Millis, RunFilter, Store, WorkspaceNo, WorkspaceRow};
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{NoTools, ToolHost};
@@ -56,6 +57,8 @@ pub(crate) struct World {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) tasks: Tasks,
+    /// Of the use cases.
+    pub(crate) api_shutdown: Shutdown,
     pub(crate) worker: Arc<Worker>,
     pub(crate) service: Service,
     pub(crate) model: Arc<Scripted>,
@@ -234,12 +237,15 @@ impl World {
             tasks: Tasks::default(),
         };
         let worker = Worker::start(parts.clone(), settings.clone());
-        let service = service(&parts, &worker);
+        // Its own: tests give runs to a worker that stops.
+        let api_shutdown = Shutdown::default();
+        let service = service(&parts, &worker, &api_shutdown);
         Self {
             dir,
             store,
             hub: parts.hub,
             tasks: parts.tasks,
+            api_shutdown,
             worker,
             service,
             model,
@@ -258,14 +264,16 @@ impl World {
 
     /// Stops in order: what is under way reaches a step's end.
     pub(crate) async fn stop(&self) {
-        self.tasks.stop.cancel();
+        self.tasks.shutdown.drain();
+        self.api_shutdown.end_streams();
         soon(self.tasks.ended()).await;
     }
 
     /// Stops at once: what is under way is handed over.
     pub(crate) async fn kill(&self) {
-        self.tasks.stop.cancel();
-        self.tasks.kill.cancel();
+        self.tasks.shutdown.drain();
+        self.api_shutdown.end_streams();
+        self.tasks.shutdown.interrupt();
         soon(self.tasks.ended()).await;
     }
 
@@ -422,7 +430,7 @@ impl World {
     }
 }
 
-fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
+fn service(parts: &WorkerParts, worker: &Arc<Worker>, shutdown: &Shutdown) -> Service {
     let (keys, cache) = (
         Arc::new(KeyRing::new(&[7; 32])),
         Arc::new(KeyCache::default()),
@@ -443,9 +451,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>) -> Service {
             bus: Arc::clone(&parts.bus),
             worker: Some(Arc::clone(worker)),
             ender: Some(Arc::clone(worker)),
-            end_streams: parts.tasks.stop.clone(),
-            // Its own: tests give runs to a worker that stops.
-            stopping: tokio_util::sync::CancellationToken::new(),
+            shutdown: shutdown.clone(),
             admission: BacklogLimits::default(),
         },
         Authenticator::new(tenancy.clone(), keys.clone(), cache.clone()),

@@ -249,7 +249,7 @@ impl Drop for RunningTask {
         else {
             return;
         };
-        if self.tasks.kill.is_cancelled() {
+        if self.tasks.shutdown.is_interrupted() {
             return;
         }
         let (client, id) = (self.client.clone(), id.clone());

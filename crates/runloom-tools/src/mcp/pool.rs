@@ -104,11 +104,11 @@ impl McpPool {
                 per_workspace: limits.max_processes,
             }),
         });
-        let (swept, stop) = (Arc::clone(&table), tasks.stop.clone());
+        let (swept, shutdown) = (Arc::clone(&table), tasks.shutdown.clone());
         let timeouts = IdleTimeouts::of(&limits);
         tasks.spawn("mcp_idle_sessions", async move {
-            while stop
-                .run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL))
+            while shutdown
+                .until_draining(tokio::time::sleep(SWEEP_INTERVAL))
                 .await
                 .is_some()
             {
@@ -162,7 +162,7 @@ impl McpPool {
         });
         let handle = ServerHandle::new(&server, &self.table);
         // After shutdown began, nothing is swept any more: the server is dropped with its last handle.
-        if !self.tasks.stop.is_cancelled() {
+        if !self.tasks.shutdown.is_draining() {
             servers.insert(key, server);
         }
         Ok(handle)
@@ -197,19 +197,19 @@ impl McpPool {
     /// the next call starts another. Servers on the network are not probed, because they cannot be restarted from
     /// here.
     pub(super) fn probe(&self, server: &ServerHandle) {
-        let is_stopping = self.tasks.stop.is_cancelled();
+        let is_stopping = self.tasks.shutdown.is_draining();
         if !server.address.is_process()
             || is_stopping
             || server.is_probed.swap(true, Ordering::AcqRel)
         {
             return;
         }
-        let (server, stop) = (server.another(), self.tasks.stop.clone());
+        let (server, shutdown) = (server.another(), self.tasks.shutdown.clone());
         let (grace, call_timeout) = (self.limits.process_answer, self.limits.call_timeout);
         self.tasks.spawn("mcp_process_probe", async move {
             let _probe = ProbeGuard(&server);
-            stop.run_until_cancelled(server.kill_if_hanging(grace, call_timeout))
-                .await;
+            let check = server.kill_if_hanging(grace, call_timeout);
+            shutdown.until_draining(check).await;
         });
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rmcp::service::RoleClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::tasks::Tasks;
 use runloom_protocol::definition::ProcessSpec;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -107,11 +108,11 @@ impl Process {
             tasks.spawn("mcp_process_stderr", log_stderr(stderr, launch));
         }
         let end = CancellationToken::new();
-        let (ended, kill) = (end.clone(), tasks.kill.clone());
+        let (ended, shutdown) = (end.clone(), tasks.shutdown.clone());
         let label = launch.spec.label.clone();
         tracing::info!(server = label, pid = child.id(), "MCP process started");
         tasks.spawn("mcp_process", async move {
-            reap(child, &ended, &kill, &label).await;
+            reap(child, &ended, &shutdown, &label).await;
         });
         let (sender, output) = watch::channel(());
         let stdout = ObservedStdout {
@@ -171,19 +172,19 @@ fn command(spec: &ProcessSpec) -> Command {
 }
 
 /// Waits until the process ends or must end. By then its input is closed, so that most servers exit by themselves.
-async fn reap(mut child: Child, ended: &CancellationToken, kill: &CancellationToken, label: &str) {
+async fn reap(mut child: Child, ended: &CancellationToken, shutdown: &Shutdown, label: &str) {
     let group = child
         .id()
         .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let exited = tokio::select! {
         status = child.wait() => Some(status),
         () = ended.cancelled() => None,
-        () = kill.cancelled() => None,
+        () = shutdown.interrupted() => None,
     };
     if exited.is_none() {
         signal(group, Signal::TERM);
         let waited = tokio::time::timeout(TERMINATION_GRACE, child.wait());
-        let _ = kill.run_until_cancelled(waited).await;
+        let _ = shutdown.until_interrupted(waited).await;
     }
     // Kills the child processes that it left behind.
     signal(group, Signal::KILL);

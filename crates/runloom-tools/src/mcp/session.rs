@@ -366,7 +366,8 @@ impl PendingRequest<'_> {
 
 impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
-        let Some(id) = self.id.take().filter(|_| !self.tasks.kill.is_cancelled()) else {
+        let is_interrupted = self.tasks.shutdown.is_interrupted();
+        let Some(id) = self.id.take().filter(|_| !is_interrupted) else {
             return;
         };
         let reason = Some("the caller no longer waits".to_owned());

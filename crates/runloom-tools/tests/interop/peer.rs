@@ -159,7 +159,7 @@ impl ToolDefinitions for NoDefinitions {
 
 impl Drop for TestBed {
     fn drop(&mut self) {
-        self.tasks.stop.cancel();
+        self.tasks.shutdown.drain();
     }
 }
 

@@ -333,7 +333,7 @@ async fn cancels_only_tasks_that_may_still_run() {
     .await;
     let outcome = ask(&bed, &done.url).await;
     assert_eq!(outcome.content, "sunny", "{outcome:?}");
-    bed.tasks.stop.cancel();
+    bed.tasks.shutdown.drain();
     bed.tasks.ended().await;
     assert_eq!(done.count("tasks/cancel"), 0);
 }

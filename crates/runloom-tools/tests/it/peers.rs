@@ -56,7 +56,7 @@ pub(crate) struct Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        self.tasks.stop.cancel();
+        self.tasks.shutdown.drain();
     }
 }
 
@@ -86,10 +86,10 @@ impl Peer {
                 script(received)
             },
         );
-        let stop = tasks.stop.clone();
+        let shutdown = tasks.shutdown.clone();
         tasks.spawn("peer", async move {
-            let _ = stop
-                .run_until_cancelled(async { axum::serve(listener, router).await })
+            let _ = shutdown
+                .until_draining(async { axum::serve(listener, router).await })
                 .await;
         });
         Self {
@@ -230,7 +230,7 @@ pub(crate) struct TestBed {
 
 impl Drop for TestBed {
     fn drop(&mut self) {
-        self.tasks.stop.cancel();
+        self.tasks.shutdown.drain();
     }
 }
 

@@ -353,7 +353,7 @@ async fn kills_child_processes_of_a_launcher() {
         let bed = bed(manifest, patient());
         let pid = call(&bed, "acme", "pid", json!({})).await;
         assert!(!pid.is_error, "{pid:?}");
-        bed.tasks.stop.cancel();
+        bed.tasks.shutdown.drain();
         let ended = tokio::time::timeout(Duration::from_secs(60), bed.tasks.ended());
         assert!(ended.await.is_ok(), "the tasks end in bounded time");
         gone(&pid.content).await;

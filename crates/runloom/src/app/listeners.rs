@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use runloom_http::{AdminToken, Router};
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::tasks::Tasks;
 use runloom_service::Service;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Role;
@@ -19,11 +19,7 @@ use crate::config::Config;
 const CLOSE_CONNECTIONS: Duration = Duration::from_secs(5);
 
 /// What listeners serve by.
-pub(super) fn settings(
-    config: &Config,
-    address: SocketAddr,
-    tasks: &Tasks,
-) -> runloom_http::Settings {
+pub(super) fn settings(config: &Config, address: SocketAddr) -> runloom_http::Settings {
     let public_url = config.server.public_url.clone();
     runloom_http::Settings {
         issuer: public_url.unwrap_or_else(|| here(address)),
@@ -35,7 +31,6 @@ pub(super) fn settings(
             .as_ref()
             .map(|token| AdminToken::new(token.expose())),
         public_url: config.server.public_url.clone(),
-        stopping: tasks.stop.clone(),
         dashboard: config.dashboard,
         ..runloom_http::Settings::default()
     }
@@ -53,8 +48,7 @@ fn here(mut address: SocketAddr) -> String {
 pub(super) struct Listeners {
     pub(super) settings: runloom_http::Settings,
     pub(super) service: Arc<Service>,
-    pub(super) end_streams: CancellationToken,
-    pub(super) end_connections: CancellationToken,
+    pub(super) shutdown: Shutdown,
     pub(super) connections: Tasks,
 }
 
@@ -68,9 +62,9 @@ impl Listeners {
         let router = assemble(
             Arc::clone(&self.service),
             self.settings.clone(),
-            self.end_streams.clone(),
+            self.shutdown.clone(),
         );
-        self.serve("serve http", listener, router);
+        self.serve("http_listener", listener, router);
     }
 
     /// Serves metrics and probes; where.
@@ -84,18 +78,18 @@ impl Listeners {
         let router = runloom_http::watch_router(
             Arc::clone(&self.service),
             self.settings.clone(),
-            self.end_streams.clone(),
+            self.shutdown.clone(),
         );
-        self.serve("serve metrics", listener, router);
+        self.serve("metrics_listener", listener, router);
         info!(%address, "metrics and probes are served");
         Ok(address)
     }
 
     fn serve(&self, name: &'static str, listener: TcpListener, router: Router) {
-        let token = self.end_connections.clone();
+        let shutdown = self.shutdown.clone();
         let most = self.settings.max_connections;
         self.connections.spawn(name, async move {
-            let served = runloom_http::serve(listener, router, most, token, CLOSE_CONNECTIONS);
+            let served = runloom_http::serve(listener, router, most, shutdown, CLOSE_CONNECTIONS);
             if let Err(error) = served.await {
                 warn!(%error, "the listener failed");
             }

@@ -35,7 +35,6 @@ use runloom_service::vault::Vault;
 use runloom_service::{BacklogLimits, Service, ServiceParts};
 use runloom_store::OpenOptions;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::fabric::Fabric;
@@ -67,8 +66,6 @@ pub struct App {
     watched: Option<SocketAddr>,
     service: Arc<Service>,
     tasks: Tasks,
-    end_streams: CancellationToken,
-    end_connections: CancellationToken,
     connections: Tasks,
     /// Sends the traces of runs; goes on while runs end.
     tracing: Tasks,
@@ -93,34 +90,26 @@ impl App {
             .await
             .with_context(|| format!("cannot open the store {}", config.store.shown()))?;
         let tasks = Tasks::default();
-        let end_streams = CancellationToken::new();
         let tracing = Tasks::default();
         let parts = (master_key, store);
-        let service = wire(config, role, parts, (&tasks, &tracing), &end_streams).await?;
-        let doors = Listeners {
-            settings: listeners::settings(config, address, &tasks),
+        let service = wire(config, role, parts, (&tasks, &tracing)).await?;
+        let listeners = Listeners {
+            settings: listeners::settings(config, address),
             service: Arc::clone(&service),
-            end_streams: end_streams.clone(),
-            end_connections: CancellationToken::new(),
+            shutdown: tasks.shutdown.clone(),
             connections: Tasks::default(),
         };
         let watched = match &config.server.metrics_listen {
-            Some(address) => Some(doors.watch(address).await?),
+            Some(address) => Some(listeners.watch(address).await?),
             None => None,
         };
-        doors.open(role, listener);
-        let Listeners {
-            end_connections,
-            connections,
-            ..
-        } = doors;
+        listeners.open(role, listener);
+        let connections = listeners.connections;
         Ok(Self {
             address,
             watched,
             service,
             tasks,
-            end_streams,
-            end_connections,
             connections,
             tracing,
             drain: Duration::from_millis(config.runs.drain_ms),
@@ -148,7 +137,7 @@ impl App {
     /// Stops in order, in bounded time.
     pub async fn stop(self) {
         // 1. Stop claiming. Runs go on to their next step boundary and are handed over there.
-        self.tasks.stop.cancel();
+        self.tasks.shutdown.drain();
         // 2. What does not get there in time is dropped and handed over as it is: its turn is called again elsewhere.
         if tokio::time::timeout(self.drain, self.tasks.ended())
             .await
@@ -158,7 +147,7 @@ impl App {
                 runs = self.tasks.len(),
                 "interrupting runs that did not reach a step boundary"
             );
-            self.tasks.kill.cancel();
+            self.tasks.shutdown.interrupt();
             if tokio::time::timeout(KILL_GRACE, self.tasks.ended())
                 .await
                 .is_err()
@@ -170,7 +159,7 @@ impl App {
             }
         }
         // 3. No run ends here any more: the last traces go out.
-        self.tracing.stop.cancel();
+        self.tracing.shutdown.drain();
         if tokio::time::timeout(traces::LAST_WORDS, self.tracing.ended())
             .await
             .is_err()
@@ -178,8 +167,8 @@ impl App {
             warn!("the collector did not take the last traces in time");
         }
         // 4. End streams, so that clients resume elsewhere, then stop accepting and close connections.
-        self.end_streams.cancel();
-        self.end_connections.cancel();
+        self.tasks.shutdown.end_streams();
+        self.tasks.shutdown.close_connections();
         self.connections.ended().await;
         // 5. The store closes when its last owner is dropped: here.
         drop(self.service);
@@ -191,7 +180,6 @@ async fn wire(
     role: Role,
     (master_key, store): (&[u8], Arc<dyn Store>),
     (tasks, tracing): (&Tasks, &Tasks),
-    end_streams: &CancellationToken,
 ) -> Result<Arc<Service>> {
     let Fabric {
         queue,
@@ -266,8 +254,7 @@ async fn wire(
         tools,
         worker: worker.clone(),
         ender: Some(ender),
-        end_streams: end_streams.clone(),
-        stopping: tasks.stop.clone(),
+        shutdown: tasks.shutdown.clone(),
         admission: admission(config),
     };
     let service = Arc::new(Service::new(parts, auth, rates, tenancy));

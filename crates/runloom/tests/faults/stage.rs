@@ -139,7 +139,7 @@ impl Drop for Stage {
         for replica in &self.replicas {
             replica.signal("CONT");
         }
-        self.tasks.kill.cancel();
+        self.tasks.shutdown.interrupt();
     }
 }
 

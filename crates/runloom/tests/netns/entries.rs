@@ -204,7 +204,7 @@ pub(crate) struct Attacker {
 
 impl Drop for Attacker {
     fn drop(&mut self) {
-        self.tasks.stop.cancel();
+        self.tasks.shutdown.drain();
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Witness {
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        self.tasks.stop.cancel();
+        self.tasks.shutdown.drain();
     }
 }
 
@@ -50,10 +50,10 @@ impl Witness {
                 .insert(CONNECTION, "close".parse().unwrap());
             answer
         });
-        let stop = witness.tasks.stop.clone();
+        let shutdown = witness.tasks.shutdown.clone();
         witness.tasks.spawn("witness", async move {
             let serving = async { axum::serve(listener, router).await };
-            let _ = stop.run_until_cancelled(serving).await;
+            let _ = shutdown.until_draining(serving).await;
         });
         witness
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::driver::fold;
 use crate::run::{
-    CallPlan, Note, PlacedNote, Plan, Record, RunState, Speaker, Step, answer,
+    CallPlan, ModelFacts, Note, PlacedNote, Plan, Record, RunState, Step, answer,
     default_tool_budgets, expire, fall_back, next,
 };
 use crate::toolbox::Toolbox;
@@ -47,7 +47,7 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
         schemas: Arc::new(SchemaCache::new()),
         reasoning_level: None,
         output: None,
-        primary: speaker("bench"),
+        primary: model_facts("bench"),
         fallback: None,
         has_monthly_budgets: false,
         max_tool_turns: 32,
@@ -60,8 +60,8 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
 }
 
 /// A model without a price.
-pub(super) fn speaker(name: &str) -> Speaker {
-    Speaker {
+pub(super) fn model_facts(name: &str) -> ModelFacts {
+    ModelFacts {
         model: ModelInfo {
             id: format!("platform:{name}"),
             provider: "demo".to_owned(),
@@ -283,7 +283,7 @@ impl Bench {
             tool_calls: requested
                 .map(|(id, (name, input))| RequestedCall { id, name, input })
                 .collect(),
-            model: Some(self.state.speaker().model.id.clone()),
+            model: Some(self.state.current_model().model.id.clone()),
         }));
         self.note(Note::Turn {
             tokens: turn.tokens,
@@ -411,7 +411,7 @@ pub(super) fn facts(state: &RunState) -> String {
         tokens,
         shown,
         restarts,
-        stalled_since,
+        deferred_since,
         economising,
         before_fallback,
         retained,
@@ -423,13 +423,13 @@ pub(super) fn facts(state: &RunState) -> String {
         malformed,
         guards,
         message,
-        brought,
+        tool_files,
     } = state;
     let tools: Vec<&str> = toolbox.names().collect();
     let flags = (started, ended, shown, forced, resolved);
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
         "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
-         {economising:?} {lost:?} {reserved:?} {stalled_since:?} {before_fallback:?} {brought:?} {retained:?}"
+         {economising:?} {lost:?} {reserved:?} {deferred_since:?} {before_fallback:?} {tool_files:?} {retained:?}"
     )
 }

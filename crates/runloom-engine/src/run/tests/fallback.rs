@@ -8,7 +8,7 @@ use runloom_protocol::spec::{Enforcement, OutputSchema};
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
-use super::bench::{Bench, Turn, calls, facts, plan, says, speaker};
+use super::bench::{Bench, Turn, calls, facts, model_facts, plan, says};
 use crate::run::{Note, Plan, Price, Step, failed, next};
 use runloom_ports::model::{Message, ModelError, ProviderState, StructuredSupport};
 use runloom_schema::SchemaCache;
@@ -26,7 +26,7 @@ const CHEAP: Price = Price {
 
 fn with_spare(change: impl FnOnce(&mut Plan)) -> Bench {
     Bench::new(plan(|plan| {
-        plan.fallback = Some(speaker("spare"));
+        plan.fallback = Some(model_facts("spare"));
         change(plan);
     }))
 }
@@ -276,9 +276,9 @@ fn a_run_that_began_on_the_fallback_goes_on_with_it_whatever_the_log_says() {
     let mut bench = with_spare(|_| {});
     assert!(bench.fails(ErrorClass::Server));
     bench.flush();
-    let moved = plan(|plan| plan.primary = speaker("spare"));
+    let moved = plan(|plan| plan.primary = model_facts("spare"));
     bench.state = crate::run::RunState::new(moved);
     bench.crash();
-    assert_eq!(bench.state.speaker().model.id, "platform:spare");
+    assert_eq!(bench.state.current_model().model.id, "platform:spare");
     assert!(matches!(next(&bench.state), Step::CallModel(_)));
 }

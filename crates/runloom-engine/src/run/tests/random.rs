@@ -13,7 +13,7 @@ use runloom_protocol::outcome::{
 use runloom_protocol::spec::{Enforcement, LoopDetection, OutputSchema};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, TIMEOUT, Turn, facts, plan, says, speaker};
+use super::bench::{Bench, TIMEOUT, Turn, facts, model_facts, plan, says};
 use crate::run::{Note, Plan, Spent, Step, cancelled, failed, replay};
 use runloom_ports::model::{Message, ModelError, StructuredSupport};
 use runloom_schema::SchemaCache;
@@ -119,7 +119,7 @@ fn plans() -> impl Strategy<Value = Arc<Plan>> {
         |((loops, (support, spare), (schema, strict)), tool_turns, budget)| {
             plan(|plan| {
                 plan.fallback = spare.map(|support| {
-                    let mut spare = speaker("spare");
+                    let mut spare = model_facts("spare");
                     spare.capabilities.structured = support;
                     spare
                 });

@@ -182,15 +182,15 @@ impl Process {
 
     /// Shuts down in order.
     pub(super) async fn stop(self) {
-        self.tasks.stop.cancel();
+        self.tasks.shutdown.drain();
         crate::in_time("the process has stopped", self.tasks.ended()).await;
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.tasks.stop.cancel();
-        self.tasks.kill.cancel();
+        self.tasks.shutdown.drain();
+        self.tasks.shutdown.interrupt();
     }
 }
 

@@ -307,10 +307,10 @@ impl Exchange {
     async fn stream(&self, run: RunSnapshot) -> Result<Response, Trouble> {
         let (app, caller) = (self.app.clone(), self.caller.clone());
         let frames = app.service.stream(&caller, run.id.as_str(), 0).await?;
-        let (heartbeat, shutdown) = (app.settings.heartbeat, app.shutdown.clone());
+        let heartbeat = app.settings.heartbeat;
         let tongue = (self.generation, self.id.clone());
         let events = stream::events(app, caller, tongue, run, frames);
-        Ok(sse::messages(events, heartbeat, shutdown))
+        Ok(sse::messages(events, heartbeat, &self.app.shutdown))
     }
 
     /// The task that the parameters name.

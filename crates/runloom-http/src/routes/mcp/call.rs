@@ -129,7 +129,7 @@ impl Drop for Following {
         let Call {
             app, caller, run, ..
         } = &self.call;
-        let closed = self.frames.is_some() && !app.shutdown.is_cancelled();
+        let closed = self.frames.is_some() && !app.shutdown.has_ended_streams();
         if !self.call.closing_cancels || !closed {
             return;
         }

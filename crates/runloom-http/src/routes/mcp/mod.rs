@@ -104,12 +104,9 @@ async fn stream(call: Call, after: u64) -> Answer<Response> {
     let app = call.app.clone();
     let frames = app.service.stream(&call.caller, call.run.as_str(), after);
     let frames = frames.await?;
-    let (heartbeat, shutdown) = (app.settings.heartbeat, app.shutdown.clone());
-    Ok(sse::messages(
-        call.events(frames, after),
-        heartbeat,
-        shutdown,
-    ))
+    let events = call.events(frames, after);
+    let heartbeat = app.settings.heartbeat;
+    Ok(sse::messages(events, heartbeat, &app.shutdown))
 }
 
 /// One request.

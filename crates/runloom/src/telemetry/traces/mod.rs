@@ -12,10 +12,10 @@ use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use runloom_engine::metrics::METRICS;
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::tasks::Tasks;
 use runloom_ports::trace::{Span, TraceId, TraceParent, Tracer};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::client::Client;
@@ -47,13 +47,12 @@ pub(crate) fn open(tasks: &Tasks) -> Option<Arc<dyn Tracer>> {
     exporter.set_resource(&resource(&settings));
     info!(endpoint = settings.endpoint, "runs are traced");
     let (queue, waiting) = mpsc::channel(settings.queue);
-    let sending = send(
-        exporter,
-        waiting,
-        (settings.batch, settings.delay),
-        tasks.stop.clone(),
-    );
-    tasks.spawn("send traces", sending);
+    let limits = BatchLimits {
+        spans: settings.batch,
+        delay: settings.delay,
+    };
+    let sending = send(exporter, waiting, limits, tasks.shutdown.clone());
+    tasks.spawn("trace_exporter", sending);
     Some(Arc::new(Traces {
         queue,
         sampler: settings.sampler,
@@ -115,21 +114,29 @@ impl Tracer for Traces {
     }
 }
 
+/// When a batch of spans is sent.
+#[derive(Clone, Copy)]
+struct BatchLimits {
+    spans: usize,
+    /// Time after the first span of a batch.
+    delay: Duration,
+}
+
 /// Sends spans in batches until the end, and then what is left.
 async fn send(
     exporter: SpanExporter,
     mut waiting: mpsc::Receiver<SpanData>,
-    (most, delay): (usize, Duration),
-    stop: CancellationToken,
+    limits: BatchLimits,
+    shutdown: Shutdown,
 ) {
     let mut reachable = true;
     loop {
         let mut batch = Vec::new();
-        let gathered = gather(&mut waiting, &mut batch, (most, delay));
-        let stopped = stop.run_until_cancelled(gathered).await.is_none();
+        let gathered = gather(&mut waiting, &mut batch, limits);
+        let stopped = shutdown.until_draining(gathered).await.is_none();
         if stopped {
             waiting.close();
-            while let room @ 1.. = most - batch.len()
+            while let room @ 1.. = limits.spans - batch.len()
                 && waiting.recv_many(&mut batch, room).await > 0
             {}
         }
@@ -159,19 +166,19 @@ async fn send(
 async fn gather(
     waiting: &mut mpsc::Receiver<SpanData>,
     batch: &mut Vec<SpanData>,
-    (most, delay): (usize, Duration),
+    limits: BatchLimits,
 ) {
-    if waiting.recv_many(batch, most).await == 0 {
+    if waiting.recv_many(batch, limits.spans).await == 0 {
         return;
     }
     let full = async {
-        while batch.len() < most {
-            let room = most - batch.len();
+        while batch.len() < limits.spans {
+            let room = limits.spans - batch.len();
             if waiting.recv_many(batch, room).await == 0 {
                 return;
             }
         }
     };
     // Too late is no failure: what has come is sent.
-    let _ = tokio::time::timeout(delay, full).await;
+    let _ = tokio::time::timeout(limits.delay, full).await;
 }
