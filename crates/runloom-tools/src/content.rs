@@ -11,6 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 /// Maximum text of one result in bytes; more would fill any context window.
 pub(crate) const MAX_TEXT_BYTES: usize = 256 * 1024;
 
+/// Maximum bytes of an MCP server's error that are passed to the model.
+pub(crate) const MAX_MCP_ERROR_BYTES: usize = 500;
+
 /// Maximum text of a failure in bytes.
 const MAX_FAILURE_BYTES: usize = 8 * 1024;
 

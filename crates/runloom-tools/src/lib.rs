@@ -4,13 +4,15 @@
 //!
 //! Reading order: [`Host`] (the table of kinds), `tool_kind` (the interface of a kind), [`outbound`] (the guarded HTTP
 //! client), then one folder per kind: `mcp`, `a2a`, `workspace`, `plugin`. `definition` executes tool definitions, with
-//! `http` and `code`. `content` limits the size of results, `names` makes tool names valid, `workspace_limits` limits
-//! concurrency per workspace, `listing_budget` limits the tools that MCP servers list for one run.
+//! `http`, `code` and `shipped`; `call_secrets` holds the secrets of one call. `content` limits the size of results,
+//! `names` makes tool names valid, `workspace_limits` limits concurrency per workspace, `listing_budget` limits the
+//! tools that MCP servers list for one run.
 //!
 //! Invariants: every connection goes through [`outbound::Outbound`]; every call ends; a failure of a peer is a message
 //! for the model.
 
 mod a2a;
+mod call_secrets;
 mod charset;
 mod code;
 mod content;
@@ -24,11 +26,14 @@ mod mcp;
 mod names;
 pub mod outbound;
 mod plugin;
+mod shipped;
 mod tool_kind;
+mod tool_limits;
 mod unavailable_tool;
 mod workspace;
 mod workspace_limits;
 
 pub use code::{SandboxProgram, probe, sandbox};
-pub use host::{Host, HostParts, ToolLimits};
+pub use host::{Host, HostParts};
 pub use plugin::{ConfiguredPlugin, PluginSet, shipped_tools};
+pub use tool_limits::ToolLimits;

@@ -21,12 +21,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::call_secrets::CallSecrets;
 use crate::content::{self, ResultContent};
-use crate::definition::CallSecrets;
-use crate::host::ToolLimits;
 use crate::listing_budget::ListingBudget;
 use crate::outbound::{Outbound, add_trace_header, spec_headers};
 use crate::tool_kind::{IndexedRef, ToolKind};
+use crate::tool_limits::ToolLimits;
 
 use task_client::{TaskClient, TaskError, TaskErrorKind};
 use wire::{AgentReply, TaskState, UserMessage};

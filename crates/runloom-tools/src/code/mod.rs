@@ -19,10 +19,10 @@ use runloom_ports::tools::{Invocation, Outcome};
 use runloom_protocol::definition::CodeCall;
 use tokio::time::Instant;
 
+use crate::call_secrets::CallSecrets;
 use crate::content::{self, ResultContent};
-use crate::definition::CallSecrets;
-use crate::host::ToolLimits;
 use crate::outbound::Outbound;
+use crate::tool_limits::ToolLimits;
 use crate::workspace_limits::{Capacity, WorkspaceLimits};
 
 use wire::{CodeEnd, CodeJob, CodeResult};

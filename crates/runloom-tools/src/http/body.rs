@@ -139,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::definition::CallSecrets;
+    use crate::call_secrets::CallSecrets;
 
     fn sent(
         body: Option<Value>,

@@ -20,7 +20,7 @@ use runloom_protocol::definition::{DeclaredEffect, HttpCall, HttpMethod};
 use runloom_protocol::tools::Object;
 use serde_json::{Map, Value, json};
 
-use crate::definition::CallSecrets;
+use crate::call_secrets::CallSecrets;
 use crate::outbound::{Outbound, OutboundRequest, add_trace_header, spec_headers};
 
 use response::HttpResponse;

@@ -12,9 +12,9 @@ use runloom_protocol::validate::is_attachment_type;
 use serde_json::Value;
 
 use super::template_values::{as_text, field};
+use crate::call_secrets::CallSecrets;
 use crate::charset::{self, Extent};
 use crate::content::ResultContent;
-use crate::definition::CallSecrets;
 
 /// Maximum field names in the message for a pointer without a value.
 const MAX_LISTED_FIELDS: usize = 20;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use runloom_protocol::definition::template::{self, Piece};
 use serde_json::{Map, Value};
 
-use crate::definition::CallSecrets;
+use crate::call_secrets::CallSecrets;
 
 /// The error is a message for the model.
 pub(super) type Result<T, E = String> = std::result::Result<T, E>;

@@ -92,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::definition::CallSecrets;
+    use crate::call_secrets::CallSecrets;
 
     fn call(url: &str, query: &[(&str, &str)]) -> HttpCall {
         let query = query

@@ -22,7 +22,7 @@ use sse_stream::{Sse, SseStream};
 
 use super::event_limit::EventSizeLimit;
 use super::listing;
-use crate::content::truncate;
+use crate::content::{MAX_MCP_ERROR_BYTES, truncate};
 use crate::outbound::{Outbound, OutboundError, OutboundRequest, OutboundResponse};
 
 /// Maximum bytes of one event stream.
@@ -31,9 +31,6 @@ const MAX_STREAM_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum bytes of a JSON response, and the timeout of its body.
 const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
 const JSON_BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Maximum bytes of a server's error that are passed to the model.
-pub(crate) const MAX_REFUSAL_BYTES: usize = 500;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -334,7 +331,7 @@ impl GuardedHttpClient {
             return Ok(StreamableHttpPostResponse::Json(response, session));
         }
         let text = String::from_utf8_lossy(&body);
-        self.set_last_error(match truncate(text.trim(), MAX_REFUSAL_BYTES) {
+        self.set_last_error(match truncate(text.trim(), MAX_MCP_ERROR_BYTES) {
             "" => format!("it answered with HTTP status {status}"),
             text => format!("it answered with HTTP status {status}: {text}"),
         });
@@ -371,7 +368,7 @@ fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 /// Whether an error mentions the session. Many servers answer 400 instead of 404 to an expired session: "No valid
 /// session ID provided".
 fn mentions_session(body: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(&body[..body.len().min(MAX_REFUSAL_BYTES)]);
+    let text = String::from_utf8_lossy(&body[..body.len().min(MAX_MCP_ERROR_BYTES)]);
     text.to_lowercase().contains("session")
 }
 

@@ -26,16 +26,15 @@ use runloom_protocol::tools::{McpTool, ToolRef};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::call_secrets::CallSecrets;
 use crate::content;
-use crate::definition::CallSecrets;
-use crate::host::ToolLimits;
 use crate::listing_budget::ListingBudget;
 use crate::outbound::{Outbound, spec_headers};
 use crate::tool_kind::{IndexedRef, ToolKind, ToolOrigin};
+use crate::tool_limits::ToolLimits;
 use crate::unavailable_tool;
 
 pub(crate) use endpoint::McpEndpoint;
-pub(crate) use http_client::MAX_REFUSAL_BYTES;
 use pool::{McpPool, ServerHandle};
 pub(crate) use process::Launch;
 use session::{McpError, ToolCall};

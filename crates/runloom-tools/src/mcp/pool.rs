@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use super::endpoint::{McpAddress, McpEndpoint};
 use super::listing::ToolListing;
 use super::session::{McpError, McpSession};
-use crate::host::ToolLimits;
 use crate::outbound::Outbound;
+use crate::tool_limits::ToolLimits;
 use crate::workspace_limits::{Capacity, Exhausted, WorkspaceLimits, WorkspacePermit};
 
 /// Interval at which idle sessions are closed.

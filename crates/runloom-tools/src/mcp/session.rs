@@ -25,8 +25,8 @@ use super::endpoint::McpAddress;
 use super::http_client::GuardedHttpClient;
 use super::listing::{MAX_PAGES, ToolListing};
 use super::process::Process;
-use crate::host::ToolLimits;
 use crate::outbound::Outbound;
+use crate::tool_limits::ToolLimits;
 
 /// How often a broken stream is resumed, and the longest pause before it.
 const MAX_RESUMES: usize = 3;

@@ -9,7 +9,7 @@ use runloom_ports::secret::Secret;
 use runloom_ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions};
 use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 
-use super::shipped::{self, ShippedTools};
+use crate::shipped::{self, ShippedTools};
 
 /// `@plugin/tool` of every tool that ships with the server.
 #[must_use]

@@ -4,7 +4,6 @@
 //! executes the tools. Manifests are read at each call, so that a removed plugin stops working at once.
 
 mod catalog;
-mod shipped;
 
 use std::sync::Arc;
 
@@ -27,7 +26,6 @@ use crate::unavailable_tool;
 
 pub(crate) use catalog::PluginCatalog;
 pub use catalog::{ConfiguredPlugin, PluginSet, shipped_tools};
-pub(crate) use shipped::ShippedTools;
 
 const KIND: &str = "mantyx_plugin";
 

@@ -2,8 +2,6 @@
 //!
 //! [`DefinitionExecutor`] serves every kind whose refs lead to a [`ToolDefinition`].
 
-mod secrets;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +19,15 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::a2a::A2a;
+use crate::call_secrets::CallSecrets;
 use crate::code::{self, CodeRun, Sandbox};
 use crate::content;
 use crate::http::{self, HttpRun, HttpTools};
 use crate::listing_budget::ListingBudget;
 use crate::mcp::{CallBounds, Launch, Mcp, McpEndpoint, ToolSelection};
 use crate::outbound::{Outbound, spec_headers};
-use crate::plugin::ShippedTools;
+use crate::shipped::ShippedTools;
 use crate::tool_kind::ToolOrigin;
-
-pub(crate) use secrets::CallSecrets;
 
 /// Reason given for code tools that the operator disabled.
 const CODE_DISABLED: &str = "code tools are disabled on this server";

@@ -7,8 +7,8 @@ use runloom_ports::secret::{MASK, Secret, redact_schema};
 use runloom_ports::tools::{Outcome, ServerTool, ToolDefinitions};
 use runloom_protocol::definition::template::{self, Piece};
 
+use crate::content::MAX_MCP_ERROR_BYTES;
 use crate::escape;
-use crate::mcp::MAX_REFUSAL_BYTES;
 
 /// Minimum length of a literal header value that is redacted from responses; shorter ones may be ordinary words.
 const LITERAL_MIN_BYTES: usize = 8;
@@ -196,7 +196,7 @@ impl CallSecrets {
 
     /// Redacts a peer's error message, which may have been truncated in the middle of a secret.
     pub(crate) fn redact_failure(&self, reason: String) -> String {
-        if reason.len() < MAX_REFUSAL_BYTES {
+        if reason.len() < MAX_MCP_ERROR_BYTES {
             self.redact(reason)
         } else {
             self.redact_truncated(reason)
