@@ -15,16 +15,14 @@
 mod announcing_queue;
 mod embedded_queue;
 mod error;
-mod health;
 mod rabbitmq;
 mod reconnect_pause;
+mod service_health;
 mod valkey;
 
 pub use announcing_queue::AnnouncingQueue;
 pub use embedded_queue::EmbeddedQueue;
 pub use error::Error;
-pub use health::{
-    HealthError, ServiceHealth, check_amqp, check_amqp_url, check_redis, check_redis_url,
-};
-pub use rabbitmq::{QueueRole, RabbitOptions, RabbitQueue};
-pub use valkey::{ValkeyBus, ValkeyOptions, ValkeyWindows};
+pub use rabbitmq::{QueueRole, RabbitOptions, RabbitQueue, check_amqp, check_amqp_url};
+pub use service_health::{HealthError, ServiceHealth};
+pub use valkey::{ValkeyBus, ValkeyOptions, ValkeyWindows, check_redis, check_redis_url};

@@ -1,4 +1,4 @@
-//! Health check of the broker.
+//! Read-only health check of the broker, for `runloom doctor`.
 
 use lapin::options::QueueDeclareOptions;
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
@@ -8,15 +8,21 @@ use lapin::{Connection, ConnectionProperties, ErrorKind};
 use super::broker::{BrokerError, in_time};
 use super::{RabbitOptions, parse_address};
 use crate::Error;
-use crate::health::{HealthError, ServiceHealth};
+use crate::service_health::{HealthError, ServiceHealth};
 
-/// Validates an address without connecting.
-pub(crate) fn check_url(url: &str) -> Result<(), Error> {
+/// Validates a RabbitMQ address without connecting. [`crate::RabbitQueue::start`] refuses what this refuses.
+///
+/// # Errors
+/// [`Error::Address`], which does not repeat the address.
+pub fn check_amqp_url(url: &str) -> Result<(), Error> {
     parse_address(url).map(drop)
 }
 
-/// Connects and asks for the queue without declaring it.
-pub(crate) async fn check(url: &str) -> Result<ServiceHealth, HealthError> {
+/// Connects to RabbitMQ as a server process does, in bounded time, and asks for the queue without declaring it.
+///
+/// # Errors
+/// The address is invalid, the broker does not answer, or it refuses the credentials.
+pub async fn check_amqp(url: &str) -> Result<ServiceHealth, HealthError> {
     let uri = parse_address(url)?;
     let vhost = uri.vhost.clone();
     let queue = RabbitOptions::default().queue;

@@ -29,7 +29,7 @@ use tracing::warn;
 use crate::{EmbeddedQueue, Error};
 use broker::BrokerConfig;
 use deliveries::Deliveries;
-pub(crate) use health::{check, check_url};
+pub use health::{check_amqp, check_amqp_url};
 
 /// Jobs that may wait for the broker; more are left to the sweepers.
 const OUTBOX_JOBS: usize = 16_384;

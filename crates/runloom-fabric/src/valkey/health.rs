@@ -1,4 +1,4 @@
-//! Health check of the service.
+//! Read-only health check of the service, for `runloom doctor`.
 
 use std::time::Duration;
 
@@ -6,18 +6,24 @@ use redis::{AsyncConnectionConfig, RedisResult};
 
 use super::client;
 use crate::Error;
-use crate::health::{HealthError, ServiceHealth};
+use crate::service_health::{HealthError, ServiceHealth};
 
 /// Timeout of connecting, and of each response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Validates an address without connecting.
-pub(crate) fn check_url(url: &str) -> Result<(), Error> {
+/// Validates an address of Valkey or Redis without connecting. [`crate::ValkeyBus::start`] refuses what this refuses.
+///
+/// # Errors
+/// [`Error::Address`], which does not repeat the address.
+pub fn check_redis_url(url: &str) -> Result<(), Error> {
     client(url).map(drop)
 }
 
-/// Connects and reads `INFO`.
-pub(crate) async fn check(url: &str) -> Result<ServiceHealth, HealthError> {
+/// Connects to Valkey or Redis as a server process does, in bounded time, and reads `INFO`.
+///
+/// # Errors
+/// The address is invalid, the service does not answer, or it refuses the credentials.
+pub async fn check_redis(url: &str) -> Result<ServiceHealth, HealthError> {
     let client = client(url)?;
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(RESPONSE_TIMEOUT))

@@ -23,7 +23,7 @@ use tokio_util::sync::DropGuard;
 use crate::Error;
 use pending::Pending;
 
-pub(crate) use health::{check, check_url};
+pub use health::{check_redis, check_redis_url};
 pub use rate_windows::ValkeyWindows;
 
 /// Settings of the bus and the rate windows.
