@@ -13,8 +13,7 @@ use runloom_service::error::{Chain, Error, OAuthFault, PlanFeature};
 use runloom_service::rate::RateState;
 use serde_json::json;
 
-use crate::routes::problem_page;
-
+use crate::html_page::problem_page;
 use crate::rpc;
 
 /// Result of handlers.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::MethodRouter;
 use runloom_ports::shutdown::Shutdown;
 use runloom_protocol::scope::{Scope, ScopeSet};
 use runloom_service::Service;
@@ -15,6 +14,7 @@ use runloom_service::rate::Bucket;
 use crate::app::{App, Settings};
 use crate::error::Refusal;
 use crate::guard::Entry;
+use crate::route::{Access, Route};
 use crate::{edge, guard, routes};
 
 /// The whole API, and the dashboard. Streams end with their phase of the shutdown; a draining server is not ready.
@@ -105,84 +105,4 @@ fn guarded(
 ) -> MethodRouter<App> {
     let kept = (app.clone(), entry, bucket);
     endpoint.route_layer(from_fn_with_state(kept, guard::workspace))
-}
-
-/// Who may use a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Anybody.
-    Open,
-    /// A credential of the workspace in the path; counted in this bucket. An access token needs this scope.
-    Workspace(Bucket, Scope),
-    /// A credential for one of the doors at which agents are offered to others; counted in this bucket. An access token needs these
-    /// scopes.
-    Hosted(EntryPoint, Bucket, &'static [Scope]),
-    /// The same, where either of two scopes is enough.
-    Either(EntryPoint, Bucket, [Scope; 2]),
-    /// The administrator.
-    Admin,
-}
-
-/// One method of one path.
-pub(crate) struct Route {
-    method: &'static str,
-    path: String,
-    access: Access,
-    endpoint: MethodRouter<App>,
-}
-
-impl Route {
-    /// `GET`, and with it `HEAD`.
-    pub(crate) fn get<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        Self::on(("get", MethodFilter::GET), path, access, handler)
-    }
-
-    /// `POST`.
-    pub(crate) fn post<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        Self::on(("post", MethodFilter::POST), path, access, handler)
-    }
-
-    /// `PUT`.
-    pub(crate) fn put<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        Self::on(("put", MethodFilter::PUT), path, access, handler)
-    }
-
-    /// `DELETE`.
-    pub(crate) fn delete<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        Self::on(("delete", MethodFilter::DELETE), path, access, handler)
-    }
-
-    fn on<H, T>(
-        (method, filter): (&'static str, MethodFilter),
-        path: impl Into<String>,
-        access: Access,
-        handler: H,
-    ) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        Self {
-            method,
-            path: path.into(),
-            access,
-            endpoint: on(filter, handler),
-        }
-    }
 }

@@ -17,8 +17,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Answer, Refusal};
-use crate::router::Access::Open;
-use crate::router::Route;
+use crate::route::Access::Open;
+use crate::route::Route;
 
 const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";

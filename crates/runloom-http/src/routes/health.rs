@@ -13,8 +13,8 @@ use serde::Serialize;
 use crate::app::App;
 use crate::error::Answer;
 use crate::openapi;
-use crate::router::Access::{Admin, Open};
-use crate::router::Route;
+use crate::route::Access::{Admin, Open};
+use crate::route::Route;
 
 pub(super) fn routes() -> Vec<Route> {
     let mut routes = probes();

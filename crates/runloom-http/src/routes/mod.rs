@@ -17,9 +17,7 @@ use axum::http::header::HOST;
 use axum::http::{HeaderMap, Uri};
 
 use crate::app::App;
-use crate::router::Route;
-
-pub(crate) use oauth::problem_page;
+use crate::route::Route;
 
 /// Every route. A new resource is one file and one line here; the test of the OpenAPI document tells when its
 /// description is missing.

@@ -9,8 +9,8 @@ use runloom_service::rate::Bucket::Reads;
 use super::workspace;
 use crate::app::App;
 use crate::guard::Signed;
-use crate::router::Access::Workspace;
-use crate::router::Route;
+use crate::route::Access::Workspace;
+use crate::route::Route;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(

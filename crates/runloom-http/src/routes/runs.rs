@@ -19,8 +19,8 @@ use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target, digits};
 use crate::guard::Signed;
-use crate::router::Access::Workspace;
-use crate::router::Route;
+use crate::route::Access::Workspace;
+use crate::route::Route;
 use crate::sse;
 
 /// Default number of events in one answer.

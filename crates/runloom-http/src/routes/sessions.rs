@@ -19,8 +19,8 @@ use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target};
 use crate::guard::Signed;
-use crate::router::Access::Workspace;
-use crate::router::Route;
+use crate::route::Access::Workspace;
+use crate::route::Route;
 
 /// Largest `lastMessages`.
 const LAST_MESSAGES_MAX: u64 = 500;

@@ -14,8 +14,8 @@ use crate::app::App;
 use crate::error::Answer;
 use crate::extract::QueryPairs;
 use crate::guard::Signed;
-use crate::router::Access::Workspace;
-use crate::router::Route;
+use crate::route::Access::Workspace;
+use crate::route::Route;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(

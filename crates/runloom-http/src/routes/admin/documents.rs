@@ -21,8 +21,8 @@ use serde_json::Value;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checkable, Checked, QueryPairs, Target};
-use crate::router::Access::Admin;
-use crate::router::Route;
+use crate::route::Access::Admin;
+use crate::route::Route;
 
 /// Kind, its word in paths, its word in lists.
 const KINDS: [(DocumentKind, &str, &str); 6] = [

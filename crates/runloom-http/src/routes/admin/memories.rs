@@ -8,8 +8,8 @@ use runloom_service::error::Error;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{QueryPairs, Target};
-use crate::router::Access::Admin;
-use crate::router::Route;
+use crate::route::Access::Admin;
+use crate::route::Route;
 
 /// Memories of one page, unless asked for.
 const PAGE: u64 = 50;

@@ -15,8 +15,8 @@ use runloom_service::tenancy::{CreateKey, PutWorkspace};
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, Target};
-use crate::router::Access::Admin;
-use crate::router::Route;
+use crate::route::Access::Admin;
+use crate::route::Route;
 use wire::{KeyCreated, KeyList, KeyView, WorkspaceList, WorkspaceShown, WorkspaceView};
 
 pub(super) fn routes() -> Vec<Route> {

@@ -15,8 +15,8 @@ use super::wire;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checkable, Checked, Target};
-use crate::router::Access::Admin;
-use crate::router::Route;
+use crate::route::Access::Admin;
+use crate::route::Route;
 
 pub(super) fn routes() -> Vec<Route> {
     let all = "/api/admin/v1/workspaces/{slug}/oauth-apps";

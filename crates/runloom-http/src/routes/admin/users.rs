@@ -14,8 +14,8 @@ use super::wire;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checkable, Checked, Target};
-use crate::router::Access::Admin;
-use crate::router::Route;
+use crate::route::Access::Admin;
+use crate::route::Route;
 
 pub(super) fn routes() -> Vec<Route> {
     let one = "/api/admin/v1/users/{id}";

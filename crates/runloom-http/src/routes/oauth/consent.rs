@@ -16,6 +16,7 @@ use super::{AUTHORIZE, page};
 use crate::app::App;
 use crate::error::Refusal;
 use crate::extract::Form;
+use crate::html_page::sealed;
 
 /// Longest query that is looked at.
 const QUERY_MAX_CHARS: usize = 8 * 1024;
@@ -317,5 +318,5 @@ fn redirect(to: &str) -> Result<Response, Refusal> {
         let error = OAuthFault::InvalidRequest.because("The request is malformed");
         return Err(Refusal::Page(error));
     }
-    Ok(page::sealed(Redirect::to(to).into_response(), None))
+    Ok(sealed(Redirect::to(to).into_response(), None))
 }

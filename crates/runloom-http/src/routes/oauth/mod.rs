@@ -24,10 +24,8 @@ use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Form, Target};
 use crate::guard::credential;
-use crate::router::Access::Open;
-use crate::router::Route;
-
-pub(crate) use page::problem as problem_page;
+use crate::route::Access::Open;
+use crate::route::Route;
 
 /// Where people are asked.
 const AUTHORIZE: &str = "/api/oauth/authorize";

@@ -1,26 +1,14 @@
-//! The pages: plain HTML that needs no script, takes nothing from elsewhere and stands in nobody's frame.
+//! The pages of the consent flow: sign in, choose a workspace, allow or deny.
 
 use std::fmt::{self, Write as _};
-use std::sync::LazyLock;
 
-use axum::http::HeaderValue;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS,
-};
-use axum::response::{Html, IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use axum::response::Response;
 use runloom_ports::store::{PersonRow, WorkspaceRow};
 use runloom_protocol::scope::Scope;
 use runloom_service::oauth::{AgentChoice, Authorization};
-use sha2::{Digest, Sha256};
 use url::Url;
 
-const STYLE: &str = include_str!("style.css");
-
-/// The one style that the browser may use, by its hash.
-static STYLE_HASH: LazyLock<String> =
-    LazyLock::new(|| STANDARD.encode(Sha256::digest(STYLE.as_bytes())));
+use crate::html_page::{Text, html, sealed};
 
 /// Scopes for which it matters which agents are meant.
 const WITH_AGENTS: [Scope; 7] = [
@@ -165,15 +153,6 @@ pub(super) fn nowhere(ask: &Ask<'_>, person: &PersonRow) -> Response {
     ask.page("No access", &body)
 }
 
-/// Something is wrong, and there is nowhere to go.
-pub(crate) fn problem(message: &str) -> Response {
-    let message = Text(message);
-    let body = format!(
-        r#"<h1>This did not work</h1><p>{message}</p><p class="soft">You can close this page.</p>"#
-    );
-    sealed(html("This did not work", &body), None)
-}
-
 /// `asks`: what the app asks for. What some agents only does not narrow, people should know.
 fn choose_agents(agents: &[AgentChoice], asks: impl Fn(&Scope) -> bool) -> String {
     if agents.is_empty() {
@@ -215,84 +194,5 @@ fn destination(uri: &str) -> String {
             _ => format!("the app behind {}:", url.scheme()),
         },
         Err(_) => "the app".to_owned(),
-    }
-}
-
-fn html(title: &str, body: &str) -> Response {
-    let title = Text(title);
-    Html(format!(
-        r#"<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex"><title>{title}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>"#
-    ))
-    .into_response()
-}
-
-/// Puts the headers on that keep a page to itself. `back`: where a form of it may lead in the end.
-pub(super) fn sealed(mut response: Response, back: Option<&str>) -> Response {
-    // Browsers hold redirects of a form against this list too, all of them: so the scheme and not the host.
-    let back = back.and_then(|uri| Url::parse(uri).ok());
-    let back = back.map_or_else(String::new, |url| format!(" {}:", url.scheme()));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{}'; form-action 'self'{back}; base-uri 'none'; frame-ancestors 'none'",
-        *STYLE_HASH
-    );
-    let headers = response.headers_mut();
-    if let Ok(policy) = HeaderValue::try_from(policy) {
-        headers.insert(CONTENT_SECURITY_POLICY, policy);
-    }
-    for (name, value) in [
-        (X_FRAME_OPTIONS, "DENY"),
-        (REFERRER_POLICY, "no-referrer"),
-        (CACHE_CONTROL, "no-store"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
-}
-
-/// Text that becomes no markup, in elements and in quoted attributes.
-struct Text<'text>(&'text str);
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for letter in self.0.chars() {
-            match letter {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                // These turn the direction of what follows, and so what is read.
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-                other => f.write_char(other)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_becomes_no_markup() {
-        let evil = "<script>\"'&\u{202e}";
-        assert_eq!(Text(evil).to_string(), "&lt;script&gt;&quot;&#39;&amp;");
-    }
-
-    #[test]
-    fn a_page_lets_forms_lead_to_the_app_and_nothing_else_in() {
-        let policy = |back| {
-            let response = sealed(html("t", "b"), back);
-            let policy = &response.headers()[CONTENT_SECURITY_POLICY];
-            policy.to_str().unwrap().to_owned()
-        };
-        assert!(policy(None).contains("form-action 'self';"));
-        assert!(
-            policy(Some("com.example.app:/cb")).contains("form-action 'self' com.example.app:;")
-        );
-        assert!(
-            policy(Some("https://e.com/")).starts_with("default-src 'none'; style-src 'sha256-")
-        );
     }
 }
