@@ -1,15 +1,15 @@
 //! From a measured schema to a validator.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use jsonschema::{Draft, PatternOptions, Retrieve, Uri};
 use serde_json::Value;
 
-use super::fan_out;
-use super::graph::{self, Graph};
-use super::limits::{ALL_PATTERNS_BYTES, BACKTRACKS, PATTERN_BYTES};
-use super::{Inner, SchemaError, SchemaErrorKind, Validator, cut};
+use crate::error::{SchemaError, SchemaErrorKind, shorten};
+use crate::fan_out;
+use crate::graph::{self, Graph};
+use crate::limits::{ALL_PATTERNS_BYTES, BACKTRACKS, PATTERN_BYTES};
+use crate::validator::{Validator, violation};
 
 /// Nothing outside the schema exists. The graph has refused such references already; this is the second lock.
 struct Nowhere;
@@ -42,9 +42,7 @@ pub(super) fn build(schema: &Value) -> Result<Validator, SchemaError> {
             return Err(SchemaError::new(SchemaErrorKind::Invalid, "", message));
         }
     };
-    Ok(Validator {
-        inner: Arc::new(Inner { compiled, graph }),
-    })
+    Ok(Validator::new(compiled, graph))
 }
 
 fn options<'o>(draft: Draft, patterns: &[String]) -> jsonschema::ValidationOptions<'o> {
@@ -97,7 +95,7 @@ fn draft_of(schema: &Value) -> Result<Draft, SchemaError> {
             format!(
                 "\"{}\" is not a known draft; use \"https://json-schema.org/draft/2020-12/schema\", an older draft \
                  from draft-04 on, or leave $schema out",
-                cut(address)
+                shorten(address)
             ),
         )),
     }
@@ -129,6 +127,6 @@ fn refused(error: &jsonschema::ValidationError<'_>) -> SchemaError {
     SchemaError::new(
         SchemaErrorKind::Invalid,
         error.instance_path().as_str(),
-        format!("not a valid JSON Schema: {}", super::tell(error).message),
+        format!("not a valid JSON Schema: {}", violation(error).message),
     )
 }

@@ -8,8 +8,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use super::limits::{CACHED, CACHED_BYTES};
-use super::{SchemaError, SchemaErrorKind, Validator, build, measure};
+use crate::error::{SchemaError, SchemaErrorKind};
+use crate::limits::{CACHED, CACHED_BYTES};
+use crate::validator::Validator;
+use crate::{build, measure};
 
 /// How long a caller waits for a build.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -172,20 +174,5 @@ impl Entries {
                 self.bytes -= old.bytes;
             }
         }
-    }
-}
-
-impl Validator {
-    /// What is kept for a schema of so many bytes: about thirty times its text, and its regular expressions, which are
-    /// large where they count repetitions or know Unicode classes.
-    fn estimated_bytes(&self, schema: usize) -> usize {
-        let pattern = |pattern: &String| {
-            if pattern.contains(['{', '\\']) {
-                128 * 1024
-            } else {
-                4 * 1024
-            }
-        };
-        schema * 30 + self.inner.graph.patterns.iter().map(pattern).sum::<usize>()
     }
 }

@@ -1,8 +1,8 @@
 //! What one value costs at most: every subschema that applies to it in place, counted as often as it applies.
 
-use super::graph::{FanOut, Graph, NodeId};
-use super::limits::{MAX_EXPANDED, MAX_EXPANDED_DEPTH};
-use super::{SchemaError, SchemaErrorKind};
+use crate::error::{SchemaError, SchemaErrorKind};
+use crate::graph::{FanOut, Graph, NodeId};
+use crate::limits::{MAX_EXPANDED, MAX_EXPANDED_DEPTH};
 
 enum Mark {
     Open,

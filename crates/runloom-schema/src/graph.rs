@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::limits::{MAX_PATTERN_BYTES, MAX_PATTERNS};
-use super::measure;
-use super::{SchemaError, SchemaErrorKind};
+use crate::error::{SchemaError, SchemaErrorKind};
+use crate::limits::{MAX_PATTERN_BYTES, MAX_PATTERNS};
+use crate::measure;
 
 pub(super) type NodeId = usize;
 
@@ -346,7 +346,7 @@ impl<'a> Reader<'a> {
             );
             Err(SchemaError::new(SchemaErrorKind::Reference, path, message))
         };
-        let shown = super::cut(reference.target);
+        let shown = crate::error::shorten(reference.target);
         let Some(fragment) = reference.target.strip_prefix('#') else {
             return fail(format!(
                 "\"{shown}\" leaves the schema; nothing is fetched or read, so include the schema under $defs \

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::limits::{MAX_BYTES, MAX_DEPTH, MAX_VALUES};
-use super::{SchemaError, SchemaErrorKind};
+use crate::error::{SchemaError, SchemaErrorKind};
+use crate::limits::{MAX_BYTES, MAX_DEPTH, MAX_VALUES};
 
 /// Refuses what is too deep or has too many values; must pass before anything recursive touches the schema.
 pub(super) fn check_shape(schema: &Value) -> Result<(), SchemaError> {

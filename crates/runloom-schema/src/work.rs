@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::graph::{Graph, NodeId};
-use super::limits::{CHECK_DEPTH, VISITS, VISITS_PER_VALUE};
-use super::measure;
+use crate::graph::{Graph, NodeId};
+use crate::limits::{CHECK_DEPTH, VISITS, VISITS_PER_VALUE};
+use crate::measure;
 
 /// The visits a check will make at most, or why it must not start.
 pub(super) fn visits(graph: &Graph, value: &Value) -> Result<u64, &'static str> {
