@@ -172,6 +172,14 @@ impl<'v, 'p> Fields<'v, 'p> {
         self.reader.refuse(self.path.key(key), message);
     }
 
+    /// Records an error about a place inside the object, such as `tools[0].name`.
+    pub fn refuse_inside(&self, path: &str, message: impl fmt::Display) {
+        let place = self.path.to_string();
+        let separator = if place.is_empty() { "" } else { "." };
+        self.reader
+            .refuse(format_args!("{place}{separator}{path}"), message);
+    }
+
     /// Records a warning about a key, whether it is there or not.
     pub fn warn(&self, key: &str, message: impl fmt::Display) {
         self.reader.warn(self.path.key(key), message);

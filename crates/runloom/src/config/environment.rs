@@ -1,15 +1,38 @@
-//! The environment, taken once, so that tests bring their own.
+//! A copy of the environment variables, so that tests can pass their own.
 
 use std::collections::BTreeMap;
 
-use super::types::Secret;
+use runloom_ports::secret::Secret;
 
-/// Variables that other programs read as well, and the setting that each is.
-const SHARED: [(&str, [&str; 2]); 3] = [
-    ("DATABASE_URL", ["store", "url"]),
-    ("AMQP_URL", ["fabric", "queue"]),
-    ("REDIS_URL", ["fabric", "bus"]),
+/// A variable that other programs read as well, and the setting that it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SharedVariable {
+    pub(super) variable: &'static str,
+    pub(super) path: [&'static str; 2],
+}
+
+const SHARED: [SharedVariable; 3] = [
+    SharedVariable {
+        variable: "DATABASE_URL",
+        path: ["store", "url"],
+    },
+    SharedVariable {
+        variable: "AMQP_URL",
+        path: ["fabric", "queue"],
+    },
+    SharedVariable {
+        variable: "REDIS_URL",
+        path: ["fabric", "bus"],
+    },
 ];
+
+/// A setting in a variable of its own.
+#[derive(Debug)]
+pub(super) struct SettingVariable<'a> {
+    pub(super) variable: &'a str,
+    pub(super) path: Vec<String>,
+    pub(super) value: &'a str,
+}
 
 /// Variables by name.
 #[derive(Clone, Default)]
@@ -28,7 +51,7 @@ impl Environment {
         std::env::vars_os().filter_map(unicode).collect()
     }
 
-    /// The same, in which `DATABASE_URL`, `AMQP_URL` and `REDIS_URL` set nothing: whoever set them may have meant another program.
+    /// The same, in which `DATABASE_URL`, `AMQP_URL` and `REDIS_URL` set nothing: they may be meant for another program.
     #[must_use]
     pub fn ignoring_shared(&self) -> Self {
         Self {
@@ -37,21 +60,19 @@ impl Environment {
         }
     }
 
-    /// Those of `DATABASE_URL`, `AMQP_URL` and `REDIS_URL` that are there, or their `_FILE`.
+    /// Those of `DATABASE_URL`, `AMQP_URL` and `REDIS_URL` that are set, also as `<NAME>_FILE`.
     pub fn shared(&self) -> impl Iterator<Item = &'static str> {
-        let is_there = |name: &str| {
+        let is_set = |name: &str| {
             self.get(name)
                 .or(self.get(&format!("{name}_FILE")))
                 .is_some()
         };
-        let names = SHARED.into_iter().map(|(name, _)| name);
-        names.filter(move |name| is_there(name))
+        let names = SHARED.into_iter().map(|shared| shared.variable);
+        names.filter(move |name| is_set(name))
     }
 
-    /// Settings that variables of other programs make, unless those are ignored.
-    pub(super) fn shared_settings(
-        &self,
-    ) -> impl Iterator<Item = (&'static str, [&'static str; 2])> {
+    /// Variables of other programs that are settings here, unless they are ignored.
+    pub(super) fn shared_settings(&self) -> impl Iterator<Item = SharedVariable> {
         SHARED.into_iter().filter(|_| !self.ignores_shared)
     }
 
@@ -67,7 +88,7 @@ impl Environment {
     /// A secret: the variable itself, or the content of the file that `<name>_FILE` names.
     ///
     /// # Errors
-    /// A sentence, when both are set or the file cannot be read.
+    /// Both are set, or the file cannot be read.
     pub fn secret(&self, name: &str) -> Result<Option<Secret>, String> {
         let file_variable = format!("{name}_FILE");
         match (self.get(name), self.get(&file_variable)) {
@@ -87,11 +108,15 @@ impl Environment {
     }
 
     /// Settings among the variables: `RUNLOOM_<SECTION>__<KEY>`, with the rest split at double underscores.
-    pub(super) fn settings(&self) -> impl Iterator<Item = (&str, Vec<String>, &str)> {
+    pub(super) fn settings(&self) -> impl Iterator<Item = SettingVariable<'_>> {
         self.variables.iter().filter_map(|(name, value)| {
             let rest = name.strip_prefix("RUNLOOM_")?;
             let path: Vec<String> = rest.split("__").map(str::to_lowercase).collect();
-            (path.len() > 1).then_some((name.as_str(), path, value.as_str()))
+            (path.len() > 1).then_some(SettingVariable {
+                variable: name,
+                path,
+                value,
+            })
         })
     }
 }

@@ -4,7 +4,7 @@
 pub(super) const MISTAKES: &[(&str, &str)] = &[
     (
         "[server]\nlisten = 1",
-        "f.toml:2: server.listen: must be a string, is an integer",
+        "f.toml:2: server.listen: expected a string, got an integer",
     ),
     (
         "[server]\nlisten = \"8787\"",
@@ -24,7 +24,7 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "store = 3",
-        "f.toml:1: store: must be a table, is an integer",
+        "f.toml:1: store: expected a table, got an integer",
     ),
     (
         "[dashboard]\nenabeld = false",
@@ -36,7 +36,7 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[store]\nurl = \"sqlite::memory:\"",
-        "f.toml:2: store.url: must name a file: the log has to outlive the process",
+        "f.toml:2: store.url: must name a file: the log must outlive the process",
     ),
     (
         "[fabric]\nbus = \"redis://h\"",
@@ -48,11 +48,11 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[runs]\nmax_tool_turns = 101",
-        "f.toml:2: runs.max_tool_turns: must be from 1 to 100",
+        "f.toml:2: runs.max_tool_turns: expected an integer from 1 to 100, got 101",
     ),
     (
         "[runs]\npark_after_ms = -1",
-        "f.toml:2: runs.park_after_ms: must be from 1 to 86400000",
+        "f.toml:2: runs.park_after_ms: expected an integer from 1 to 86400000, got -1",
     ),
     (
         "[runs]\nprovider_timeout_ms = 5\nprovider_idle_ms = 6",
@@ -60,15 +60,15 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[limits]\nwrites_per_minute = 0",
-        "f.toml:2: limits.writes_per_minute: must be at least 1",
+        "f.toml:2: limits.writes_per_minute: expected an integer from 1 to 4294967295, got 0",
     ),
     (
         "[outbound]\nallow_private_networks = \"yes\"",
-        "f.toml:2: outbound.allow_private_networks: must be true or false, is a string",
+        "f.toml:2: outbound.allow_private_networks: expected true or false, got a string",
     ),
     (
         "[outbound]\nallow_hosts = [\n 1]",
-        "f.toml:3: outbound.allow_hosts: must hold strings only, has an integer",
+        "f.toml:3: outbound.allow_hosts[0]: expected a string, got an integer",
     ),
     (
         "[outbound]\nallow_hosts = [\"http://x/\"]",
@@ -88,15 +88,15 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[log]\nformat = \"xml\"",
-        "f.toml:2: log.format: `xml` is not one of pretty, json",
+        "f.toml:2: log.format: expected `pretty` or `json`, got `xml`",
     ),
     (
         "[workspaces]\nslug = \"a\"",
-        "f.toml:1: workspaces: must be an array of tables, is a table",
+        "f.toml:1: workspaces: expected an array of tables, got a table",
     ),
     (
         "[[workspaces]]\nname = \"A\"",
-        "f.toml:1: workspaces[0]: `slug` is missing",
+        "f.toml:1: workspaces[0].slug: is required",
     ),
     (
         "[[workspaces]]\nslug = \"A b\"",
@@ -112,19 +112,19 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[[workspaces]]\nslug = \"a\"\nmonthly_budget_usd = -1",
-        "f.toml:3: workspaces[0].monthly_budget_usd: must be a number that is not negative",
+        "f.toml:3: workspaces[0].monthly_budget_usd: expected a number of US dollars from 0 to 1,000,000,000, got -1",
     ),
     (
         "[[workspaces]]\nslug = \"a\"\nmonthly_budget_usd = 1e12",
-        "f.toml:3: workspaces[0].monthly_budget_usd: must be a number of US dollars from 0 to 1,000,000,000",
+        "f.toml:3: workspaces[0].monthly_budget_usd: expected a number of US dollars from 0 to 1,000,000,000, got 1000000000000.0",
     ),
     (
         "[[workspaces]]\nslug = \"a\"\ndefault_model = \"x/y\"",
-        "f.toml:3: workspaces[0].default_model: there is no provider `x`; there are: none",
+        "f.toml:3: workspaces[0].default_model: unknown provider `x`; no providers are declared",
     ),
     (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"opnai\"",
-        "f.toml:5: workspaces[0].providers[0].kind: `opnai` is not one of openai, azure-openai, anthropic, bedrock, google, xai, openai-compatible, demo",
+        "f.toml:5: workspaces[0].providers[0].kind: expected `openai`, `azure-openai`, `anthropic`, `bedrock`, `google`, `xai`, `openai-compatible` or `demo`, got `opnai`",
     ),
     (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"openai\"\napi_kye_env = \"X\"",
@@ -132,7 +132,7 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[[platform.providers]]\nid = \"p\"\nkind = \"demo\"\nmodels = [{ id = \"m\", pricing = { input = 1 } }]",
-        "f.toml:4: platform.providers[0].models[0].pricing.output: is missing: a price needs both, in US dollars per million tokens",
+        "f.toml:4: platform.providers[0].models[0].pricing.output: is required: a price needs `input` and `output`, in US dollars per million tokens",
     ),
     (
         "[log]\nlevel = \"inof\"",
@@ -152,11 +152,11 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"mantyx_oa_1\"\nclient_secret_env = \"SECRET\"\nscopes = [\"runs:read\"]\nvisibility = \"public\"\nallow_client_credentials = true",
-        "f.toml:8: workspaces[0].oauth_apps[0].allow_client_credentials: only private apps may act for themselves",
+        "f.toml:8: workspaces[0].oauth_apps[0].allow_client_credentials: only private apps may use the client credentials grant",
     ),
     (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.oauth_apps]]\nclient_id = \"mantyx_oa_1\"\nclient_secret_env = \"SECRET\"\nscopes = [\"runs:read\"]\n",
-        "f.toml:3: workspaces[0].oauth_apps[0].redirect_uris: must name one URI at least, unless allow_client_credentials is true",
+        "f.toml:3: workspaces[0].oauth_apps[0].redirect_uris: must name at least one URI, unless allow_client_credentials is true",
     ),
     (
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.agents]]\nslug = \"x\"\nsystem_prompt = \"p\"\nreasoning_level = \"much\"",
