@@ -1,14 +1,15 @@
-//! The command line.
+//! The command line: its commands and their dispatch.
 
-use std::path::PathBuf;
+use clap::{CommandFactory, Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand};
-
-use crate::commands::{admin, chat, dev, doctor, migrate, models, run, runs, serve};
-use crate::config::Source;
-
-/// The command that makes this program the sandbox of a code tool.
-pub(crate) const SANDBOX: &str = "sandbox";
+use crate::app::SANDBOX_COMMAND;
+use crate::commands::{
+    admin, chat, config_check, dev, doctor, migrate, models, run, runs, serve, version,
+};
+use crate::config::Environment;
+use crate::config_file::ConfigFile;
+use crate::exit::{Exit, Failure};
+use crate::output;
 
 const AFTER_HELP: &str = "\
 Try it:
@@ -73,7 +74,7 @@ pub(crate) enum Command {
     /// Manage workspaces and keys of a running server
     Admin(admin::Admin),
     /// Run one code tool; started by the server itself
-    #[command(name = SANDBOX, hide = true)]
+    #[command(name = SANDBOX_COMMAND, hide = true)]
     Sandbox {
         /// Megabytes of memory
         memory_mb: u32,
@@ -89,24 +90,41 @@ pub(crate) enum ConfigCommand {
     Check(ConfigFile),
 }
 
-/// Which configuration.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ConfigFile {
-    /// The configuration; without it ./runloom.toml if there is one, else defaults and the environment
-    #[arg(long, short, value_name = "FILE", env = "RUNLOOM_CONFIG")]
-    pub(crate) config: Option<PathBuf>,
-}
-
-impl ConfigFile {
-    pub(crate) fn source(&self) -> Source {
-        self.config.clone().map_or(Source::Discover, Source::File)
+/// Runs a command.
+pub(crate) async fn dispatch(command: Command) -> Result<Exit, Failure> {
+    let environment = Environment::of_process();
+    match command {
+        Command::Dev(dev) => dev::run(dev, &environment).await,
+        Command::Serve(serve) => serve::run(serve, &environment).await,
+        Command::Worker(worker) => serve::run(worker.into(), &environment).await,
+        Command::Migrate(migrate) => migrate::run(&migrate, &environment).await,
+        Command::Doctor(doctor) => doctor::run(&doctor, &environment).await,
+        Command::Config(ConfigCommand::Check(file)) => config_check::run(&file, &environment),
+        Command::Openapi => {
+            output::line(runloom_http::OPENAPI.trim_end())?;
+            Ok(Exit::Ok)
+        }
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "runloom", &mut script);
+            output::piece(&String::from_utf8_lossy(&script))?;
+            Ok(Exit::Ok)
+        }
+        Command::Version { json } => version::run(json),
+        Command::Run(run) => run::run(run, &environment).await,
+        Command::Chat(chat) => chat::run(chat, &environment).await,
+        Command::Runs(runs) => runs::run(runs, &environment).await,
+        Command::Models(models) => models::run(models, &environment).await,
+        Command::Admin(admin) => admin::run(admin, &environment).await,
+        Command::Sandbox { .. } => Err(Failure::new(
+            Exit::Usage,
+            "a sandbox is started by the server alone".to_owned(),
+        )),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

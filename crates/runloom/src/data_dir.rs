@@ -6,9 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use runloom_ports::secret::Secret;
 use serde::{Deserialize, Serialize};
-
-use crate::config::Secret;
 
 /// Where `runloom dev` keeps its data unless it is told otherwise.
 pub(crate) const DEFAULT: &str = ".runloom";

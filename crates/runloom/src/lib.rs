@@ -10,6 +10,7 @@ pub mod app;
 mod cli;
 mod commands;
 pub mod config;
+mod config_file;
 mod connect;
 mod data_dir;
 mod exit;
@@ -67,7 +68,7 @@ pub fn main() -> ExitCode {
         .enable_all()
         .build();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(commands::dispatch(cli.command)),
+        Ok(runtime) => runtime.block_on(cli::dispatch(cli.command)),
         Err(error) => Err(Failure::new(
             Exit::Failure,
             format!("cannot start: {error}"),

@@ -10,7 +10,7 @@ use runloom_service::registry::RegistryService;
 use runloom_service::tenancy::{CreateKey, PutWorkspace, TenancyService};
 use serde_json::{Value, json};
 
-use crate::config::{self, ApiKeyConfig, Config, WorkspaceConfig};
+use crate::config::{self, ApiKeyConfig, AppVisibility, Config, WorkspaceConfig};
 
 /// Brings workspaces, their keys, their documents and their OAuth apps in step with the configuration.
 pub(super) async fn declare(
@@ -41,7 +41,7 @@ async fn oauth_apps(oauth: &OAuthService, workspace: &WorkspaceConfig) -> Result
     for app in &workspace.oauth_apps {
         let create = CreateApp {
             name: app.name.clone(),
-            public: app.public,
+            public: app.visibility == AppVisibility::Public,
             redirect_uris: app.redirect_uris.clone(),
             scopes: app.scopes.clone(),
             client_credentials: app.allow_client_credentials,

@@ -43,6 +43,8 @@ use self::models::Models;
 use crate::config::Config;
 use crate::telemetry::traces;
 
+pub(crate) use tools::SANDBOX_COMMAND;
+
 /// How long a driver may take to give its run back once it was told to end at once.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 

@@ -157,7 +157,7 @@ fn config_of(provider: &StoredProvider) -> Result<ProviderConfig> {
         api_key: definition
             .api_key
             .as_ref()
-            .map(|key| crate::config::Secret::new(key.as_str())),
+            .map(|key| Secret::new(key.as_str())),
         headers: definition.headers.clone(),
         proxy: definition.proxy.clone(),
         models: definition.models.iter().map(model).collect(),
@@ -266,10 +266,7 @@ fn settings_of(provider: &ProviderConfig, calls: &Calls) -> ProviderSettings {
     ProviderSettings {
         id: provider.id.clone(),
         base_url: provider.base_url.clone(),
-        api_key: provider
-            .api_key
-            .as_ref()
-            .map(|key| Secret::new(key.expose())),
+        api_key: provider.api_key.clone(),
         headers: provider.headers.clone(),
         proxy: provider.proxy.clone(),
         timeouts: calls.timeouts,

@@ -10,8 +10,10 @@ use runloom_service::registry::RegistryService;
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
 use runloom_tools::{ConfiguredPlugin, Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
 
-use crate::cli::SANDBOX;
 use crate::config::{Config, PluginConfig};
+
+/// The command that makes this program the sandbox of a code tool.
+pub(crate) const SANDBOX_COMMAND: &str = "sandbox";
 
 /// The host of server tools.
 pub(super) fn open(
@@ -32,7 +34,8 @@ pub(super) fn open(
         memory: Some(Arc::clone(memory) as _),
         sandbox: match config.code.enabled {
             true => {
-                Some(SandboxProgram::this_program(SANDBOX).context("cannot find this program")?)
+                let program = SandboxProgram::this_program(SANDBOX_COMMAND);
+                Some(program.context("cannot find this program")?)
             }
             false => None,
         },

@@ -1,8 +1,8 @@
 //! `runloom config check`.
 
 use crate::app;
-use crate::cli::ConfigFile;
 use crate::config::{Config, Environment, ProviderConfig};
+use crate::config_file::ConfigFile;
 use crate::exit::{Exit, Failure};
 use crate::output;
 

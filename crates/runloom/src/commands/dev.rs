@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use runloom_ports::secret::Secret;
 
 use crate::config::{
-    self, ApiKeyConfig, Config, DEFAULT_FILE, Environment, KeyUsage, Secret, Source,
-    WorkspaceConfig,
+    self, ApiKeyConfig, Config, DEFAULT_FILE, Environment, KeyUsage, Source, WorkspaceConfig,
 };
 use crate::data_dir::{DEFAULT, DataDir, DevCredentials};
 use crate::exit::{Exit, Failure};

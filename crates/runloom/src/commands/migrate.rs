@@ -4,8 +4,8 @@ use anyhow::Context;
 use clap::Args;
 use runloom_store::DataLoss;
 
-use crate::cli::ConfigFile;
 use crate::config::{self, Environment};
+use crate::config_file::ConfigFile;
 use crate::exit::{Exit, Failure};
 use crate::output;
 

@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::app::{self, App};
-use crate::cli::ConfigFile;
 use crate::config::{Config, Environment};
+use crate::config_file::ConfigFile;
 use crate::data_dir::DataDir;
 use crate::exit::{Exit, Failure};
 use crate::shutdown::Signals;

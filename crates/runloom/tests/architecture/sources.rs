@@ -10,15 +10,25 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The lines that ship, with their numbers: without comments, and without the inline tests,
-    /// which by our order of things stand at the end of a file.
+    /// The lines that ship, with their numbers: without comments, declarations of test modules, and the inline tests
+    /// at the end of the file.
     pub(crate) fn shipped_lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text
-            .lines()
-            .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"))
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
-            .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        let mut lines = self.text.lines().enumerate().peekable();
+        std::iter::from_fn(move || {
+            loop {
+                let (index, line) = lines.next()?;
+                let trimmed = line.trim_start();
+                if trimmed.starts_with("#[cfg(test)]") {
+                    while lines
+                        .next_if(|(_, line)| line.trim_start().starts_with("#["))
+                        .is_some()
+                    {}
+                    lines.next_if(|(_, line)| line.trim_end().ends_with(';'))?;
+                } else if !trimmed.starts_with("//") {
+                    return Some((index + 1, line));
+                }
+            }
+        })
     }
 
     /// The file's name without its ending.

@@ -13,8 +13,8 @@ use runloom_tools::SandboxProgram;
 use serde::Serialize;
 
 use crate::app;
-use crate::cli::{ConfigFile, SANDBOX};
 use crate::config::{Config, Environment, Problem};
+use crate::config_file::ConfigFile;
 use crate::connect::dev_server;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -115,7 +115,8 @@ async fn check_sandbox(config: &Config) -> Finding {
     if !config.code.enabled {
         return finding("sandbox", Verdict::Ok, "code tools are disabled");
     }
-    let program = SandboxProgram::this_program(SANDBOX).map_err(|error| error.to_string());
+    let program =
+        SandboxProgram::this_program(app::SANDBOX_COMMAND).map_err(|error| error.to_string());
     let tried = match program {
         Ok(program) => runloom_tools::probe(&program).await,
         Err(error) => Err(error),

@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use runloom_fabric::{HealthError, ServiceHealth};
+use runloom_ports::secret::Secret;
 use runloom_service::error::Chain;
 
 use super::store::judge;
 use super::{Finding, Verdict, finding};
-use crate::config::{BusConfig, Config, QueueConfig, Secret};
+use crate::config::{BusConfig, Config, QueueConfig};
 
 /// How long a database may take to be reached and to answer.
 const PATIENCE: Duration = Duration::from_secs(15);

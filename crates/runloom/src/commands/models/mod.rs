@@ -8,8 +8,8 @@ use clap::Subcommand;
 use runloom_client::protocol::event::{Event, Terminal};
 use runloom_client::{Client, RunRequest, ToolHandlers};
 
-use crate::cli::ConfigFile;
 use crate::config::{self, Environment};
+use crate::config_file::ConfigFile;
 use crate::exit::{Exit, Failure};
 use crate::render::summary;
 use crate::{connect, output};
