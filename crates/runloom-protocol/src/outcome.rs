@@ -159,6 +159,21 @@ pub mod finish_reason {
     pub const CONTENT_FILTER: &str = "content_filter";
 }
 
+/// The part of a run's sums that the runs below it used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubagentUsage {
+    /// Runs below that have ended.
+    pub runs: u32,
+    /// Sums of their model calls.
+    pub tokens: Tokens,
+    /// Their model invocations.
+    pub turns: u32,
+    /// Money, when any of their models has a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
 /// Payload of `result`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -86,9 +86,7 @@ impl RunLog for Slow {
                 source,
             }));
         }
-        Ok(Committed {
-            next_in_session: None,
-        })
+        Ok(Committed::default())
     }
 
     async fn claim(&self, _: RunNo, _: &str, _: Millis, _: u32) -> StoreResult<ClaimOutcome> {

@@ -81,6 +81,7 @@ impl Driver {
             active_model: fell_back.then(|| model.id.clone()),
             model,
             cost_usd: None,
+            subagents: None,
             tool_calls: self.state.tool_calls,
             session_messages: Vec::new(),
         };

@@ -23,8 +23,9 @@ use runloom_ports::clock::Clock;
 use runloom_ports::crash;
 use runloom_ports::planted::{self, Bug};
 use runloom_ports::store::{
-    Ask, Batch, Chunk, Claim, CommitError, Committed, Lease, MailNo, MicroUsd, Next, OpenCall,
-    PurseLimit, Reservation, StoreResult, UsageDelta,
+    Ask, Batch, Chunk, Claim, CommitError, Committed, Delivery, Lease, MailBody, MailNo, MicroUsd,
+    Next, OpenCall, OutgoingMail, PurseLimit, Reservation, RunNo, StoreResult, SubRuns, UsageDelta,
+    WorkspaceNo,
 };
 
 /// Pauses between attempts to write to a store that is unavailable.
@@ -50,6 +51,23 @@ pub(crate) enum Abandon {
 /// The permit of a crash suspect, held until it makes progress. Other suspects wait for it.
 pub(crate) type CrashSuspicion = OwnedSemaphorePermit;
 
+/// Wakes runs that have mail or want a worker.
+pub(crate) trait WakeRuns: Send + Sync {
+    /// Wakes the run of a delivery. Losing a wake-up costs time, not correctness.
+    fn wake(&self, delivery: Delivery, workspace: WorkspaceNo);
+}
+
+/// What became of a batch that may be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempted {
+    /// It is durable.
+    Written,
+    /// Mail waits; nothing is written or drafted.
+    MailWaits,
+    /// The root may have so many more runs below it; nothing is written or drafted.
+    NoRoom(u32),
+}
+
 /// The future of a batch on its way to the store.
 pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Committed, Abandon>> + Send>>;
 
@@ -59,6 +77,7 @@ pub(crate) struct Journal {
     clock: Clock,
     live: Arc<LiveRun>,
     lease: Lease,
+    workspace: WorkspaceNo,
     /// Number of the last event that is durable or in the draft.
     seq: u64,
     /// Mail up to here has been folded in.
@@ -87,6 +106,9 @@ struct Draft {
     opened: Vec<OpenCall>,
     closed: Vec<String>,
     status: Option<RunStatus>,
+    mail: Vec<OutgoingMail>,
+    sub_runs: SubRuns,
+    stop_below: Option<String>,
     usage: UsageDelta,
 }
 
@@ -97,6 +119,8 @@ impl Draft {
             && self.opened.is_empty()
             && self.closed.is_empty()
             && self.status.is_none()
+            && self.mail.is_empty()
+            && self.stop_below.is_none()
             && self.usage.is_empty()
     }
 }
@@ -110,6 +134,7 @@ impl Journal {
             parts,
             clock: Clock,
             lease: claim.lease,
+            workspace: claim.workspace,
             seq: last_seq.unwrap_or(0),
             mail_read: MailNo::default(),
             status: None,
@@ -143,6 +168,16 @@ impl Journal {
     /// The next batch opens this call to the client.
     pub(crate) fn open_call(&mut self, call: OpenCall) {
         self.draft.opened.push(call);
+    }
+
+    /// The next batch sends mail to another run.
+    pub(crate) fn send(&mut self, to: RunNo, body: MailBody) {
+        self.draft.mail.push(OutgoingMail { to, body });
+    }
+
+    /// The next batch stops every live run below, with this reason.
+    pub(crate) fn stop_below(&mut self, reason: &str) {
+        self.draft.stop_below = Some(reason.to_owned());
     }
 
     /// The next batch closes this call.
@@ -193,6 +228,8 @@ impl Journal {
         self.draft.events == 0
             && self.draft.notes.is_empty()
             && self.draft.status.is_none()
+            && self.draft.mail.is_empty()
+            && self.draft.stop_below.is_none()
             && self.draft.usage.is_empty()
     }
 
@@ -246,7 +283,7 @@ impl Journal {
         let cleared = self.suspicion.take_if(|_| batch.progress);
         self.began = Instant::now();
         let (parts, live) = (Arc::clone(&self.parts), Arc::clone(&self.live));
-        let lease = self.lease;
+        let (lease, workspace) = (self.lease, self.workspace);
         Ok(Box::pin(async move {
             let chunk = batch.chunk.clone();
             let too_early = planted::is_planted(Bug::PublishFirst);
@@ -255,14 +292,20 @@ impl Journal {
                 tokio::time::sleep(PLANTED_WINDOW).await;
             }
             let mut permit = permit;
-            let committed = write(&parts, lease, batch, &mut permit).await?;
+            let written = write(&parts, lease, batch, &mut permit).await?;
             drop(cleared);
             if !too_early {
                 publish(&live, chunk);
             }
             drop(permit);
-            // Without `unless_mail` no batch is refused for mail.
-            committed.ok_or(Abandon::Fenced)
+            match written {
+                Written::Durable(committed) => {
+                    wake_all(&parts, &committed, workspace);
+                    Ok(committed)
+                }
+                // Without `unless_mail` and without children no batch is refused.
+                Written::Refused(_) => Err(Abandon::Fenced),
+            }
         }))
     }
 
@@ -284,16 +327,43 @@ impl Journal {
             unless_mail: true,
             ..self.take_batch(next)?
         };
-        let (chunk, progress) = (batch.chunk.clone(), batch.progress);
-        let committed = write(&self.parts, self.lease, batch, &mut None).await?;
-        let written = committed.is_some();
-        if written {
-            self.suspicion.take_if(|_| progress);
-            publish(&self.live, chunk);
-        } else {
-            self.seq = seq;
+        Ok(self.write_or_undo(batch, seq).await? == Attempted::Written)
+    }
+
+    /// Writes events with children below the run, and mail about them. Nothing is written or drafted when the root has
+    /// no room for the children. The draft must be empty.
+    pub(crate) async fn create_sub_runs(
+        &mut self,
+        events: &[Event],
+        sub_runs: SubRuns,
+        mail: Vec<OutgoingMail>,
+    ) -> Result<Attempted, Abandon> {
+        debug_assert!(self.is_clean());
+        let seq = self.seq;
+        for event in events {
+            self.event(event)?;
         }
-        Ok(written)
+        self.draft.sub_runs = sub_runs;
+        self.draft.mail = mail;
+        let batch = self.take_batch(Next::Keep)?;
+        self.write_or_undo(batch, seq).await
+    }
+
+    /// Writes a batch that may be refused. The log then ends at `seq`, as before.
+    async fn write_or_undo(&mut self, batch: Batch, seq: u64) -> Result<Attempted, Abandon> {
+        let (chunk, progress) = (batch.chunk.clone(), batch.progress);
+        match write(&self.parts, self.lease, batch, &mut None).await? {
+            Written::Durable(committed) => {
+                self.suspicion.take_if(|_| progress);
+                publish(&self.live, chunk);
+                wake_all(&self.parts, &committed, self.workspace);
+                Ok(Attempted::Written)
+            }
+            Written::Refused(attempted) => {
+                self.seq = seq;
+                Ok(attempted)
+            }
+        }
     }
 
     fn take_batch(&mut self, next: Next) -> Result<Batch, Abandon> {
@@ -317,6 +387,9 @@ impl Journal {
             mail_through: self.mail_read,
             unless_mail: false,
             status: draft.status,
+            mail: draft.mail,
+            sub_runs: draft.sub_runs,
+            stop_below: draft.stop_below,
             usage: Some(draft.usage).filter(|usage| !usage.is_empty()),
             speaker: self.billed_model.clone(),
             progress: draft.progress,
@@ -337,19 +410,33 @@ fn publish(live: &Arc<LiveRun>, chunk: Chunk) {
     }
 }
 
-/// Writes a batch, with retries while the store is unavailable: a run must not continue without its log. Returns
-/// `None` when the batch was refused because of mail.
+fn wake_all(parts: &DriverParts, committed: &Committed, workspace: WorkspaceNo) {
+    for delivery in &committed.deliveries {
+        parts.waker.wake(*delivery, workspace);
+    }
+}
+
+/// What became of a batch.
+enum Written {
+    Durable(Committed),
+    Refused(Attempted),
+}
+
+/// Writes a batch, with retries while the store is unavailable: a run must not continue without its log.
 async fn write(
     parts: &DriverParts,
     lease: Lease,
     batch: Batch,
     permit: &mut Option<WritePermit>,
-) -> Result<Option<Committed>, Abandon> {
+) -> Result<Written, Abandon> {
     let mut delays = RETRY.delays();
     loop {
         match parts.log.commit(lease, batch.clone()).await {
-            Ok(committed) => return Ok(Some(committed)),
-            Err(CommitError::MailWaiting) => return Ok(None),
+            Ok(committed) => return Ok(Written::Durable(committed)),
+            Err(CommitError::MailWaiting) => return Ok(Written::Refused(Attempted::MailWaits)),
+            Err(CommitError::TooManySubRuns { room }) => {
+                return Ok(Written::Refused(Attempted::NoRoom(room)));
+            }
             Err(CommitError::Fenced) => {
                 METRICS.fenced.add(1);
                 return Err(Abandon::Fenced);

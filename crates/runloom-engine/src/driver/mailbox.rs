@@ -136,6 +136,8 @@ impl Driver {
                         cost_usd: None,
                     });
                 }
+                MailBody::SubRunEnded(_) => {}
+                MailBody::Forward(forward) => self.record(forward.event)?,
                 MailBody::ToolResult {
                     tool_use_id,
                     answer,

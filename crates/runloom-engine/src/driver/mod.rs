@@ -40,7 +40,7 @@ use runloom_ports::tools::{ToolContext, ToolHost};
 
 pub(crate) use self::tracing::Tracing;
 pub(crate) use delta_throttle::WritePermits;
-pub(crate) use journal::{Abandon, CrashSuspicion, Journal};
+pub(crate) use journal::{Abandon, CrashSuspicion, Journal, WakeRuns};
 pub use mailbox::MailNotifier;
 use mailbox::Mailbox;
 pub(crate) use mailbox::fold;
@@ -82,6 +82,8 @@ pub(crate) struct DriverParts {
     /// The permits to write deltas.
     pub(crate) write_permits: WritePermits,
     pub(crate) shutdown: Shutdown,
+    /// Wakes the runs that a batch sends mail to.
+    pub(crate) waker: Arc<dyn WakeRuns>,
 }
 
 /// What a driver starts with: a claimed run and its plan.

@@ -7,6 +7,7 @@ mod planning;
 mod release_on_panic;
 mod retention;
 mod run_slots;
+mod run_waker;
 mod sweeper;
 
 use std::future::Future;
@@ -26,7 +27,7 @@ use crate::driver::{
 use crate::hub::{Hub, LiveRun};
 use crate::metrics::METRICS;
 use crate::planner::{Planned, Planner};
-use runloom_ports::bus::{Bus, Signal};
+use runloom_ports::bus::Bus;
 use runloom_ports::clock::Clock;
 use runloom_ports::file::FileReader;
 use runloom_ports::queue::{Job, Queue};
@@ -41,6 +42,7 @@ use mail_notifiers::MailNotifiers;
 use planning::DeferredRuns;
 use release_on_panic::ReleaseOnPanic;
 use run_slots::{RunSlot, RunSlots};
+use run_waker::RunWaker;
 
 /// The drive of one run, from its first step until the driver leaves it. Returns what the run added to its session,
 /// unless another run of the session waits.
@@ -90,7 +92,7 @@ pub struct Worker {
     settings: WorkerSettings,
     clock: Clock,
     slots: Arc<RunSlots>,
-    notifiers: MailNotifiers,
+    notifiers: Arc<MailNotifiers>,
     /// Permits to end cancelled runs without a run slot.
     endings: Arc<Semaphore>,
     crash_suspects: CrashSuspects,
@@ -163,6 +165,12 @@ impl Worker {
     }
 
     fn new(parts: WorkerParts, settings: WorkerSettings) -> Self {
+        let notifiers = Arc::<MailNotifiers>::default();
+        let waker = RunWaker {
+            notifiers: Arc::clone(&notifiers),
+            bus: Arc::clone(&parts.bus),
+            queue: Arc::clone(&parts.queue),
+        };
         let driver_parts = DriverParts {
             log: parts.store.clone(),
             ledger: parts.store.clone(),
@@ -172,6 +180,7 @@ impl Worker {
             settings: settings.driver.clone(),
             write_permits: WritePermits::default(),
             shutdown: parts.tasks.shutdown.clone(),
+            waker: Arc::new(waker),
         };
         Self {
             id: format!("worker_{}", Clock.new_id()),
@@ -180,7 +189,7 @@ impl Worker {
             parts,
             settings,
             clock: Clock,
-            notifiers: MailNotifiers::default(),
+            notifiers,
             endings: Arc::new(Semaphore::new(ENDINGS)),
             crash_suspects: CrashSuspects::default(),
             deferred_runs: DeferredRuns::default(),
@@ -266,18 +275,7 @@ impl Worker {
 
     /// Announces mail: to the driver of the run if it is here, otherwise to other processes and the queue.
     pub fn notify(&self, delivery: Delivery, workspace: WorkspaceNo) {
-        let job = |run| Job {
-            run,
-            workspace: Some(workspace),
-        };
-        match delivery {
-            Delivery::Owner(run) if self.notifiers.ring(run) => {}
-            Delivery::Owner(run) => {
-                self.parts.bus.announce(Signal::Mail(run));
-                self.parts.queue.push(job(run));
-            }
-            Delivery::Queue(run) => self.parts.queue.push(job(run)),
-        }
+        self.driver_parts.waker.wake(delivery, workspace);
     }
 
     async fn claim_runs(self: Arc<Self>) {

@@ -7,7 +7,7 @@ use tracing::error;
 use super::Worker;
 use crate::driver::MailNotifier;
 use runloom_ports::queue::Job;
-use runloom_ports::store::{Batch, Chunk, Claim, Lease, MailNo, Next, WorkspaceNo};
+use runloom_ports::store::{Batch, Chunk, Claim, Lease, MailNo, Next, SubRuns, WorkspaceNo};
 
 /// Returns the lease when it is dropped by a panic, so that the run continues or, after several attempts, fails.
 pub(super) struct ReleaseOnPanic<'a> {
@@ -59,6 +59,9 @@ impl Drop for ReleaseOnPanic<'_> {
             mail_through: MailNo::default(),
             unless_mail: false,
             status: None,
+            mail: Vec::new(),
+            sub_runs: SubRuns::default(),
+            stop_below: None,
             usage: None,
             speaker: None,
             progress: false,

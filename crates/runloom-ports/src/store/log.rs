@@ -6,11 +6,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use runloom_protocol::attachment::Attachment;
 use runloom_protocol::id::RunId;
-use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
+use runloom_protocol::outcome::{
+    FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens,
+};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, ToolAnswer};
 
-use super::{Millis, RunNo, StoreError, StoreResult, UsageDelta, WorkspaceNo};
+use super::{
+    Delivery, ForwardedEvent, Millis, OutgoingMail, RunNo, StoreError, StoreResult, SubRunEnded,
+    SubRuns, UsageDelta, WorkspaceNo,
+};
 
 /// Claiming runs and writing their logs.
 #[async_trait]
@@ -164,6 +169,12 @@ pub struct Batch {
     pub unless_mail: bool,
     /// New status of the run, when it changes.
     pub status: Option<RunStatus>,
+    /// Mail to other runs.
+    pub mail: Vec<OutgoingMail>,
+    /// Children to create.
+    pub sub_runs: SubRuns,
+    /// Live runs below this one get a cancel with this reason, unless they have one.
+    pub stop_below: Option<String>,
     /// What is added to the account of the run's workspace, key and model, on the day of `at`.
     pub usage: Option<UsageDelta>,
     /// Catalog id of the model whose account that is, when it is not [`super::NewRun::model_id`].
@@ -236,6 +247,8 @@ pub struct Ending {
     pub model: ModelInfo,
     /// Money, when the model has a price.
     pub cost_usd: Option<f64>,
+    /// The part of these sums that runs below used.
+    pub subagents: Option<SubagentUsage>,
     /// Tool calls, for lists.
     pub tool_calls: u32,
     /// Appended to the session: only on success.
@@ -258,7 +271,7 @@ pub struct OpenCall {
 pub struct MailNo(pub i64);
 
 /// Something that others told the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mail {
     /// Its number.
     pub no: MailNo,
@@ -269,7 +282,7 @@ pub struct Mail {
 }
 
 /// What mail can say. Stored as JSON.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MailBody {
     /// A client answered a call.
@@ -287,13 +300,19 @@ pub enum MailBody {
         /// `user`, `session_ended`, …
         reason: String,
     },
+    /// A child has ended.
+    SubRunEnded(Box<SubRunEnded>),
+    /// A run below wrote an event that stands in the logs of all its ancestors.
+    Forward(Box<ForwardedEvent>),
 }
 
 /// A batch is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
     /// After [`Next::Finish`]: the session's next run, which now wants a worker.
     pub next_in_session: Option<RunNo>,
+    /// Who has to be woken: readers of [`Batch::mail`], runs stopped by [`Batch::stop_below`], new children.
+    pub deliveries: Vec<Delivery>,
 }
 
 /// A batch is not written; nothing of it.
@@ -305,6 +324,12 @@ pub enum CommitError {
     /// Mail came; read it and decide again.
     #[error("there is unread mail")]
     MailWaiting,
+    /// The root has no room for so many more runs below it.
+    #[error("the root may have {room} more runs below it")]
+    TooManySubRuns {
+        /// Runs that it may still have.
+        room: u32,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

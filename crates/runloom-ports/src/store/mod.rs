@@ -20,6 +20,7 @@ mod retention;
 mod runs;
 mod sessions;
 mod tenancy;
+mod tree;
 
 pub use feedback::{Feedback, FeedbackFilter, FeedbackPage, FeedbackPut, FeedbackRow, PutFeedback};
 pub use ledger::{
@@ -42,7 +43,7 @@ pub use registry::{
 };
 pub use retention::{Cutoffs, Purged, Retention};
 pub use runs::{
-    Cancelled, Census, Created, Delivery, Earlier, Idempotency, NewRun, PREVIEW_CHARS, Page,
+    Cancelled, Census, Created, Delivery, Earlier, Generation, Idempotency, NewRun, PREVIEW_CHARS, Page,
     RunFilter, RunRow, RunSummary, Runs, StartNow, ToolDelivery,
 };
 pub use sessions::{
@@ -50,6 +51,10 @@ pub use sessions::{
     Sessions,
 };
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
+pub use tree::{
+    ForwardedEvent, Lineage, NewSubRun, OutgoingMail, SubRunEnded, SubRunOutcome, SubRuns,
+    TreeUsage,
+};
 
 /// Everything a server keeps.
 pub trait Store:

@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use runloom_protocol::id::{RunId, SessionId};
-use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
+use runloom_protocol::outcome::{
+    FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens,
+};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{Metadata, SubmitToolResult};
 
-use super::{Chunk, Lease, Millis, RunNo, StoreResult, WorkspaceNo};
+use super::{Chunk, Lease, Lineage, Millis, RunNo, StoreResult, WorkspaceNo};
 
 /// Characters of a prompt and of an answer that lists show.
 pub const PREVIEW_CHARS: usize = 200;
@@ -195,6 +197,10 @@ pub struct RunRow {
     pub model: Option<ModelInfo>,
     /// `None` until the end, or without a price.
     pub cost_usd: Option<f64>,
+    /// The part of the sums that runs below used; `None` without any.
+    pub subagents: Option<SubagentUsage>,
+    /// Its place in a tree; `None` for a root.
+    pub lineage: Option<Lineage>,
     /// Accepted.
     pub created_at: Millis,
     /// First claimed.
@@ -234,6 +240,10 @@ pub struct RunSummary {
     pub turns: Option<u32>,
     /// Tool calls.
     pub tool_calls: u32,
+    /// `None` until the end, or without a price.
+    pub cost_usd: Option<f64>,
+    /// Its place in a tree; `None` for a root.
+    pub lineage: Option<Lineage>,
     /// Accepted.
     pub created_at: Millis,
     /// First claimed.
@@ -255,6 +265,22 @@ pub struct RunFilter {
     pub metadata: Vec<(String, String)>,
     /// One session.
     pub session: Option<SessionId>,
+    /// Which part of the trees.
+    pub generation: Generation,
+}
+
+/// Which runs of a tree a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Generation {
+    /// Runs that a client started.
+    #[default]
+    Roots,
+    /// Roots and all runs below them.
+    All,
+    /// The children of one run.
+    ChildrenOf(RunId),
+    /// All runs below one root.
+    Below(RunId),
 }
 
 /// A page of a list, newest first, by row number.

@@ -1,6 +1,6 @@
 //! Runs that were interrupted again and again, and those beside them.
 
-use runloom_ports::store::{Batch, Chunk, ClaimOutcome, MailNo, Next, RunNo};
+use runloom_ports::store::{Batch, Chunk, ClaimOutcome, MailNo, Next, RunNo, SubRuns};
 use runloom_protocol::event::Event;
 use runloom_protocol::resource::RunStatus;
 
@@ -37,6 +37,9 @@ async fn break_worker(world: &World, no: RunNo) {
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,
+        mail: Vec::new(),
+        sub_runs: SubRuns::default(),
+        stop_below: None,
         usage: None,
         speaker: None,
         progress: false,

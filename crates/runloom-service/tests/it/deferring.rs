@@ -9,7 +9,7 @@ use bytes::Bytes;
 use runloom_engine::catalog::Catalog;
 use runloom_engine::live_catalog::{CatalogSource, LiveCatalog};
 use runloom_ports::error::{Error, Result};
-use runloom_ports::store::{Batch, Chunk, ClaimOutcome, MailNo, Millis, Next};
+use runloom_ports::store::{Batch, Chunk, ClaimOutcome, MailNo, Millis, Next, SubRuns};
 use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolHost};
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::ErrorClass;
@@ -215,6 +215,9 @@ async fn a_run_that_nobody_could_plan_for_an_hour_fails_and_may_be_tried_again()
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,
+        mail: Vec::new(),
+        sub_runs: SubRuns::default(),
+        stop_below: None,
         usage: None,
         speaker: None,
         progress: false,

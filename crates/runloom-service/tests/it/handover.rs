@@ -1,6 +1,6 @@
 //! A worker stops and another one goes on.
 
-use runloom_ports::store::{Batch, Chunk, ClaimOutcome, MailNo, Next};
+use runloom_ports::store::{Batch, Chunk, ClaimOutcome, MailNo, Next, SubRuns};
 use runloom_protocol::event::Event;
 use runloom_protocol::resource::RunStatus;
 use serde_json::json;
@@ -171,6 +171,9 @@ async fn ends_unreadable(frames: &str, notes: &str) {
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,
+        mail: Vec::new(),
+        sub_runs: SubRuns::default(),
+        stop_below: None,
         usage: None,
         speaker: None,
         progress: false,

@@ -6,16 +6,17 @@
 use std::collections::HashMap;
 
 use runloom_ports::crash;
-use runloom_ports::store::{Batch, CommitError, Committed, Lease, Next, RunNo};
+use runloom_ports::store::{Batch, CommitError, Committed, Delivery, Lease, Next, RunNo};
 use tokio_postgres::{Client, Row};
 
 use super::doubt::Xid;
 use super::error::Failure;
-use super::group::{Sending, Standing, Work, pipeline, query};
-use super::int;
+use super::group::{Sending, Standing, Values, Work, pipeline, query};
 use super::notify::{Notice, Outgoing};
 use super::pool::within;
 use super::statements::Prepared;
+use super::tree::{Reach, Reached, TreeWork};
+use super::{int, mail};
 
 /// What becomes of a batch, the store willing.
 pub(super) type Verdict = Result<Committed, Refusal>;
@@ -25,6 +26,7 @@ pub(super) type Verdict = Result<Committed, Refusal>;
 pub(super) enum Refusal {
     Fenced,
     MailWaiting,
+    TooManySubRuns { room: u32 },
 }
 
 impl From<Refusal> for CommitError {
@@ -32,6 +34,7 @@ impl From<Refusal> for CommitError {
         match refusal {
             Refusal::Fenced => Self::Fenced,
             Refusal::MailWaiting => Self::MailWaiting,
+            Refusal::TooManySubRuns { room } => Self::TooManySubRuns { room },
         }
     }
 }
@@ -62,6 +65,7 @@ pub(super) fn has_records(batch: &Batch) -> bool {
 /// Name of the batch for crash tests.
 fn kind(batch: &Batch) -> &'static str {
     match batch.next {
+        _ if !batch.sub_runs.new.is_empty() => "sub_run",
         Next::Keep => "append",
         Next::Park { .. } | Next::Defer { .. } => "park",
         Next::Release | Next::Return => "release",
@@ -76,26 +80,29 @@ pub(super) async fn write(
     batches: &[(Lease, &Batch)],
     outgoing: &mut Outgoing,
 ) -> Result<Vec<Verdict>, Unwritten> {
-    let locked = lock(client, prepared, batches).await?;
+    let mut locked = lock(client, prepared, batches).await?;
     let verdicts: Vec<Result<Standing, Refusal>> = batches
         .iter()
         .map(|(lease, batch)| locked.judge(*lease, batch))
         .collect();
     let mut work = Work::default();
-    let mut counts = locked.counts;
-    for ((lease, batch), verdict) in batches.iter().zip(&verdicts) {
-        if let Ok(standing) = verdict {
-            work.add(*lease, batch, *standing, &mut counts)?;
-            announce(outgoing, lease.run, batch, *standing);
-        }
+    let mut counts = std::mem::take(&mut locked.counts);
+    let accepted = || {
+        let judged = batches.iter().zip(&verdicts);
+        judged.filter_map(|((lease, batch), verdict)| Some((*lease, *batch, verdict.ok()?)))
+    };
+    for (lease, batch, standing) in accepted() {
+        work.add(lease, batch, standing, &mut counts)?;
+        announce(outgoing, lease.run, batch, standing);
     }
+    let mut deliveries = reach(&mut work.tree, accepted(), &locked.reached, outgoing)?;
     let doubt = || Unwritten::InDoubt {
         xid: locked.xid.clone(),
         verdicts: verdicts.iter().map(|verdict| verdict.map(|_| ())).collect(),
     };
     let sent = send(client, prepared, &work, outgoing, batches).await;
-    let next = match sent {
-        Ok(next) => next,
+    let (next, created) = match sent {
+        Ok(answer) => answer,
         Err(failure) if failure.is_lost() => return Err(doubt()),
         Err(failure) => return Err(failure.into()),
     };
@@ -106,18 +113,50 @@ pub(super) async fn write(
         Next::Finish(_) => next.get(&standing.session?).copied(),
         _ => None,
     };
+    let mut created = created.into_iter();
     Ok(batches
         .iter()
         .zip(&verdicts)
-        .map(|((_, batch), verdict)| {
-            verdict
-                .as_ref()
-                .map_err(|refusal| *refusal)
-                .map(|standing| Committed {
-                    next_in_session: next_of(standing, batch),
-                })
+        .map(|((lease, batch), verdict)| {
+            let standing = verdict.as_ref().map_err(|refusal| *refusal)?;
+            let mut woken = deliveries.remove(&lease.run).unwrap_or_default();
+            let children = created.by_ref().take(batch.sub_runs.new.len());
+            woken.extend(children.flatten().map(Delivery::Queue));
+            Ok(Committed {
+                next_in_session: next_of(standing, batch),
+                deliveries: woken,
+            })
         })
         .collect())
+}
+
+/// Adds what the batches do to other runs. Returns who has to be woken for each, apart from children.
+fn reach<'b>(
+    tree: &mut TreeWork,
+    accepted: impl Iterator<Item = (Lease, &'b Batch, Standing)> + Clone,
+    reached: &Reached,
+    outgoing: &mut Outgoing,
+) -> Result<HashMap<RunNo, Vec<Delivery>>, Failure> {
+    let reaches = |batch: &Batch| {
+        !batch.mail.is_empty() || batch.stop_below.is_some() || !batch.sub_runs.new.is_empty()
+    };
+    let mut deliveries = HashMap::new();
+    if !accepted.clone().any(|(_, batch, _)| reaches(batch)) {
+        return Ok(deliveries);
+    }
+    for (lease, batch, _) in accepted.clone() {
+        tree.note_own(lease, batch);
+    }
+    for (lease, batch, _) in accepted.filter(|(_, batch, _)| reaches(batch)) {
+        let told = tree.add(lease, batch, reached)?;
+        told.iter()
+            .for_each(|delivery| outgoing.add(mail::notice(*delivery)));
+        if !batch.sub_runs.new.is_empty() {
+            outgoing.add(Notice::Queue);
+        }
+        deliveries.insert(lease.run, told);
+    }
+    Ok(deliveries)
 }
 
 /// What the locked rows say.
@@ -129,10 +168,12 @@ struct Locked {
     mail: HashMap<RunNo, i64>,
     /// Messages of each session whose run may end.
     counts: HashMap<i64, i64>,
+    /// Other runs.
+    reached: Reached,
 }
 
 impl Locked {
-    fn judge(&self, lease: Lease, batch: &Batch) -> Result<Standing, Refusal> {
+    fn judge(&mut self, lease: Lease, batch: &Batch) -> Result<Standing, Refusal> {
         let Some(&(attempts_counted, session)) = self.leases.get(&lease.run) else {
             return Err(Refusal::Fenced);
         };
@@ -141,6 +182,7 @@ impl Locked {
         if batch.unless_mail && mail_waits {
             return Err(Refusal::MailWaiting);
         }
+        self.reached.take_room(batch)?;
         Ok(Standing {
             attempts_counted,
             session,
@@ -167,13 +209,24 @@ async fn lock(
     let resting = those(|batch| {
         batch.unless_mail || matches!(batch.next, Next::Park { .. } | Next::Defer { .. })
     });
-    let flight = pipeline(vec![
+    let reach = Reach::of(batches);
+    let mut flight = vec![
         plain(client, "BEGIN"),
         query(client, &prepared.xid, vec![]),
         optional(client, &prepared.lock_sessions, &ending),
+    ];
+    if !reach.locked.is_empty() {
+        let values: Values<'_> = vec![&reach.locked, &reach.stopping];
+        flight.push(query(client, &prepared.lock_trees, values));
+    }
+    flight.extend([
         query(client, &prepared.lock_runs, vec![&runs, &epochs]),
         optional(client, &prepared.last_mail, &resting),
+        optional(client, &prepared.readers, &reach.readers),
+        optional(client, &prepared.live_below, &reach.stopping),
+        optional(client, &prepared.count_below, &reach.roots),
     ]);
+    let flight = pipeline(flight);
     let mut answers = within(flight).await?.into_iter();
     let mut rows = || answers.next().unwrap_or_default();
     rows();
@@ -186,30 +239,40 @@ async fn lock(
     };
     let sessions = rows();
     let counts = pairs(&sessions)?.collect();
+    if !reach.locked.is_empty() {
+        rows();
+    }
     let mut leases = HashMap::new();
     for row in rows() {
         leases.insert(RunNo(row.try_get(0)?), (row.try_get(1)?, row.try_get(2)?));
     }
     let last = rows();
     let mail = pairs(&last)?.map(|(run, no)| (RunNo(run), no)).collect();
+    let reached = Reached::read(&rows(), &rows(), &rows())?;
     Ok(Locked {
         xid,
         leases,
         mail,
         counts,
+        reached,
     })
 }
 
-/// The second flight: the rows, the notices, COMMIT. Returns the next run of each session whose run ended.
+/// What the second flight returns: the next run of each session whose run ended, and the children in their order, `None` for
+/// one that existed.
+type Sent = (HashMap<i64, RunNo>, Vec<Option<RunNo>>);
+
+/// The second flight: the rows, the notices, COMMIT.
 async fn send(
     client: &Client,
     prepared: &Prepared,
     work: &Work<'_>,
     outgoing: &Outgoing,
     batches: &[(Lease, &Batch)],
-) -> Result<HashMap<i64, RunNo>, Failure> {
+) -> Result<Sent, Failure> {
     let (channels, payloads) = outgoing.messages();
     let mut sending = work.statements(client, prepared);
+    let children = sending.len() - work.tree.children()..sending.len();
     if !channels.is_empty() {
         sending.push(query(client, &prepared.notify, vec![&channels, &payloads]));
     }
@@ -220,11 +283,20 @@ async fn send(
         let answers = within(pipeline(sending)).await?;
         pass("before_commit", batches);
         within(pipeline(vec![plain(client, "COMMIT")])).await?;
-        return waiting(&answers[at]);
+        return Ok((waiting(&answers[at])?, created(&answers[children])?));
     }
     sending.push(plain(client, "COMMIT"));
     let answers = within(pipeline(sending)).await?;
-    waiting(&answers[at])
+    Ok((waiting(&answers[at])?, created(&answers[children])?))
+}
+
+/// Numbers of new children.
+fn created(answers: &[Vec<Row>]) -> Result<Vec<Option<RunNo>>, Failure> {
+    let number = |rows: &Vec<Row>| match rows.first() {
+        Some(row) => Ok(Some(RunNo(row.try_get(0)?))),
+        None => Ok(None),
+    };
+    answers.iter().map(number).collect()
 }
 
 /// Which runs of those sessions want a worker now.

@@ -1,6 +1,7 @@
 //! Lists: conditions, labels, pages.
 
-use runloom_ports::store::{Page, RunFilter, SessionFilter, WorkspaceNo};
+use runloom_ports::store::{Generation, Page, RunFilter, SessionFilter, WorkspaceNo};
+use runloom_protocol::id::RunId;
 use runloom_protocol::spec::Metadata;
 use tokio_postgres::types::ToSql;
 
@@ -75,6 +76,19 @@ impl Conditions {
                 "runs.session = (SELECT no FROM sessions WHERE id = ? AND workspace = ?)",
                 [word(session.as_str()), Box::new(workspace.0)],
             );
+        }
+        let run = |id: &RunId| [word(id.as_str()), Box::new(workspace.0)];
+        match &filter.generation {
+            Generation::Roots => conditions.and("runs.parent IS NULL", []),
+            Generation::All => {}
+            Generation::ChildrenOf(parent) => conditions.and(
+                "runs.parent = (SELECT no FROM runs WHERE id = ? AND workspace = ?)",
+                run(parent),
+            ),
+            Generation::Below(root) => conditions.and(
+                "runs.root = (SELECT no FROM runs WHERE id = ? AND workspace = ?)",
+                run(root),
+            ),
         }
         conditions.labelled("runs", Kind::Run, workspace, &filter.metadata);
         conditions

@@ -14,6 +14,7 @@ use super::error::Failure;
 use super::int;
 use super::ledger::Account;
 use super::statements::Prepared;
+use super::tree::TreeWork;
 
 /// What the locked rows say about one batch that is going to be written.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,7 @@ pub(super) struct Work<'a> {
     messages: (Vec<i64>, Vec<i64>, Vec<String>),
     sessions: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<Option<String>>),
     account: Account,
+    pub(super) tree: TreeWork,
 }
 
 #[derive(Default)]
@@ -76,6 +78,7 @@ struct Ended {
     cancelled: Vec<Option<String>>,
     error: Vec<Option<String>>,
     final_text: Vec<Option<String>>,
+    subagents: Vec<Option<String>>,
 }
 
 impl<'a> Work<'a> {
@@ -228,6 +231,7 @@ impl<'a> Work<'a> {
         send(runs, &prepared.settle, vec![runs, spent]);
         send(runs, &prepared.settled, vec![runs]);
         send(self.account.users(), &prepared.used, self.account.used());
+        sending.extend(self.tree.statements(client, prepared));
         sending
     }
 }
@@ -300,6 +304,8 @@ impl Ended {
             .push(maybe_text(ending.error.as_ref()).map(owned));
         self.final_text
             .push(maybe_text(ending.final_text.as_ref()).map(owned));
+        self.subagents
+            .push(ending.subagents.as_ref().map(to_json).transpose()?);
         Ok(())
     }
 
@@ -317,6 +323,7 @@ impl Ended {
             &self.cancelled,
             &self.error,
             &self.final_text,
+            &self.subagents,
         ]
     }
 }

@@ -37,6 +37,7 @@ mod sessions;
 mod settings;
 mod statements;
 mod tenancy;
+mod tree;
 mod writer;
 
 use runloom_ports::tasks::Tasks;

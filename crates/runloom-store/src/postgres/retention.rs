@@ -70,24 +70,32 @@ async fn forget_keys(session: &Session, before: Millis, limit: usize) -> Result<
 async fn purge_runs(session: &Session, before: Millis, limit: usize) -> Result<usize, Failure> {
     let rows = session
         .query(
-            "SELECT no FROM runs WHERE completed_at IS NOT NULL AND completed_at < $1
+            "SELECT no FROM runs WHERE completed_at IS NOT NULL AND completed_at < $1 AND parent IS NULL
+                 AND NOT EXISTS (SELECT 1 FROM runs AS below WHERE below.root = runs.no AND below.completed_at IS NULL)
              ORDER BY completed_at LIMIT $2 FOR UPDATE SKIP LOCKED",
             &[&before.0, &int(limit as u64)],
         )
         .await?;
-    let runs = numbers(&rows)?;
-    if runs.is_empty() {
+    let roots = numbers(&rows)?;
+    if roots.is_empty() {
         return Ok(0);
     }
+    // Children go with their root.
+    let below = session
+        .query("SELECT no FROM runs WHERE root = ANY($1) ORDER BY no FOR UPDATE", &[&roots])
+        .await?;
+    let mut runs = numbers(&below)?;
+    runs.extend(&roots);
     for sql in [
         "DELETE FROM labels WHERE owner = ANY($1) AND kind = 'run'",
         "DELETE FROM log WHERE run = ANY($1)",
         "DELETE FROM run_specs WHERE run = ANY($1)",
+        "DELETE FROM purses WHERE scope IN (SELECT 'run:' || id FROM runs WHERE no = ANY($1))",
         "DELETE FROM runs WHERE no = ANY($1)",
     ] {
         session.execute(sql, &[&runs]).await?;
     }
-    Ok(runs.len())
+    Ok(roots.len())
 }
 
 const ENDED: &str = "SELECT no FROM sessions WHERE ended_at IS NOT NULL AND ended_at < $1

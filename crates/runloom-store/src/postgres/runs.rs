@@ -18,6 +18,7 @@ use super::error::Failure;
 use super::filter::Conditions;
 use super::notify::Notice;
 use super::pool::Session;
+use super::tree::{JOINS, LINEAGE, lineage};
 use super::{PostgresStore, create, mail, uint};
 
 #[async_trait]
@@ -70,7 +71,7 @@ impl Runs for PostgresStore {
     }
 
     async fn run(&self, workspace: WorkspaceNo, id: &RunId) -> StoreResult<Option<RunRow>> {
-        let sql = &format!("{SELECT} WHERE runs.id = $1 AND runs.workspace = $2");
+        let sql = &format!("{} WHERE runs.id = $1 AND runs.workspace = $2", select());
         self.pool
             .read(|session| async move {
                 let row = session.first(sql, &[&id.as_str(), &workspace.0]).await?;
@@ -91,8 +92,9 @@ impl Runs for PostgresStore {
         let sql = &format!(
             "SELECT runs.no, runs.id, runs.status, sessions.id AS session_id, runs.metadata, runs.spec_name, runs.agent_id,
                  runs.model_id, runs.input_preview, left(runs.final_text, {chars}) AS output_preview,
-                 runs.error, runs.tokens, runs.turns, runs.tool_calls, runs.created_at, runs.started_at, runs.completed_at
-             FROM runs LEFT JOIN sessions ON sessions.no = runs.session{}",
+                 runs.error, runs.tokens, runs.turns, runs.tool_calls, runs.cost_usd, runs.created_at, runs.started_at,
+                 runs.completed_at, {LINEAGE}
+             FROM runs LEFT JOIN sessions ON sessions.no = runs.session {JOINS}{}",
             conditions.sql()
         );
         self.pool
@@ -215,9 +217,14 @@ impl PostgresStore {
     }
 }
 
-const SELECT: &str = "SELECT runs.*, sessions.id AS session_id, run_specs.public_spec FROM runs
-    JOIN run_specs ON run_specs.run = runs.no
-    LEFT JOIN sessions ON sessions.no = runs.session";
+/// Statement that reads a [`RunRow`], up to its conditions.
+fn select() -> String {
+    format!(
+        "SELECT runs.*, sessions.id AS session_id, run_specs.public_spec, {LINEAGE} FROM runs
+         JOIN run_specs ON run_specs.run = runs.no
+         LEFT JOIN sessions ON sessions.no = runs.session {JOINS}"
+    )
+}
 
 fn run_row(row: &Row) -> Result<RunRow, Failure> {
     Ok(RunRow {
@@ -239,6 +246,8 @@ fn run_row(row: &Row) -> Result<RunRow, Failure> {
         turns: turns(row)?,
         model: get_maybe_json(row, "model")?,
         cost_usd: row.try_get("cost_usd")?,
+        subagents: get_maybe_json(row, "subagents")?,
+        lineage: lineage(row)?,
         created_at: get_time(row, "created_at")?,
         started_at: get_maybe_time(row, "started_at")?,
         completed_at: get_maybe_time(row, "completed_at")?,
@@ -269,6 +278,8 @@ fn run_summary(row: &Row) -> Result<RunSummary, Failure> {
         tokens: get_maybe_json(row, "tokens")?,
         turns: turns(row)?,
         tool_calls: get_count(row, "tool_calls")?,
+        cost_usd: row.try_get("cost_usd")?,
+        lineage: lineage(row)?,
         created_at: get_time(row, "created_at")?,
         started_at: get_maybe_time(row, "started_at")?,
         completed_at: get_maybe_time(row, "completed_at")?,

@@ -59,6 +59,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0008_feedback.sql"),
         breaking: false,
     },
+    Migration {
+        name: "0009_sub_runs",
+        sql: include_str!("migrations/0009_sub_runs.sql"),
+        breaking: false,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

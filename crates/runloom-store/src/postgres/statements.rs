@@ -1,11 +1,11 @@
 //! The writer's statements.
 
-use futures_util::future::{try_join, try_join4, try_join5};
+use futures_util::future::{try_join, try_join3, try_join4, try_join5};
 use runloom_ports::planted::{self, Bug};
 use tokio_postgres::{Client, Statement};
 
 use super::doubt::IDENTIFY;
-use super::ledger;
+use super::{ledger, tree};
 
 /// The writer's statements, prepared once for each connection.
 pub(super) struct Prepared {
@@ -29,10 +29,17 @@ pub(super) struct Prepared {
     pub(super) settle: Statement,
     pub(super) settled: Statement,
     pub(super) used: Statement,
+    pub(super) lock_trees: Statement,
+    pub(super) readers: Statement,
+    pub(super) live_below: Statement,
+    pub(super) count_below: Statement,
+    pub(super) send_mail: Statement,
+    pub(super) wake: Statement,
+    pub(super) sub_run: Statement,
 }
 
 impl Prepared {
-    /// Prepares everything in three flights.
+    /// Prepares everything in four flights.
     pub(super) async fn on(client: &Client) -> Result<Self, tokio_postgres::Error> {
         let prepare = |sql| client.prepare(sql);
         let fence = if planted::is_planted(Bug::NoFence) {
@@ -75,6 +82,21 @@ impl Prepared {
             prepare(ledger::USE),
         )
         .await?;
+        let ((lock_trees, readers, live_below, count_below), (send_mail, wake, sub_run)) =
+            try_join(
+                try_join4(
+                    prepare(tree::LOCK_TREES),
+                    prepare(tree::READERS),
+                    prepare(tree::LIVE_BELOW),
+                    prepare(tree::COUNT_BELOW),
+                ),
+                try_join3(
+                    prepare(tree::SEND_MAIL),
+                    prepare(tree::WAKE),
+                    prepare(tree::SUB_RUN),
+                ),
+            )
+            .await?;
         Ok(Self {
             xid,
             lock_sessions,
@@ -96,6 +118,13 @@ impl Prepared {
             settle,
             settled,
             used,
+            lock_trees,
+            readers,
+            live_below,
+            count_below,
+            send_mail,
+            wake,
+            sub_run,
         })
     }
 }
@@ -144,11 +173,11 @@ const KEEP: &str = "UPDATE runs SET
 const END: &str = "UPDATE runs SET worker = NULL, attempts = 0, parked = FALSE, wake_at = NULL,
         status = ended.status, completed_at = ended.completed_at, tool_calls = ended.tool_calls, turns = ended.turns,
         cost_usd = ended.cost_usd, tokens = ended.tokens, model = ended.model, failure = ended.failure,
-        cancelled = ended.cancelled, error = ended.error, final_text = ended.final_text
+        cancelled = ended.cancelled, error = ended.error, final_text = ended.final_text, subagents = ended.subagents
     FROM unnest($1::BIGINT[], $2::TEXT[], $3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::DOUBLE PRECISION[], $7::TEXT[],
-            $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[], $12::TEXT[])
+            $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[], $12::TEXT[], $13::TEXT[])
         AS ended (run, status, completed_at, tool_calls, turns, cost_usd, tokens, model, failure, cancelled, error,
-            final_text)
+            final_text, subagents)
     WHERE runs.no = ended.run";
 
 const MESSAGES: &str = "INSERT INTO messages (session, n, body)

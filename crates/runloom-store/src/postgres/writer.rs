@@ -415,6 +415,8 @@ impl Task {
             let committed = match verdict {
                 Ok(()) => Ok(Committed {
                     next_in_session: self.next_in_session(job.lease.run).await,
+                    // The notices went with the transaction.
+                    deliveries: Vec::new(),
                 }),
                 Err(refusal) => Err(refusal),
             };

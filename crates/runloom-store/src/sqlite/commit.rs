@@ -8,13 +8,14 @@ use rusqlite::{OptionalExtension, params};
 use super::columns::Json;
 use super::leases::{Holding, Standing};
 use super::transaction::Tx;
-use super::{int, ledger, mail};
+use super::{int, ledger, mail, tree};
 
 /// Why a batch is not written, without the store having failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     Fenced,
     MailWaiting,
+    TooManySubRuns { room: u32 },
 }
 
 impl From<Refusal> for CommitError {
@@ -22,6 +23,7 @@ impl From<Refusal> for CommitError {
         match refusal {
             Refusal::Fenced => Self::Fenced,
             Refusal::MailWaiting => Self::MailWaiting,
+            Refusal::TooManySubRuns { room } => Self::TooManySubRuns { room },
         }
     }
 }
@@ -29,6 +31,7 @@ impl From<Refusal> for CommitError {
 /// Name of the batch for crash tests.
 pub(super) fn kind(batch: &Batch) -> &'static str {
     match batch.next {
+        _ if !batch.sub_runs.new.is_empty() => "sub_run",
         Next::Keep => "append",
         Next::Park { .. } | Next::Defer { .. } => "park",
         Next::Release | Next::Return => "release",
@@ -49,6 +52,9 @@ pub(super) fn write(
     if batch.unless_mail && mail::is_waiting(tx.connection, run, batch.mail_through)? {
         return Ok(Err(Refusal::MailWaiting));
     }
+    if let Err(refusal) = tree::check_room(tx, &batch.sub_runs)? {
+        return Ok(Err(refusal));
+    }
     if has_records(batch) {
         append(tx, run, &batch.chunk, &batch.notes, batch.at)?;
     }
@@ -63,6 +69,7 @@ pub(super) fn write(
     if let Some(usage) = &batch.usage {
         ledger::record(tx, run, (usage, batch.speaker.as_deref()), batch.at)?;
     }
+    let deliveries = tree::reach(tx, lease, batch)?;
     let mut next_in_session = None;
     match &batch.next {
         Next::Keep => {
@@ -81,7 +88,10 @@ pub(super) fn write(
         Next::Release | Next::Return => leave(tx, batch, run, None)?,
         Next::Finish(ending) => next_in_session = finish(tx, run, ending, batch.at)?,
     }
-    Ok(Ok(Committed { next_in_session }))
+    Ok(Ok(Committed {
+        next_in_session,
+        deliveries,
+    }))
 }
 
 /// True when the batch adds to the log.
@@ -199,7 +209,7 @@ fn finish(
     tx.execute(
         "UPDATE runs SET worker = NULL, attempts = 0, parked = 0, wake_at = NULL, status = ?2, completed_at = ?3,
              tool_calls = ?4, turns = ?5, cost_usd = ?6, tokens = ?7, model = ?8, failure = ?9, cancelled = ?10,
-             error = ?11, final_text = ?12
+             error = ?11, final_text = ?12, subagents = ?13
          WHERE no = ?1",
         params![
             run.0,
@@ -214,6 +224,7 @@ fn finish(
             ending.cancel.as_ref().map(Json),
             ending.error,
             ending.final_text,
+            ending.subagents.as_ref().map(Json),
         ],
     )?;
     let plain = tx.held.get(run).and_then(|holding| holding.plain);

@@ -41,6 +41,29 @@ pub(super) fn find(
         .optional()
 }
 
+/// A run by its number, unless it has ended.
+pub(super) fn live(tx: &Tx<'_>, run: RunNo) -> rusqlite::Result<Option<Addressee>> {
+    tx.connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM runs WHERE no = ?1 AND completed_at IS NULL"
+        ))?
+        .query_row([run.0], addressee)
+        .optional()
+}
+
+/// Live runs below a run, oldest first.
+pub(super) fn live_below(tx: &Tx<'_>, run: RunNo) -> rusqlite::Result<Vec<Addressee>> {
+    tx.connection
+        .prepare_cached(&format!(
+            "WITH RECURSIVE below (run) AS (
+                 SELECT no FROM runs WHERE parent = ?1
+                 UNION SELECT runs.no FROM below JOIN runs ON runs.parent = below.run)
+             SELECT {COLUMNS} FROM below JOIN runs ON runs.no = below.run WHERE completed_at IS NULL ORDER BY no"
+        ))?
+        .query_map([run.0], addressee)?
+        .collect()
+}
+
 /// Live runs of a session, oldest first.
 pub(super) fn live_in_session(tx: &Tx<'_>, session: i64) -> rusqlite::Result<Vec<Addressee>> {
     tx.connection

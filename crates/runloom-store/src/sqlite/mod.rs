@@ -5,7 +5,7 @@
 //! `runloom doctor`), `redo` converts databases of the former version, `schema` migrates. `writer`
 //! takes jobs from its queue, `transaction` executes them in groups, `checkpoint` copies the log into the database file,
 //! `readers` read. `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger`, `memories`, `people` and `oauth`
-//! implement one trait of the port each; `claim`, `commit`, `create`, `mail`, `filter` and `seals` are their larger parts.
+//! implement one trait of the port each; `claim`, `commit`, `create`, `mail`, `tree`, `filter` and `seals` are their larger parts.
 
 mod check;
 mod checkpoint;
@@ -38,6 +38,7 @@ mod seals;
 mod sessions;
 mod tenancy;
 mod transaction;
+mod tree;
 mod wal;
 mod writer;
 

@@ -81,18 +81,37 @@ fn purge_runs(tx: &Tx<'_>, before: Millis, limit: usize) -> rusqlite::Result<usi
         .connection
         .prepare_cached(
             "SELECT no, workspace, metadata FROM runs
-             WHERE completed_at IS NOT NULL AND completed_at < ?1 ORDER BY completed_at LIMIT ?2",
+             WHERE completed_at IS NOT NULL AND completed_at < ?1 AND parent IS NULL
+                 AND NOT EXISTS (SELECT 1 FROM runs AS below WHERE below.root = runs.no AND below.completed_at IS NULL)
+             ORDER BY completed_at LIMIT ?2",
         )?
         .query_map([before.0, int(limit as u64)], labelled)?
         .collect::<rusqlite::Result<_>>()?;
+    // Children go with their root.
+    let mut gone = Vec::with_capacity(old.len());
     for run in &old {
+        gone.extend(below(tx.connection, run.no)?);
+    }
+    for run in gone.iter().chain(&old) {
         filter::unlabel(tx, filter::Kind::Run, run.workspace, run.no, &run.metadata)?;
         tx.execute("DELETE FROM log WHERE run = ?1", params![run.no])?;
         tx.execute("DELETE FROM run_specs WHERE run = ?1", params![run.no])?;
         tx.execute("DELETE FROM feedback WHERE run = ?1", params![run.no])?;
+        tx.execute(
+            "DELETE FROM purses WHERE scope = 'run:' || (SELECT id FROM runs WHERE no = ?1)",
+            params![run.no],
+        )?;
         tx.execute("DELETE FROM runs WHERE no = ?1", params![run.no])?;
     }
     Ok(old.len())
+}
+
+/// The runs below a root.
+fn below(connection: &Connection, root: i64) -> rusqlite::Result<Vec<Labelled>> {
+    connection
+        .prepare_cached("SELECT no, workspace, metadata FROM runs WHERE root = ?1")?
+        .query_map([root], labelled)?
+        .collect()
 }
 
 fn ended_sessions(

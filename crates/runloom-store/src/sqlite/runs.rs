@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use super::columns::{Json, Word, json, time};
 use super::filter::Conditions;
 use super::transaction::Tx;
+use super::tree::{JOINS, LINEAGE, lineage};
 use super::{SqliteStore, create, mail, uint};
 
 #[async_trait]
@@ -34,7 +35,8 @@ impl Runs for SqliteStore {
         self.read(move |connection| {
             connection
                 .prepare_cached(&format!(
-                    "{SELECT} WHERE runs.id = ?1 AND runs.workspace = ?2"
+                    "{} WHERE runs.id = ?1 AND runs.workspace = ?2",
+                    select()
                 ))?
                 .query_row(params![id.as_str(), workspace.0], run_row)
                 .optional()
@@ -126,9 +128,14 @@ impl Runs for SqliteStore {
     }
 }
 
-const SELECT: &str = "SELECT runs.*, sessions.id AS session_id, run_specs.public_spec FROM runs
-    JOIN run_specs ON run_specs.run = runs.no
-    LEFT JOIN sessions ON sessions.no = runs.session";
+/// Statement that reads a [`RunRow`], up to its conditions.
+fn select() -> String {
+    format!(
+        "SELECT runs.*, sessions.id AS session_id, run_specs.public_spec, {LINEAGE} FROM runs
+         JOIN run_specs ON run_specs.run = runs.no
+         LEFT JOIN sessions ON sessions.no = runs.session {JOINS}"
+    )
+}
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow {
@@ -150,6 +157,8 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         turns: row.get("turns")?,
         model: json(row, "model")?,
         cost_usd: row.get("cost_usd")?,
+        subagents: json(row, "subagents")?,
+        lineage: lineage(row)?,
         created_at: Millis(row.get("created_at")?),
         started_at: time(row, "started_at")?,
         completed_at: time(row, "completed_at")?,
@@ -168,8 +177,9 @@ fn list(
         .prepare_cached(&format!(
             "SELECT runs.no, runs.id, runs.status, sessions.id AS session_id, runs.metadata, runs.spec_name, runs.agent_id,
                  runs.model_id, runs.input_preview, substr(CAST(runs.final_text AS BLOB), 1, {bytes}) AS output_preview,
-                 runs.error, runs.tokens, runs.turns, runs.tool_calls, runs.created_at, runs.started_at, runs.completed_at
-             FROM runs LEFT JOIN sessions ON sessions.no = runs.session{rest}"
+                 runs.error, runs.tokens, runs.turns, runs.tool_calls, runs.cost_usd, runs.created_at, runs.started_at,
+                 runs.completed_at, {LINEAGE}
+             FROM runs LEFT JOIN sessions ON sessions.no = runs.session {JOINS}{rest}"
         ))?
         .query_map(params_from_iter(values), run_summary)?
         .collect()
@@ -198,6 +208,8 @@ fn run_summary(row: &Row<'_>) -> rusqlite::Result<RunSummary> {
         tokens: json(row, "tokens")?,
         turns: row.get("turns")?,
         tool_calls: row.get("tool_calls")?,
+        cost_usd: row.get("cost_usd")?,
+        lineage: lineage(row)?,
         created_at: Millis(row.get("created_at")?),
         started_at: time(row, "started_at")?,
         completed_at: time(row, "completed_at")?,

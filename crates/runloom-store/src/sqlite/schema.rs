@@ -30,6 +30,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0009_drop_redo",
         include_str!("migrations/0009_drop_redo.sql"),
     ),
+    (
+        "0010_sub_runs",
+        include_str!("migrations/0010_sub_runs.sql"),
+    ),
 ];
 
 /// The version this program reads and writes.

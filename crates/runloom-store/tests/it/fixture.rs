@@ -7,7 +7,7 @@ use bytes::Bytes;
 use runloom_ports::store::{
     Batch, Chunk, Claim, ClaimOutcome, CommitError, Committed, Created, Ending, Idempotency, Lease,
     MailNo, Millis, NewRun, NewSession, Next, OpenCall, Page, RunNo, RunRow, SessionNo, StartNow,
-    Store, ToolDelivery, WorkspaceNo, WorkspaceRow,
+    Store, SubRuns, ToolDelivery, WorkspaceNo, WorkspaceRow,
 };
 use runloom_protocol::attachment::Attachment;
 use runloom_protocol::id::{RunId, SessionId};
@@ -290,6 +290,9 @@ pub(crate) fn batch(first_seq: u64, last_seq: u64, next: Next) -> Batch {
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,
+        mail: Vec::new(),
+        sub_runs: SubRuns::default(),
+        stop_below: None,
         usage: None,
         speaker: None,
         progress: true,
@@ -319,6 +322,7 @@ pub(crate) fn ending(status: RunStatus) -> Ending {
             reasoning_effort: None,
         },
         cost_usd: None,
+        subagents: None,
         tool_calls: 0,
         session_messages: Vec::new(),
         active_model: None,

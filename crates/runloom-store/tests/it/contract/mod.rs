@@ -13,6 +13,7 @@ pub(crate) mod registry;
 pub(crate) mod retention;
 pub(crate) mod sessions;
 pub(crate) mod tenancy;
+pub(crate) mod trees;
 
 /// Writes one test for each behaviour, on stores that `$make` makes.
 macro_rules! suite {
@@ -100,6 +101,19 @@ macro_rules! suite {
                 runs_outlive_their_session_and_join_no_other,
                 a_long_conversation_goes_in_pieces_and_is_continued_by_nobody,
                 sessions_go_page_by_page,
+            }
+            trees {
+                a_child_belongs_to_its_parents_tree,
+                a_child_is_created_once,
+                a_refused_batch_creates_no_child,
+                a_root_has_room_for_so_many_runs,
+                mail_wakes_a_parked_run,
+                mail_to_a_held_run_goes_to_its_owner,
+                mail_to_an_ended_run_is_dropped,
+                the_end_of_a_child_and_its_mail_are_one,
+                stopping_reaches_every_live_run_below,
+                lists_show_roots_unless_asked,
+                children_are_purged_with_their_root,
             }
             mail {
                 an_answer_to_a_parked_run_makes_it_claimable,
