@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use runloom_protocol::id::{AgentId, RunId, SessionId};
 use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
 use runloom_protocol::spec::{AgentSpec, PromptMessage, RetainedCall, Role};
-use runloom_protocol::tools::ToolRef;
+use runloom_protocol::tools::{self, ToolRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing::warn;
@@ -141,12 +141,16 @@ impl StoredRun {
 
     fn map_headers(&self, change: impl Fn(&str, &str) -> Result<String>) -> Result<Self> {
         let mut changed = self.clone();
-        for (index, tool) in changed.spec.tools.iter_mut().enumerate() {
+        let mut outcome = Ok(());
+        tools::visit_mut(&mut changed.spec.tools, "", &mut |path, tool| {
             for (name, value) in tool.headers_mut().into_iter().flatten() {
-                *value = change(&format!("{}/tools[{index}]/{name}", self.workspace), value)?;
+                match change(&format!("{}/{path}/{name}", self.workspace), value) {
+                    Ok(text) => *value = text,
+                    Err(error) => outcome = Err(error),
+                }
             }
-        }
-        Ok(changed)
+        });
+        outcome.map(|()| changed)
     }
 }
 

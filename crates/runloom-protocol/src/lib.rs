@@ -9,6 +9,7 @@
 
 pub mod attachment;
 pub mod backoff;
+pub mod budgets;
 mod check;
 pub mod definition;
 pub mod error;

@@ -60,8 +60,15 @@ pub const OUTPUT_SCHEMA_NAME_MAX_CHARS: usize = 64;
 /// Largest numeric `reasoningLevel`.
 pub const REASONING_LEVEL_MAX: u8 = 100;
 
-/// Entries of `tools` (ours): what the strictest provider takes in one request.
+/// Entries of `tools` (ours), and refs of a spec, all levels of delegates together: what the strictest provider takes in one
+/// request.
 pub const TOOLS_MAX: usize = 128;
+/// Levels of delegates in a spec.
+pub const DELEGATE_LEVELS_MAX: usize = 8;
+/// Largest `maxDepth`.
+pub const MAX_DEPTH_MAX: u8 = 8;
+/// `maxDepth` when a spec does not say.
+pub const MAX_DEPTH_DEFAULT: u8 = 1;
 /// Entries of an `mcp_local` ref's `tools`; at least one.
 pub const MCP_LOCAL_TOOLS_MAX: usize = 64;
 /// Characters of a model-facing name, out of `[a-zA-Z0-9_]`; at least one.

@@ -195,6 +195,9 @@ pub struct RunResult {
     /// Money, when the model has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// The part of the sums that runs below used; left out when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagents: Option<SubagentUsage>,
 }
 
 /// Payload of `error`.
@@ -233,6 +236,9 @@ pub struct RunError {
     /// Money, when the model has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// The part of the sums that runs below used; left out when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagents: Option<SubagentUsage>,
 }
 
 /// Payload of `cancelled`: the reason, and a receipt of what was stopped.
@@ -262,6 +268,9 @@ pub struct RunCancelled {
     /// Money, when the model has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// The part of the sums that runs below used; left out when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagents: Option<SubagentUsage>,
 }
 
 /// `failureReason` of a snapshot.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::attachment::Attachment;
+pub use crate::budgets::Budgets;
 use crate::id::AgentId;
 use crate::tools::ToolRef;
 
@@ -55,35 +56,12 @@ pub struct AgentSpec {
     /// `None` = the defaults; an empty map = no budgets at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_budgets: Option<BTreeMap<String, ToolBudget>>,
+    /// Levels of runs below this one, 0–8; `None` = 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u8>,
     /// Client labels.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-}
-
-/// Limits of one run; a missing one is the server's default or no limit.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Budgets {
-    /// Tool turns before the finalise turn, 1–100.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_tool_turns: Option<u32>,
-    /// Wall-clock milliseconds from the start of the run to its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_wall_ms: Option<u64>,
-    /// Output tokens over all turns.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_output_tokens: Option<u64>,
-    /// Money over all turns, in US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_cost_usd: Option<f64>,
-}
-
-impl Budgets {
-    /// True when nothing is limited by the client.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// The shape that the final text must have.
@@ -279,6 +257,8 @@ pub struct CreateMessage {
     pub tool_budgets: Option<BTreeMap<String, ToolBudget>>,
     /// Replaces each limit that it names.
     pub budgets: Budgets,
+    /// Replaces the session's value.
+    pub max_depth: Option<u8>,
     /// Merged over the session's; these keys win.
     pub metadata: Metadata,
 }

@@ -7,7 +7,7 @@ use runloom_protocol::resource::{
     SessionSnapshot,
 };
 use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
-use runloom_protocol::tools::Object;
+use runloom_protocol::tools::{self, Object};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -24,13 +24,11 @@ const SEALED: &str = "***";
 /// A spec as everybody may see it: header values are secrets.
 pub(super) fn public_spec(spec: &AgentSpec) -> AgentSpec {
     let mut public = spec.clone();
-    for tool in &mut public.tools {
-        let values = tool
-            .headers_mut()
-            .into_iter()
-            .flat_map(|headers| headers.values_mut());
+    tools::visit_mut(&mut public.tools, "", &mut |_, tool| {
+        let headers = tool.headers_mut().into_iter();
+        let values = headers.flat_map(|headers| headers.values_mut());
         values.for_each(|value| SEALED.clone_into(value));
-    }
+    });
     public
 }
 
@@ -68,7 +66,13 @@ fn attachments(public_spec: &str) -> Vec<Attachment> {
 
 pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
     let agent_spec = parse_spec(&row.public_spec)?;
+    let lineage = row.lineage.as_ref();
     Ok(RunSnapshot {
+        subagents: row.subagents,
+        parent_run_id: lineage.map(|lineage| lineage.parent.clone()),
+        parent_tool_use_id: lineage.map(|lineage| lineage.tool_use_id.clone()),
+        root_run_id: lineage.map(|lineage| lineage.root.clone()),
+        depth: lineage.map(|lineage| lineage.depth),
         attachments: attachments(&row.public_spec),
         agent_version: agent_spec.agent_version,
         agent_spec,
@@ -100,7 +104,13 @@ pub(super) fn run_list_item(row: RunSummary) -> RunListItem {
         .completed_at
         .zip(row.started_at)
         .map(|(end, start)| end.0.saturating_sub(start.0));
+    let lineage = row.lineage.as_ref();
     RunListItem {
+        parent_run_id: lineage.map(|lineage| lineage.parent.clone()),
+        parent_tool_use_id: lineage.map(|lineage| lineage.tool_use_id.clone()),
+        root_run_id: lineage.map(|lineage| lineage.root.clone()),
+        depth: lineage.map(|lineage| lineage.depth),
+        cost_usd: row.cost_usd.filter(|_| row.lineage.is_some()),
         id: row.id,
         session_id: row.session,
         status: row.status,

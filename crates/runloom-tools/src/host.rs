@@ -71,7 +71,10 @@ impl KindTable {
             ToolRef::A2a(_) => Some(self.a2a.as_ref()),
             ToolRef::Mantyx(_) => Some(&self.workspace),
             ToolRef::MantyxPlugin(_) => Some(&self.plugin),
-            ToolRef::Local(_) | ToolRef::A2aLocal(_) | ToolRef::McpLocal(_) => None,
+            ToolRef::Local(_)
+            | ToolRef::A2aLocal(_)
+            | ToolRef::McpLocal(_)
+            | ToolRef::Delegate(_) => None,
         }
     }
 

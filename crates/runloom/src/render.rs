@@ -3,7 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use runloom_client::protocol::event::{Event, EventKind, ModelFallback, Terminal};
+use runloom_client::protocol::event::{
+    Event, EventKind, ModelFallback, Subagent, SubagentPhase, Terminal,
+};
 use runloom_client::protocol::id::RunId;
 use runloom_client::protocol::outcome::{ModelInfo, Tokens};
 use runloom_client::{Client, RunEvent, RunStream};
@@ -257,12 +259,32 @@ impl Screen {
                     found.tool, found.max_calls
                 ));
             }
+            Event::Subagent(below) => self.show_subagent(below),
             Event::Started(_) => {}
             Event::Result(result) => self.show_end(Terminal::Result(result))?,
             Event::Error(error) => self.show_end(Terminal::Error(error))?,
             Event::Cancelled(receipt) => self.show_end(Terminal::Cancelled(receipt))?,
         }
         Ok(())
+    }
+
+    /// What happens to a run below, indented by its depth.
+    fn show_subagent(&mut self, below: &Subagent) {
+        let indent = "  ".repeat(usize::try_from(below.depth).unwrap_or(1).min(8));
+        let (name, run) = (&below.name, &below.run_id);
+        let turns = below.turns.unwrap_or_default();
+        self.remark(&match below.phase {
+            SubagentPhase::Start => format!("{indent}┌ {name} {run}"),
+            SubagentPhase::Paused => {
+                let asked = below.approval_ids.join(", ");
+                format!("{indent}│ {name} waits for {asked}")
+            }
+            SubagentPhase::Completed => format!("{indent}└ {name} {turns} turns"),
+            SubagentPhase::Errored => {
+                let error = below.error.as_deref().unwrap_or_default();
+                format!("{indent}✗ {name} {}", preview(error))
+            }
+        });
     }
 
     fn say(&mut self, text: &str) -> io::Result<()> {

@@ -118,6 +118,13 @@ impl RunLog for Slow {
     }
 }
 
+/// The run sends no mail.
+struct NobodyWakes;
+
+impl crate::driver::WakeRuns for NobodyWakes {
+    fn wake(&self, _: Delivery, _: WorkspaceNo) {}
+}
+
 /// Nothing here costs money.
 struct Penniless;
 
@@ -231,6 +238,7 @@ impl Scene {
             settings: DriverSettings::default(),
             write_permits: permits.clone(),
             shutdown: shutdown.clone(),
+            waker: Arc::new(NobodyWakes),
         };
         Self {
             driver: Driver::new(start, Arc::new(parts)),

@@ -126,6 +126,7 @@ impl Driver {
             match letter.body {
                 MailBody::Cancel { reason } => {
                     cancel.get_or_insert_with(|| RunCancelled {
+                        subagents: None,
                         reason,
                         requested_at: Some(rfc3339(letter.at)),
                         stopped_at: None,

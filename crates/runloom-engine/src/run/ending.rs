@@ -23,6 +23,7 @@ pub struct Spent {
 #[must_use]
 pub fn succeeded(state: &RunState, text: &str, structured_output: StructuredOutput) -> Event {
     Event::Result(RunResult {
+        subagents: None,
         ok: true,
         subtype: "success".to_owned(),
         text: text.to_owned(),
@@ -39,6 +40,7 @@ pub fn succeeded(state: &RunState, text: &str, structured_output: StructuredOutp
 pub fn failed(state: &RunState, error: &ModelError, spent: &Spent) -> Event {
     let tokens = sum(state, spent);
     Event::Error(RunError {
+        subagents: None,
         error: error.message.clone(),
         code: error.class,
         error_class: error.class,

@@ -240,7 +240,7 @@ impl RunState {
                 self.guards.soft_told = true;
                 self.guards.hard_told |= found.hard_cutoff;
             }
-            Event::ToolBudgetExceeded(_) => {}
+            Event::ToolBudgetExceeded(_) | Event::Subagent(_) => {}
             Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => self.ended = true,
         }
     }

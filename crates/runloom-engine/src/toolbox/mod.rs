@@ -207,6 +207,10 @@ impl Builder<'_> {
                     self.finish(mcp_local(&path, server, info.clone(), entry));
                 }
             }
+            None if tool.delegate().is_some() => self.issues.push(Issue {
+                path: format!("{path}.kind"),
+                message: "this server starts no delegates".to_owned(),
+            }),
             // Executed by the server: known only when their peers have been asked, see `with_server`.
             None => {}
         }

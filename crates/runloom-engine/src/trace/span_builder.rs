@@ -149,6 +149,8 @@ impl SpanBuilder {
                 );
             }
             Event::LoopDetected(_) => mark(&mut self.root_marks, at, names::LOOP_DETECTED),
+            // A run below is a span of its own.
+            Event::Subagent(_) => {}
             Event::ToolBudgetExceeded(_) => mark(&mut self.root_marks, at, names::BUDGET_EXCEEDED),
             Event::ToolFiles(_) => {}
             Event::Result(result) => self.ended(Terminal::Result(result), at),

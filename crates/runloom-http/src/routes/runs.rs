@@ -6,11 +6,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use runloom_ports::store::RunFilter;
-use runloom_protocol::id::SessionId;
+use runloom_ports::store::{RunFilter, TreeFilter};
+use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::{self, RunAccepted, RunList, RunSnapshot, RunStatus};
 use runloom_protocol::scope::Scope::{RunsRead, RunsWrite};
 use runloom_protocol::spec::{CreateRun, SubmitToolResult};
+use runloom_service::error::Error;
 use runloom_service::rate::Bucket::{Lifecycle, Reads, RunStarts};
 use runloom_service::{EventPage, PageRequest};
 
@@ -96,9 +97,28 @@ async fn list_runs(
             SessionId::parse,
             "the ids of sessions, `ses_…`",
         )?,
+        tree: tree_filter(&query)?,
     };
     let page = page(&query)?;
     Ok(Json(app.service.list_runs(&caller, filter, page).await?))
+}
+
+/// Roots, unless children are asked for.
+fn tree_filter(query: &QueryPairs) -> Answer<TreeFilter> {
+    let ids = "the ids of runs, `run_…`";
+    let parent = query.word("parentRunId", RunId::parse, ids)?;
+    let root = query.word("rootRunId", RunId::parse, ids)?;
+    let all = query.switch("includeChildren")?;
+    match (parent, root) {
+        (Some(_), Some(_)) => {
+            let message = "is allowed without `parentRunId` only";
+            Err(Error::invalid("rootRunId", message).into())
+        }
+        (Some(parent), None) => Ok(TreeFilter::ChildrenOf(parent)),
+        (None, Some(root)) => Ok(TreeFilter::Below(root)),
+        (None, None) if all => Ok(TreeFilter::All),
+        (None, None) => Ok(TreeFilter::Roots),
+    }
 }
 
 async fn stream_run(

@@ -6,9 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use runloom_protocol::attachment::Attachment;
 use runloom_protocol::id::RunId;
-use runloom_protocol::outcome::{
-    FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens,
-};
+use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, ToolAnswer};
 

@@ -43,8 +43,8 @@ pub use registry::{
 };
 pub use retention::{Cutoffs, Purged, Retention};
 pub use runs::{
-    Cancelled, Census, Created, Delivery, Earlier, Generation, Idempotency, NewRun, PREVIEW_CHARS, Page,
-    RunFilter, RunRow, RunSummary, Runs, StartNow, ToolDelivery,
+    Cancelled, Census, Created, Delivery, Earlier, Idempotency, NewRun, PREVIEW_CHARS, Page,
+    RunFilter, RunRow, RunSummary, Runs, StartNow, ToolDelivery, TreeFilter,
 };
 pub use sessions::{
     CreatedSession, Ended, NewSession, ResumedSession, SessionFilter, SessionRow, SessionSummary,

@@ -2,9 +2,7 @@
 
 use async_trait::async_trait;
 use runloom_protocol::id::{RunId, SessionId};
-use runloom_protocol::outcome::{
-    FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens,
-};
+use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{Metadata, SubmitToolResult};
 
@@ -266,12 +264,12 @@ pub struct RunFilter {
     /// One session.
     pub session: Option<SessionId>,
     /// Which part of the trees.
-    pub generation: Generation,
+    pub tree: TreeFilter,
 }
 
 /// Which runs of a tree a list shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Generation {
+pub enum TreeFilter {
     /// Runs that a client started.
     #[default]
     Roots,

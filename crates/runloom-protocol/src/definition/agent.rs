@@ -46,6 +46,9 @@ pub struct AgentDefinition {
     /// `None` = the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_budgets: Option<BTreeMap<String, ToolBudget>>,
+    /// Levels of runs below its runs, 0–8; `None` = 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u8>,
     /// Labels of its runs; a request's labels win.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,

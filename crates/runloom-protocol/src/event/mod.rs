@@ -3,6 +3,7 @@
 //! A new event is a variant of [`Event`] and of [`EventKind`], with its payload below; the compiler then asks for its facts.
 
 mod frame;
+mod subagent;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,6 +11,8 @@ use serde_json::Value;
 use crate::outcome::{ErrorClass, ModelInfo, RunCancelled, RunError, RunResult};
 use crate::read::keywords;
 use crate::tools::Object;
+
+pub use subagent::{Subagent, SubagentPhase};
 
 pub use frame::{FrameError, frame_json, frame_kind, parse_frame, split_frames};
 
@@ -43,6 +46,8 @@ pub enum Event {
     LoopDetected(LoopDetected),
     /// A call past its tool's budget was not executed.
     ToolBudgetExceeded(ToolBudgetExceeded),
+    /// A run below this one has started, waits or has ended.
+    Subagent(Subagent),
     /// Terminal: success.
     Result(RunResult),
     /// Terminal: failure.
@@ -69,6 +74,7 @@ impl Event {
             Self::LocalToolResultIn(_) => EventKind::LocalToolResultIn,
             Self::LoopDetected(_) => EventKind::LoopDetected,
             Self::ToolBudgetExceeded(_) => EventKind::ToolBudgetExceeded,
+            Self::Subagent(_) => EventKind::Subagent,
             Self::Result(_) => EventKind::Result,
             Self::Error(_) => EventKind::Error,
             Self::Cancelled(_) => EventKind::Cancelled,
@@ -137,6 +143,8 @@ keywords! {
         LoopDetected = "loop_detected",
         /// See [`Event::ToolBudgetExceeded`].
         ToolBudgetExceeded = "tool_budget_exceeded",
+        /// See [`Event::Subagent`].
+        Subagent = "subagent",
         /// See [`Event::Result`].
         Result = "result",
         /// See [`Event::Error`].
@@ -170,6 +178,7 @@ impl EventKind {
             | Self::LocalToolResultIn
             | Self::LoopDetected
             | Self::ToolBudgetExceeded
+            | Self::Subagent
             | Self::Result
             | Self::Error
             | Self::Cancelled => true,
@@ -195,7 +204,8 @@ impl EventKind {
             | Self::LocalToolCall
             | Self::LocalToolResultIn
             | Self::LoopDetected
-            | Self::ToolBudgetExceeded => Audience::Workspace,
+            | Self::ToolBudgetExceeded
+            | Self::Subagent => Audience::Workspace,
         }
     }
 }

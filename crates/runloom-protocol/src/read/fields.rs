@@ -180,6 +180,11 @@ impl<'v, 'p> Fields<'v, 'p> {
             .refuse(format_args!("{place}{separator}{path}"), message);
     }
 
+    /// Records an error about the object as a whole.
+    pub fn refuse_all(&self, message: impl fmt::Display) {
+        self.reader.refuse(&self.path, message);
+    }
+
     /// Records a warning about a key, whether it is there or not.
     pub fn warn(&self, key: &str, message: impl fmt::Display) {
         self.reader.warn(self.path.key(key), message);

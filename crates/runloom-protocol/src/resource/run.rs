@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attachment::Attachment;
 use crate::id::{AgentId, RunId, SessionId};
-use crate::outcome::{FailureReason, ModelInfo, RunCancelled, Tokens};
+use crate::outcome::{FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens};
 use crate::spec::{AgentSpec, Metadata};
 
 /// Where a run is in its life.
@@ -120,6 +120,21 @@ pub struct RunSnapshot {
     /// The receipt of a cancel; left out when there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<RunCancelled>,
+    /// The part of the sums that runs below used; left out when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagents: Option<SubagentUsage>,
+    /// The run that called the delegate; left out for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    /// The call that started it; left out for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_use_id: Option<String>,
+    /// The run that a client started; left out for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_run_id: Option<RunId>,
+    /// Levels above it; left out for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
 }
 
 /// `GET /agent-runs`, newest first.
@@ -173,4 +188,19 @@ pub struct RunListItem {
     pub created_at: String,
     /// When it ended.
     pub completed_at: Option<String>,
+    /// The run that called the delegate; left out for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    /// The call that started it; left out for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_use_id: Option<String>,
+    /// The run that a client started; left out for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_run_id: Option<RunId>,
+    /// Levels above it; left out for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// A child's money; left out for a root, until it ends, and without a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
 }

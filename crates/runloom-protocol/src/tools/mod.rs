@@ -1,6 +1,7 @@
 //! Tool refs: the tools of a spec, by kind. Each kind has a file with its type and its checks.
 
 mod a2a;
+mod delegate;
 mod local;
 mod mcp;
 mod plugin;
@@ -16,6 +17,7 @@ use crate::limits;
 use crate::read::{Fields, Node, keywords};
 
 pub use a2a::{A2aLocalTool, A2aTool};
+pub use delegate::{DelegateRef, DelegateSource};
 pub use local::LocalTool;
 pub use mcp::{McpLocalTool, McpTool, McpToolEntry};
 pub use plugin::PluginToolRef;
@@ -42,6 +44,8 @@ pub enum ToolRef {
     Mcp(McpTool),
     /// An MCP server that the client is connected to.
     McpLocal(McpLocalTool),
+    /// Another agent, whose runs the server starts.
+    Delegate(DelegateRef),
 }
 
 keywords! {
@@ -61,6 +65,8 @@ keywords! {
         Mcp = "mcp",
         /// See [`ToolRef::McpLocal`].
         McpLocal = "mcp_local",
+        /// See [`ToolRef::Delegate`].
+        Delegate = "delegate",
     }
 }
 
@@ -76,6 +82,7 @@ impl ToolRef {
             Self::A2aLocal(_) => ToolRefKind::A2aLocal,
             Self::Mcp(_) => ToolRefKind::Mcp,
             Self::McpLocal(_) => ToolRefKind::McpLocal,
+            Self::Delegate(_) => ToolRefKind::Delegate,
         }
     }
 
@@ -86,14 +93,33 @@ impl ToolRef {
             Self::Local(tool) => Some(ClientTool::Local(tool)),
             Self::A2aLocal(tool) => Some(ClientTool::A2aLocal(tool)),
             Self::McpLocal(server) => Some(ClientTool::McpLocal(server)),
-            Self::Mantyx(_) | Self::MantyxPlugin(_) | Self::A2a(_) | Self::Mcp(_) => None,
+            Self::Mantyx(_)
+            | Self::MantyxPlugin(_)
+            | Self::A2a(_)
+            | Self::Mcp(_)
+            | Self::Delegate(_) => None,
         }
     }
 
-    /// Whether the server executes it, not the client.
+    /// Whether the server asks a peer what tools there are. The client's tools and delegates are known from the ref alone.
     #[must_use]
     pub fn is_server_resolved(&self) -> bool {
-        self.client_tool().is_none()
+        self.client_tool().is_none() && self.delegate().is_none()
+    }
+
+    /// The delegate, when it is one.
+    #[must_use]
+    pub fn delegate(&self) -> Option<&DelegateRef> {
+        match self {
+            Self::Delegate(delegate) => Some(delegate),
+            Self::Mantyx(_)
+            | Self::MantyxPlugin(_)
+            | Self::Local(_)
+            | Self::A2a(_)
+            | Self::A2aLocal(_)
+            | Self::Mcp(_)
+            | Self::McpLocal(_) => None,
+        }
     }
 
     /// The headers that it sends to its peer; their values are secrets.
@@ -106,7 +132,8 @@ impl ToolRef {
             | Self::MantyxPlugin(_)
             | Self::Local(_)
             | Self::A2aLocal(_)
-            | Self::McpLocal(_) => None,
+            | Self::McpLocal(_)
+            | Self::Delegate(_) => None,
         }
     }
 
@@ -119,7 +146,8 @@ impl ToolRef {
             | Self::MantyxPlugin(_)
             | Self::Local(_)
             | Self::A2aLocal(_)
-            | Self::McpLocal(_) => None,
+            | Self::McpLocal(_)
+            | Self::Delegate(_) => None,
         }
     }
 
@@ -134,6 +162,7 @@ impl ToolRef {
             Self::Local(tool) => ToolIdentity::ModelFacing(&tool.name),
             Self::A2a(tool) => ToolIdentity::ModelFacing(&tool.name),
             Self::A2aLocal(tool) => ToolIdentity::ModelFacing(&tool.name),
+            Self::Delegate(delegate) => ToolIdentity::ModelFacing(&delegate.name),
         }
     }
 }
@@ -187,12 +216,45 @@ impl<'t> ClientTool<'t> {
 /// The `tools` of a spec in the client's order; `None` when the field is absent.
 pub(crate) fn read(fields: &Fields<'_, '_>) -> Option<Vec<ToolRef>> {
     let mut names = Names::default();
-    fields.list("tools", limits::TOOLS_MAX, |node| {
-        read_ref(node, &mut names)
-    })
+    let tools = fields.list("tools", limits::TOOLS_MAX, |node| {
+        read_ref(node, &mut names, 0)
+    })?;
+    let (max, mut refs) = (limits::TOOLS_MAX, 0);
+    visit(&tools, "", &mut |_, _| refs += 1);
+    if refs > max {
+        let message = format!("a spec may have {max} refs, all levels together, got {refs}");
+        fields.refuse("tools", message);
+    }
+    Some(tools)
 }
 
-fn read_ref<'v>(node: Node<'v, '_>, names: &mut Names<'v>) -> Option<ToolRef> {
+/// Calls `see` with every ref of a list and of the delegates in it, each with its path: `tools[0].tools[1]`. `path` stands
+/// before `tools`.
+pub fn visit(tools: &[ToolRef], path: &str, see: &mut dyn FnMut(&str, &ToolRef)) {
+    for (index, tool) in tools.iter().enumerate() {
+        let path = format!("{path}tools[{index}]");
+        see(&path, tool);
+        if let Some(inner) = tool.delegate().and_then(|delegate| delegate.tools.as_ref()) {
+            visit(inner, &format!("{path}."), see);
+        }
+    }
+}
+
+/// As [`visit`], to change the refs.
+pub fn visit_mut(tools: &mut [ToolRef], path: &str, see: &mut dyn FnMut(&str, &mut ToolRef)) {
+    for (index, tool) in tools.iter_mut().enumerate() {
+        let path = format!("{path}tools[{index}]");
+        see(&path, tool);
+        if let ToolRef::Delegate(delegate) = tool
+            && let Some(inner) = &mut delegate.tools
+        {
+            visit_mut(inner, &format!("{path}."), see);
+        }
+    }
+}
+
+/// `level`: how many delegates the ref is inside of.
+fn read_ref<'v>(node: Node<'v, '_>, names: &mut Names<'v>, level: usize) -> Option<ToolRef> {
     let fields = node.fields()?;
     match fields.require("kind")?.keyword()? {
         ToolRefKind::Mantyx => WorkspaceToolRef::read(&fields, names).map(ToolRef::Mantyx),
@@ -202,5 +264,8 @@ fn read_ref<'v>(node: Node<'v, '_>, names: &mut Names<'v>) -> Option<ToolRef> {
         ToolRefKind::A2aLocal => A2aLocalTool::read(&fields, names).map(ToolRef::A2aLocal),
         ToolRefKind::Mcp => McpTool::read(&fields, names).map(ToolRef::Mcp),
         ToolRefKind::McpLocal => McpLocalTool::read(&fields, names).map(ToolRef::McpLocal),
+        ToolRefKind::Delegate => {
+            DelegateRef::read(&fields, names, level + 1).map(ToolRef::Delegate)
+        }
     }
 }

@@ -1,31 +1,15 @@
-//! Budgets and loop detection: the limits that end a long run.
+//! Budgets, depth and loop detection: the limits that end a long run.
 
 use std::collections::BTreeMap;
 
-use super::unknown::UnknownFields;
+pub(super) use crate::budgets::read as budgets;
+use crate::check::unknown::UnknownFields;
 use crate::limits;
 use crate::read::Fields;
-use crate::spec::{Budgets, LoopDetection, ToolBudget};
+use crate::spec::{LoopDetection, ToolBudget};
 
 const CONSECUTIVE: &str = "consecutiveThreshold";
 const HARD: &str = "hardCutoffThreshold";
-
-pub(super) fn budgets(fields: &Fields<'_, '_>, unknown: UnknownFields) -> Budgets {
-    let Some(fields) = fields.fields("budgets") else {
-        return Budgets::default();
-    };
-    let turns = limits::MAX_TOOL_TURNS_MIN..=limits::MAX_TOOL_TURNS_MAX;
-    let budgets = Budgets {
-        max_tool_turns: fields.integer("maxToolTurns", turns),
-        max_wall_ms: fields.integer("maxWallMs", 1..=limits::INTEGER_MAX),
-        max_output_tokens: fields.integer("maxOutputTokens", 1..=limits::INTEGER_MAX),
-        max_cost_usd: fields
-            .get("maxCostUsd")
-            .and_then(|node| node.number("a number greater than 0", |dollars| dollars > 0.0)),
-    };
-    unknown.check_limits(&fields);
-    budgets
-}
 
 pub(super) fn loop_detection(
     fields: &Fields<'_, '_>,
@@ -85,4 +69,9 @@ pub(super) fn tool_budgets(
         }
     }
     Some(budgets)
+}
+
+/// Levels of runs below a run.
+pub(super) fn max_depth(fields: &Fields<'_, '_>) -> Option<u8> {
+    fields.integer("maxDepth", 0..=limits::MAX_DEPTH_MAX)
 }

@@ -17,7 +17,6 @@ mod messages;
 mod spec;
 mod templates;
 mod tool_result;
-mod unknown;
 
 use serde_json::Value;
 
@@ -33,7 +32,7 @@ pub use depth::fits_in_depth;
 pub use crate::attachment::is_attachment_type;
 pub use crate::check::web::is_servers_header;
 
-use unknown::{UnknownFields, WARNINGS_MAX};
+use crate::check::unknown::{UnknownFields, WARNINGS_MAX};
 
 /// Checks the body of `POST /agent-runs`.
 ///
@@ -89,6 +88,7 @@ pub fn create_message(body: &Value) -> Result<CreateMessage, Vec<Issue>> {
             loop_detection: guards::loop_detection(fields, UnknownFields::Ignored),
             tool_budgets: guards::tool_budgets(fields, UnknownFields::Ignored),
             budgets: guards::budgets(fields, UnknownFields::Ignored),
+            max_depth: guards::max_depth(fields),
             metadata: documents::metadata(fields),
         }
     })

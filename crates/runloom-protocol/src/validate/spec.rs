@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::unknown::UnknownFields;
 use super::{documents, guards};
-use crate::id::AgentId;
+pub(super) use crate::check::reasoning_level::reasoning_level;
+use crate::check::reference::{agent_id, model_id};
+use crate::check::unknown::UnknownFields;
 use crate::limits;
-use crate::read::{Excerpt, Fields};
+use crate::read::Fields;
 use crate::spec::AgentSpec;
 use crate::tools;
 
@@ -75,26 +76,9 @@ pub(super) fn read(fields: &Fields<'_, '_>, system: SystemMessage) -> AgentSpec 
         output_schema: documents::output_schema(fields),
         loop_detection: guards::loop_detection(fields, UNKNOWN),
         tool_budgets: guards::tool_budgets(fields, UNKNOWN),
+        max_depth: guards::max_depth(fields),
         metadata: documents::metadata(fields),
     }
-}
-
-fn model_id(fields: &Fields<'_, '_>, key: &'static str) -> Option<String> {
-    fields
-        .text(key, limits::REFERENCE_MAX_CHARS)
-        .filter(|id| !id.is_empty())
-        .map(str::to_owned)
-}
-
-fn agent_id(fields: &Fields<'_, '_>) -> Option<AgentId> {
-    let node = fields.get("agentId")?;
-    let text = node.string()?;
-    let id = AgentId::parse(text);
-    if id.is_none() {
-        let wanted = "expected `agent_` and 1 to 64 of [A-Za-z0-9_-]";
-        node.refuse(format_args!("{wanted}, got `{}`", Excerpt(text)));
-    }
-    id
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,23 +99,4 @@ fn system_prompt(fields: &Fields<'_, '_>, need: Prompt) -> Option<String> {
         fields.refuse("systemPrompt", message);
     }
     prompt.map(str::to_owned)
-}
-
-/// `off`, `low`, `medium` and `high` are anchors on the scale of 0–100.
-pub(super) fn reasoning_level(fields: &Fields<'_, '_>) -> Option<u8> {
-    let node = fields.get("reasoningLevel")?;
-    let Some(word) = node.value().as_str() else {
-        return node.integer(0..=limits::REASONING_LEVEL_MAX);
-    };
-    match word {
-        "off" => Some(0),
-        "low" => Some(30),
-        "medium" => Some(50),
-        "high" => Some(80),
-        _ => {
-            let wanted = "expected `off`, `low`, `medium`, `high` or an integer from 0 to 100";
-            node.refuse(format_args!("{wanted}, got `{}`", Excerpt(word)));
-            None
-        }
-    }
 }

@@ -177,6 +177,7 @@ fn tool_events() -> Vec<(Event, &'static str, String)> {
 
 fn terminal_events() -> Vec<(Event, &'static str, String)> {
     let result = RunResult {
+        subagents: None,
         ok: true,
         subtype: "success".into(),
         text: "Done".into(),
@@ -187,6 +188,7 @@ fn terminal_events() -> Vec<(Event, &'static str, String)> {
         cost_usd: Some(0.5),
     };
     let error = RunError {
+        subagents: None,
         error: "Cut off".into(),
         code: ErrorClass::Truncation,
         error_class: ErrorClass::Truncation,
@@ -202,6 +204,7 @@ fn terminal_events() -> Vec<(Event, &'static str, String)> {
         cost_usd: None,
     };
     let cancelled = RunCancelled {
+        subagents: None,
         reason: "user".into(),
         requested_at: Some("2026-11-01T00:00:00Z".into()),
         stopped_at: None,

@@ -31,6 +31,11 @@ fn session_id() -> SessionId {
 
 fn queued() -> RunSnapshot {
     RunSnapshot {
+        subagents: None,
+        parent_run_id: None,
+        parent_tool_use_id: None,
+        root_run_id: None,
+        depth: None,
         id: run_id(),
         status: RunStatus::Queued,
         session_id: None,
@@ -81,6 +86,7 @@ fn an_ended_run_shows_failure_cost_and_receipt() {
         turns: Some(0),
         cost_usd: Some(0.25),
         cancel: Some(RunCancelled {
+            subagents: None,
             reason: "user".into(),
             requested_at: None,
             stopped_at: None,
@@ -215,6 +221,11 @@ fn the_small_answers() {
 #[test]
 fn lists_have_every_key() {
     let item = RunListItem {
+        parent_run_id: None,
+        parent_tool_use_id: None,
+        root_run_id: None,
+        depth: None,
+        cost_usd: None,
         id: run_id(),
         session_id: Some(session_id()),
         status: RunStatus::Running,

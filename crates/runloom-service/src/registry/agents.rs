@@ -5,7 +5,7 @@ use runloom_protocol::id::AgentId;
 use runloom_protocol::limits;
 use runloom_protocol::resource::{AgentList, AgentListItem};
 use runloom_protocol::spec::{AgentSpec, Budgets, Metadata};
-use runloom_protocol::tools::ToolRef;
+use runloom_protocol::tools::{self, ToolRef};
 
 use super::{RegistryService, check};
 use crate::auth::Caller;
@@ -102,16 +102,15 @@ fn may_run(caller: &Caller, agent: &Document) -> bool {
 
 fn refuse_secrets(tools: &[ToolRef]) -> Result<()> {
     let mut issues = Vec::new();
-    for (index, tool) in tools.iter().enumerate() {
-        let mut tool = tool.clone();
-        for (name, value) in tool.headers_mut().into_iter().flatten() {
+    tools::visit(tools, "", &mut |path, tool| {
+        for (name, value) in tool.headers().into_iter().flatten() {
             if template::secrets(value).next().is_some() {
-                let path = format!("tools[{index}].headers.{name}");
+                let path = format!("{path}.headers.{name}");
                 let message = "only persisted agents, workspace tools and plugins may name secrets";
                 issues.push(check::issue(&path, message));
             }
         }
-    }
+    });
     if issues.is_empty() {
         Ok(())
     } else {
@@ -135,6 +134,7 @@ fn merge(agent: AgentDefinition, spec: AgentSpec) -> Result<AgentSpec> {
         output_schema: spec.output_schema.or(agent.output_schema),
         loop_detection: spec.loop_detection.or(agent.loop_detection),
         tool_budgets: spec.tool_budgets.or(agent.tool_budgets),
+        max_depth: spec.max_depth.or(agent.max_depth),
         metadata,
         agent_id: spec.agent_id,
         agent_version: spec.agent_version,

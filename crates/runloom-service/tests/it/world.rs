@@ -317,6 +317,7 @@ impl World {
         text: &str,
     ) -> Result<RunAccepted, Error> {
         let request = CreateMessage {
+            max_depth: None,
             messages: vec![user(text)],
             tools: None,
             reasoning_level: None,

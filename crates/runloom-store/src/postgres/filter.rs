@@ -1,6 +1,6 @@
 //! Lists: conditions, labels, pages.
 
-use runloom_ports::store::{Generation, Page, RunFilter, SessionFilter, WorkspaceNo};
+use runloom_ports::store::{Page, RunFilter, SessionFilter, TreeFilter, WorkspaceNo};
 use runloom_protocol::id::RunId;
 use runloom_protocol::spec::Metadata;
 use tokio_postgres::types::ToSql;
@@ -78,14 +78,14 @@ impl Conditions {
             );
         }
         let run = |id: &RunId| [word(id.as_str()), Box::new(workspace.0)];
-        match &filter.generation {
-            Generation::Roots => conditions.and("runs.parent IS NULL", []),
-            Generation::All => {}
-            Generation::ChildrenOf(parent) => conditions.and(
+        match &filter.tree {
+            TreeFilter::Roots => conditions.and("runs.parent IS NULL", []),
+            TreeFilter::All => {}
+            TreeFilter::ChildrenOf(parent) => conditions.and(
                 "runs.parent = (SELECT no FROM runs WHERE id = ? AND workspace = ?)",
                 run(parent),
             ),
-            Generation::Below(root) => conditions.and(
+            TreeFilter::Below(root) => conditions.and(
                 "runs.root = (SELECT no FROM runs WHERE id = ? AND workspace = ?)",
                 run(root),
             ),

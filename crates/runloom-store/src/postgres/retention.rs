@@ -82,7 +82,10 @@ async fn purge_runs(session: &Session, before: Millis, limit: usize) -> Result<u
     }
     // Children go with their root.
     let below = session
-        .query("SELECT no FROM runs WHERE root = ANY($1) ORDER BY no FOR UPDATE", &[&roots])
+        .query(
+            "SELECT no FROM runs WHERE root = ANY($1) ORDER BY no FOR UPDATE",
+            &[&roots],
+        )
         .await?;
     let mut runs = numbers(&below)?;
     runs.extend(&roots);

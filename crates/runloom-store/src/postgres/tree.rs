@@ -115,7 +115,9 @@ impl Reach {
     pub(super) fn of(batches: &[(Lease, &Batch)]) -> Self {
         let mut reach = Self::default();
         for (lease, batch) in batches {
-            reach.readers.extend(batch.mail.iter().map(|letter| letter.to.0));
+            reach
+                .readers
+                .extend(batch.mail.iter().map(|letter| letter.to.0));
             if batch.stop_below.is_some() {
                 reach.stopping.push(lease.run.0);
             }
@@ -293,7 +295,11 @@ impl TreeWork {
         let mut sending = Vec::new();
         if !self.mail.0.is_empty() {
             let (runs, times, bodies) = &self.mail;
-            sending.push(query(client, &prepared.send_mail, vec![runs, times, bodies]));
+            sending.push(query(
+                client,
+                &prepared.send_mail,
+                vec![runs, times, bodies],
+            ));
             sending.push(query(client, &prepared.wake, vec![runs, &self.cancels]));
         }
         for child in &self.children {

@@ -14,21 +14,26 @@ use super::transaction::Tx;
 use super::{filter, mail, uint};
 
 /// Columns and joins that tell where a run of the table `runs` stands in its tree.
-pub(super) const LINEAGE: &str = "parents.id AS parent_id, roots.id AS root_id, runs.depth, runs.parent_call";
+pub(super) const LINEAGE: &str =
+    "parents.id AS parent_id, roots.id AS root_id, runs.depth, runs.parent_call";
 pub(super) const JOINS: &str = "LEFT JOIN runs AS parents ON parents.no = runs.parent
     LEFT JOIN runs AS roots ON roots.no = runs.root";
 
 /// Reads [`LINEAGE`].
 pub(super) fn lineage(row: &Row<'_>) -> rusqlite::Result<Option<Lineage>> {
     let id = |column| -> rusqlite::Result<Option<RunId>> {
-        Ok(row.get::<_, Option<Word<RunId>>>(column)?.map(|word| word.0))
+        Ok(row
+            .get::<_, Option<Word<RunId>>>(column)?
+            .map(|word| word.0))
     };
     let (Some(parent), Some(root)) = (id("parent_id")?, id("root_id")?) else {
         return Ok(None);
     };
     Ok(Some(Lineage {
         parent,
-        tool_use_id: row.get::<_, Option<String>>("parent_call")?.unwrap_or_default(),
+        tool_use_id: row
+            .get::<_, Option<String>>("parent_call")?
+            .unwrap_or_default(),
         root,
         depth: row.get("depth")?,
     }))
@@ -53,7 +58,11 @@ pub(super) fn check_room(tx: &Tx<'_>, sub_runs: &SubRuns) -> rusqlite::Result<Re
 }
 
 /// Does what a batch does to other runs, and says who has to be woken.
-pub(super) fn reach(tx: &mut Tx<'_>, lease: Lease, batch: &Batch) -> rusqlite::Result<Vec<Delivery>> {
+pub(super) fn reach(
+    tx: &mut Tx<'_>,
+    lease: Lease,
+    batch: &Batch,
+) -> rusqlite::Result<Vec<Delivery>> {
     let mut deliveries = Vec::new();
     for child in &batch.sub_runs.new {
         let created = create(tx, lease.run, child, batch.at)?;

@@ -176,6 +176,7 @@ fn a_failing_turn_is_counted_with_what_it_had_spent_and_said() {
 fn a_cancel_keeps_its_receipt_and_adds_the_sums() {
     let bench = spent_run();
     let receipt = RunCancelled {
+        subagents: None,
         reason: "user".to_owned(),
         requested_at: Some("then".to_owned()),
         stopped_at: Some("now".to_owned()),

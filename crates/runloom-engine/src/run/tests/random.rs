@@ -224,6 +224,7 @@ fn cancel(bench: &mut Bench) {
         bench.record(Event::Started(Started {}));
     }
     let receipt = RunCancelled {
+        subagents: None,
         reason: "user".to_owned(),
         requested_at: None,
         stopped_at: None,

@@ -11,6 +11,11 @@ use crate::rpc::{Fault, INVALID_PARAMS};
 
 fn run(status: RunStatus) -> RunSnapshot {
     RunSnapshot {
+        subagents: None,
+        parent_run_id: None,
+        parent_tool_use_id: None,
+        root_run_id: None,
+        depth: None,
         id: RunId::from_suffix("1"),
         status,
         session_id: Some(SessionId::from_suffix("2")),

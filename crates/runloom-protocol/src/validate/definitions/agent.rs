@@ -1,8 +1,8 @@
 //! Persisted agents.
 
-use super::super::unknown::UnknownFields;
 use super::super::{documents, guards, spec};
 use super::camel_case::Alias;
+use crate::check::unknown::UnknownFields;
 use crate::definition::{AgentDefinition, Skill};
 use crate::limits;
 use crate::read::{Fields, Node};
@@ -49,6 +49,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> AgentDefinition {
         output_schema: documents::output_schema(fields),
         loop_detection: guards::loop_detection(fields, UNKNOWN),
         tool_budgets: guards::tool_budgets(fields, UNKNOWN),
+        max_depth: guards::max_depth(fields),
         metadata: documents::metadata(fields),
     };
     fields.accept(&["slug"]);

@@ -215,6 +215,7 @@ pub(crate) async fn the_end_of_a_run_is_in_its_row(fixture: Fixture) {
         finish_reason: Some("max_tokens".to_owned()),
     });
     end.cancel = Some(RunCancelled {
+        subagents: None,
         reason: "user".to_owned(),
         requested_at: None,
         stopped_at: None,

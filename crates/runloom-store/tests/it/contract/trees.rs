@@ -1,8 +1,8 @@
 //! Runs below runs: created with their parent's batch, told and stopped by batches, listed and purged with their root.
 
 use runloom_ports::store::{
-    CommitError, Cutoffs, Delivery, Generation, Lease, MailBody, MailNo, Millis, NewSubRun, Next,
-    OutgoingMail, RunFilter, RunNo, SubRuns,
+    CommitError, Cutoffs, Delivery, Lease, MailBody, MailNo, Millis, NewSubRun, Next, OutgoingMail,
+    RunFilter, RunNo, SubRuns, TreeFilter,
 };
 use runloom_protocol::outcome::{SubagentUsage, Tokens};
 use runloom_protocol::resource::RunStatus;
@@ -39,10 +39,13 @@ async fn create(
         new: names.iter().map(|name| child(name)).collect(),
     };
     let committed = fixture.try_commit(parent, creating).await?;
-    let created = committed.deliveries.into_iter().map(|delivery| match delivery {
-        Delivery::Queue(run) => run,
-        Delivery::Owner(run) => panic!("nobody can hold {run:?}"),
-    });
+    let created = committed
+        .deliveries
+        .into_iter()
+        .map(|delivery| match delivery {
+            Delivery::Queue(run) => run,
+            Delivery::Owner(run) => panic!("nobody can hold {run:?}"),
+        });
     Ok(created.collect())
 }
 
@@ -61,12 +64,15 @@ async fn bodies(fixture: &Fixture, run: RunNo) -> Vec<MailBody> {
     mail.unwrap().into_iter().map(|mail| mail.body).collect()
 }
 
-async fn listed(fixture: &Fixture, generation: Generation) -> Vec<String> {
+async fn listed(fixture: &Fixture, tree: TreeFilter) -> Vec<String> {
     let filter = RunFilter {
-        generation,
+        tree,
         ..RunFilter::default()
     };
-    let found = fixture.store().list_runs(fixture.acme, &filter, page(50)).await;
+    let found = fixture
+        .store()
+        .list_runs(fixture.acme, &filter, page(50))
+        .await;
     let found = found.unwrap();
     let counted = fixture.store().count_runs(fixture.acme, &filter).await;
     assert_eq!(counted.unwrap(), found.len() as u64);
@@ -87,7 +93,9 @@ pub(crate) async fn a_child_belongs_to_its_parents_tree(fixture: Fixture) {
     let claim = fixture.claim(made[0]).await;
     assert_eq!(claim.spec, "{\"sealed\":1}");
     assert_eq!((claim.created_at, claim.in_session), (NOW, false));
-    create(&fixture, claim.lease, 0, root.run, &["c"]).await.unwrap();
+    create(&fixture, claim.lease, 0, root.run, &["c"])
+        .await
+        .unwrap();
 
     let (above, below) = (fixture.row("b").await, fixture.row("c").await);
     let lineage = below.lineage.unwrap();
@@ -98,18 +106,38 @@ pub(crate) async fn a_child_belongs_to_its_parents_tree(fixture: Fixture) {
     assert!(fixture.row("a").await.lineage.is_none());
     let filter = RunFilter {
         metadata: vec![("team".to_owned(), "x".to_owned())],
-        generation: Generation::All,
+        tree: TreeFilter::All,
         ..RunFilter::default()
     };
-    let labelled = fixture.store().list_runs(fixture.acme, &filter, page(9)).await;
+    let labelled = fixture
+        .store()
+        .list_runs(fixture.acme, &filter, page(9))
+        .await;
     assert_eq!(labelled.unwrap().len(), 3);
 }
 
 pub(crate) async fn a_child_is_created_once(fixture: Fixture) {
     let root = fixture.started("a").await;
-    assert_eq!(create(&fixture, root, 1, root.run, &["b"]).await.unwrap().len(), 1);
-    assert_eq!(create(&fixture, root, 2, root.run, &["b"]).await.unwrap().len(), 0);
-    assert_eq!(listed(&fixture, Generation::ChildrenOf(run_id("a"))).await.len(), 1);
+    assert_eq!(
+        create(&fixture, root, 1, root.run, &["b"])
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        create(&fixture, root, 2, root.run, &["b"])
+            .await
+            .unwrap()
+            .len(),
+        0
+    );
+    assert_eq!(
+        listed(&fixture, TreeFilter::ChildrenOf(run_id("a")))
+            .await
+            .len(),
+        1
+    );
 }
 
 pub(crate) async fn a_refused_batch_creates_no_child(fixture: Fixture) {
@@ -117,27 +145,44 @@ pub(crate) async fn a_refused_batch_creates_no_child(fixture: Fixture) {
     let old = Lease { epoch: 0, ..root };
     let refused = create(&fixture, old, 1, root.run, &["b"]).await;
     assert!(matches!(refused, Err(CommitError::Fenced)));
-    assert!(fixture.store().run(fixture.acme, &run_id("b")).await.unwrap().is_none());
+    assert!(
+        fixture
+            .store()
+            .run(fixture.acme, &run_id("b"))
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
 pub(crate) async fn a_root_has_room_for_so_many_runs(fixture: Fixture) {
     let root = fixture.started("a").await;
-    let made = create(&fixture, root, 1, root.run, &["b", "c"]).await.unwrap();
+    let made = create(&fixture, root, 1, root.run, &["b", "c"])
+        .await
+        .unwrap();
     let below = fixture.claim(made[0]).await.lease;
     create(&fixture, below, 0, root.run, &["d"]).await.unwrap();
     fixture.finish(below, 2, RunStatus::Succeeded).await;
     // Runs that have ended count too.
     let refused = create(&fixture, root, 2, root.run, &["e", "f"]).await;
-    assert!(matches!(refused, Err(CommitError::TooManySubRuns { room: 1 })));
+    assert!(matches!(
+        refused,
+        Err(CommitError::TooManySubRuns { room: 1 })
+    ));
     assert_eq!(fixture.seqs(root.run).await, [(1, 1), (2, 2)]);
     create(&fixture, root, 2, root.run, &["e"]).await.unwrap();
     let refused = create(&fixture, root, 3, root.run, &["f"]).await;
-    assert!(matches!(refused, Err(CommitError::TooManySubRuns { room: 0 })));
+    assert!(matches!(
+        refused,
+        Err(CommitError::TooManySubRuns { room: 0 })
+    ));
 }
 
 pub(crate) async fn mail_wakes_a_parked_run(fixture: Fixture) {
     let (parked, sender) = (fixture.started("a").await, fixture.started("b").await);
-    fixture.commit(parked, batch(2, 2, Next::Park { wake_at: None })).await;
+    fixture
+        .commit(parked, batch(2, 2, Next::Park { wake_at: None }))
+        .await;
     let mut telling = batch(2, 2, Next::Keep);
     telling.mail = vec![note(parked.run)];
     let committed = fixture.commit(sender, telling).await;
@@ -169,7 +214,9 @@ pub(crate) async fn mail_to_an_ended_run_is_dropped(fixture: Fixture) {
 pub(crate) async fn the_end_of_a_child_and_its_mail_are_one(fixture: Fixture) {
     let root = fixture.started("a").await;
     let made = create(&fixture, root, 1, root.run, &["b"]).await.unwrap();
-    fixture.commit(root, batch(3, 3, Next::Park { wake_at: None })).await;
+    fixture
+        .commit(root, batch(3, 3, Next::Park { wake_at: None }))
+        .await;
     let below = fixture.claim(made[0]).await.lease;
     let mut end = ending(RunStatus::Succeeded);
     end.subagents = Some(SubagentUsage {
@@ -191,7 +238,9 @@ pub(crate) async fn the_end_of_a_child_and_its_mail_are_one(fixture: Fixture) {
 
 pub(crate) async fn stopping_reaches_every_live_run_below(fixture: Fixture) {
     let root = fixture.started("a").await;
-    let made = create(&fixture, root, 1, root.run, &["b", "c"]).await.unwrap();
+    let made = create(&fixture, root, 1, root.run, &["b", "c"])
+        .await
+        .unwrap();
     let below = fixture.claim(made[0]).await.lease;
     let deep = create(&fixture, below, 0, root.run, &["d"]).await.unwrap();
     let ended = fixture.claim(made[1]).await.lease;
@@ -216,11 +265,11 @@ pub(crate) async fn lists_show_roots_unless_asked(fixture: Fixture) {
     let made = create(&fixture, root, 1, root.run, &["b"]).await.unwrap();
     let below = fixture.claim(made[0]).await.lease;
     create(&fixture, below, 0, root.run, &["c"]).await.unwrap();
-    assert_eq!(listed(&fixture, Generation::Roots).await, ["run_a"]);
-    assert_eq!(listed(&fixture, Generation::All).await.len(), 3);
-    let children = Generation::ChildrenOf(run_id("a"));
+    assert_eq!(listed(&fixture, TreeFilter::Roots).await, ["run_a"]);
+    assert_eq!(listed(&fixture, TreeFilter::All).await.len(), 3);
+    let children = TreeFilter::ChildrenOf(run_id("a"));
     assert_eq!(listed(&fixture, children).await, ["run_b"]);
-    let tree = Generation::Below(run_id("a"));
+    let tree = TreeFilter::Below(run_id("a"));
     assert_eq!(listed(&fixture, tree).await, ["run_c", "run_b"]);
 }
 

@@ -3,11 +3,11 @@
 use crate::read::{FieldPath, Fields};
 
 /// Warnings at most: a body of unknown fields needs no list of them all.
-pub(super) const WARNINGS_MAX: usize = 20;
+pub(crate) const WARNINGS_MAX: usize = 20;
 
 /// What becomes of fields that this server does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UnknownFields {
+pub(crate) enum UnknownFields {
     /// An error: a definition is written by hand, so an unknown field is a mistake.
     Refused,
     /// A warning: a request may come from an SDK of another version.
@@ -16,7 +16,7 @@ pub(super) enum UnknownFields {
 
 impl UnknownFields {
     /// Reports the fields that nobody has read.
-    pub(super) fn check(self, fields: &Fields<'_, '_>) {
+    pub(crate) fn check(self, fields: &Fields<'_, '_>) {
         match self {
             Self::Refused => fields.refuse_unread(),
             Self::Ignored => warn(fields),
@@ -25,7 +25,7 @@ impl UnknownFields {
 
     /// As [`Self::check`], for objects that hold limits: a misspelt field is always an error, because the caller would
     /// believe the limit is active.
-    pub(super) fn check_limits(self, fields: &Fields<'_, '_>) {
+    pub(crate) fn check_limits(self, fields: &Fields<'_, '_>) {
         match self {
             Self::Refused => fields.refuse_unread(),
             Self::Ignored => {

@@ -1,0 +1,158 @@
+//! Delegates: other agents whose runs the server starts.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ToolRef, read_ref};
+use crate::budgets::{self, Budgets};
+use crate::check::documents::description;
+use crate::check::names::{Names, Namespace};
+use crate::check::reasoning_level::reasoning_level;
+use crate::check::reference::{agent_id, model_id};
+use crate::check::unknown::UnknownFields;
+use crate::id::AgentId;
+use crate::limits;
+use crate::read::Fields;
+
+/// `kind: "delegate"`. Its child's tools come from exactly one of `toolset`, `tools` and `agent_id`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DelegateRef {
+    /// Model-facing name.
+    pub name: String,
+    /// What the model is told; `None` = a sentence with the name, and the description of the toolset or the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Slug or id of a toolset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolset: Option<String>,
+    /// The toolset's own names of the tools to expose; `None` = all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_filter: Option<Vec<String>>,
+    /// Refs that the server executes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolRef>>,
+    /// A persisted agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// The child's system prompt; never beside `agent_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// The child's model; `None` = the agent's, otherwise the parent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// The child's level; `None` = the agent's, otherwise the parent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_level: Option<u8>,
+    /// Levels of runs below the child; `None` = what is left of the parent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u8>,
+    /// Limits of the child.
+    #[serde(default, skip_serializing_if = "Budgets::is_empty")]
+    pub budgets: Budgets,
+}
+
+/// Where the child's tools come from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum DelegateSource<'d> {
+    /// The tools of a toolset.
+    Toolset {
+        /// Slug or id.
+        name: &'d str,
+        /// The toolset's own names; `None` = all.
+        filter: Option<&'d Vec<String>>,
+    },
+    /// These refs.
+    Tools(&'d [ToolRef]),
+    /// A persisted agent.
+    Agent(&'d AgentId),
+}
+
+impl DelegateRef {
+    /// Where the child's tools come from.
+    #[must_use]
+    pub fn source(&self) -> DelegateSource<'_> {
+        if let Some(id) = &self.agent_id {
+            return DelegateSource::Agent(id);
+        }
+        match &self.toolset {
+            Some(name) => DelegateSource::Toolset {
+                name,
+                filter: self.tool_filter.as_ref(),
+            },
+            None => DelegateSource::Tools(self.tools.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// `level`: 1 for a delegate of the spec itself.
+    pub(super) fn read<'v>(
+        fields: &Fields<'v, '_>,
+        names: &mut Names<'v>,
+        level: usize,
+    ) -> Option<Self> {
+        if level > limits::DELEGATE_LEVELS_MAX {
+            let message = format!(
+                "a spec may have {} levels of delegates",
+                limits::DELEGATE_LEVELS_MAX
+            );
+            fields.refuse("kind", message);
+            return None;
+        }
+        let name = names.claim_name(fields, Namespace::ModelFacing);
+        let agent_id = agent_id(fields);
+        check_sources(fields);
+        let toolset = fields.text("toolset", limits::REFERENCE_MAX_CHARS);
+        let (max, max_chars) = (limits::TOOL_FILTER_MAX, limits::REFERENCE_MAX_CHARS);
+        let tool_filter = fields.strings("toolFilter", max, max_chars);
+        if tool_filter.is_some() && !fields.has("toolset") {
+            fields.refuse("toolFilter", "is allowed beside `toolset` only");
+        }
+        let instructions = fields.text("instructions", limits::MESSAGE_MAX_CHARS);
+        if instructions.is_some() && fields.has("agentId") {
+            let message = "is not allowed beside `agentId`: the agent has its own";
+            fields.refuse("instructions", message);
+        }
+        Some(Self {
+            description: description(fields),
+            toolset: toolset.map(str::to_owned),
+            tool_filter,
+            tools: inner_tools(fields, level),
+            agent_id,
+            instructions: instructions
+                .filter(|text| !text.trim().is_empty())
+                .map(str::to_owned),
+            model_id: model_id(fields, "modelId"),
+            reasoning_level: reasoning_level(fields),
+            max_depth: fields.integer("maxDepth", 0..=limits::MAX_DEPTH_MAX),
+            budgets: budgets::read(fields, UnknownFields::Ignored),
+            name: name?,
+        })
+    }
+}
+
+fn check_sources(fields: &Fields<'_, '_>) {
+    let sources = ["toolset", "tools", "agentId"];
+    let given = sources.into_iter().filter(|key| fields.has(key)).count();
+    if given != 1 {
+        let message =
+            format!("must have exactly one of `toolset`, `tools` and `agentId`, got {given}");
+        fields.refuse_all(message);
+    }
+}
+
+/// The refs of the child. No client would answer the calls of client-executed ones.
+fn inner_tools(fields: &Fields<'_, '_>, level: usize) -> Option<Vec<ToolRef>> {
+    let mut names = Names::default();
+    fields.list("tools", limits::TOOLS_MAX, |node| {
+        let inner = node.fields()?;
+        let tool = read_ref(node, &mut names, level)?;
+        if tool.client_tool().is_some() {
+            let kind = tool.kind().as_str();
+            let message = format!(
+                "`{kind}` is executed by the client, which does not see the calls of a delegate; use a tool that the server executes"
+            );
+            inner.refuse("kind", message);
+            return None;
+        }
+        Some(tool)
+    })
+}
