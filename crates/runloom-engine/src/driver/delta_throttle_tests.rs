@@ -19,9 +19,9 @@ use runloom_ports::model::{
 };
 use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{
-    Ask, Batch, Chunk, Claim, ClaimOutcome, Claimable, CommitError, Committed, Day, Lease, Ledger,
-    Mail, MailNo, Millis, Month, PurseLimit, PurseScope, PurseState, Reservation, RunLog, RunNo,
-    StoreError, StoreErrorKind, StoreResult, UsageGroup, UsageRow, WorkspaceNo,
+    Ask, Batch, Chunk, Claim, ClaimOutcome, Claimable, CommitError, Committed, Day, Delivery,
+    Lease, Ledger, Mail, MailNo, Millis, Month, PurseLimit, PurseScope, PurseState, Reservation,
+    RunLog, RunNo, StoreError, StoreErrorKind, StoreResult, UsageGroup, UsageRow, WorkspaceNo,
 };
 use runloom_ports::tools::NoTools;
 
