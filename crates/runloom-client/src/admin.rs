@@ -1,7 +1,9 @@
 //! The admin API: workspaces, their keys, the documents that they keep and what they remember.
 
 use reqwest::Method;
-use runloom_protocol::resource::{InstalledPlugin, MemoriesForgotten, MemoryList, StoredDocument};
+use runloom_protocol::resource::{
+    InstalledPlugin, InstalledToolset, MemoriesForgotten, MemoryList, StoredDocument,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -126,6 +128,8 @@ pub enum DocumentKind {
     ExternalAgent,
     /// A provider with its models.
     Provider,
+    /// A named connection to an MCP server.
+    Toolset,
 }
 
 impl DocumentKind {
@@ -144,6 +148,7 @@ impl DocumentKind {
             Self::Secret => "secrets",
             Self::ExternalAgent => "externalAgents",
             Self::Provider => "providers",
+            Self::Toolset => "toolsets",
         }
     }
 }
@@ -358,6 +363,15 @@ impl AdminClient {
             return Ok(Vec::new());
         }
         listed(answer, "installed")
+    }
+
+    /// The toolsets that a workspace has without keeping them.
+    ///
+    /// # Errors
+    /// A refusal, or the server is away.
+    pub async fn installed_toolsets(&self, workspace: &str) -> Result<Vec<InstalledToolset>> {
+        let url = self.documents_url(workspace, DocumentKind::Toolset, None);
+        listed(self.transport.json(Call::get(url)).await?, "installed")
     }
 
     /// Deletes a document, by its slug or id.

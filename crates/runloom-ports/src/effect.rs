@@ -15,6 +15,16 @@ pub enum Effect {
     Once,
 }
 
+impl From<Effect> for DeclaredEffect {
+    fn from(effect: Effect) -> Self {
+        match effect {
+            Effect::Read => Self::Read,
+            Effect::Idempotent => Self::Idempotent,
+            Effect::Once => Self::Once,
+        }
+    }
+}
+
 impl From<DeclaredEffect> for Effect {
     fn from(declared: DeclaredEffect) -> Self {
         match declared {

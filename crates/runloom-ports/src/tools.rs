@@ -10,9 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use runloom_protocol::attachment::{essence, is_text_type};
 use runloom_protocol::error::Issue;
 use runloom_protocol::id::RunId;
-use runloom_protocol::resource::InstalledPlugin;
+use runloom_protocol::resource::{InstalledPlugin, ToolsetTool};
 use runloom_protocol::spec::ToolFile;
-use runloom_protocol::tools::ToolRef;
+use runloom_protocol::tools::{ToolAnnotations, ToolRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use crate::secret::Secret;
 use crate::trace::TraceParent;
 
 use runloom_protocol::definition::template;
-pub use runloom_protocol::definition::{PluginManifest, ToolDefinition};
+pub use runloom_protocol::definition::{PluginManifest, ToolDefinition, ToolsetDefinition};
 
 /// Resolves and executes server-resolved tools.
 ///
@@ -61,6 +61,19 @@ pub trait ToolHost: Send + Sync {
     /// When the store fails.
     async fn installed(&self, _workspace: &str) -> Result<Vec<InstalledPlugin>> {
         Ok(Vec::new())
+    }
+
+    /// The tools of a toolset as its server lists them now, those of its allow-list only; `None` without the toolset.
+    /// Opens the connection.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with the reason when the toolset cannot be opened; when the store fails.
+    async fn toolset_tools(
+        &self,
+        _workspace: &str,
+        _name: &str,
+    ) -> Result<Option<Vec<ToolsetTool>>> {
+        Ok(None)
     }
 
     /// Whether the guard lets an address through that somebody else is going to fetch, as far as it can be told without asking anybody.
@@ -119,6 +132,12 @@ pub trait ToolDefinitions: Send + Sync {
     /// When the store fails.
     async fn plugins(&self, workspace: &str) -> Result<Vec<PluginManifest>>;
 
+    /// What `{"kind": "toolset", "name": …}` leads to, by its id or slug.
+    ///
+    /// # Errors
+    /// When the store fails.
+    async fn toolset(&self, workspace: &str, id_or_slug: &str) -> Result<Option<Toolset>>;
+
     /// A secret in clear.
     ///
     /// # Errors
@@ -144,6 +163,15 @@ pub trait ToolDefinitions: Send + Sync {
             .map(Secret::new)
             .map_err(|name| Error::invalid("", format!("there is no secret `{name}`")))
     }
+}
+
+/// A toolset of a workspace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Toolset {
+    /// Its name in the workspace.
+    pub slug: String,
+    /// What it says.
+    pub definition: ToolsetDefinition,
 }
 
 /// On whose behalf tools run.
@@ -173,6 +201,9 @@ pub struct ServerTool {
     pub output_schema: Option<Value>,
     /// Whether a call may be repeated, and run beside others.
     pub effect: Effect,
+    /// Hints of the tool's MCP server; `None` when the tool is not one of MCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<ToolAnnotations>,
     /// Which ref of the spec it came from.
     pub from: usize,
     /// The host's own words on what to call; no secrets.

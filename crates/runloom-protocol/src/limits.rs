@@ -163,6 +163,17 @@ pub const PROCESS_VARIABLES_MAX: usize = 64;
 /// Bytes of a process's command, one argument or one variable (ours).
 pub const PROCESS_WORD_MAX_BYTES: usize = 8 * 1024;
 
+/// Toolsets of a workspace, with those of the configuration file.
+pub const TOOLSETS_MAX: usize = 128;
+/// Default of a `stdio` toolset's `idleCloseMs`.
+pub const TOOLSET_STDIO_IDLE_MS_DEFAULT: u64 = 600_000;
+/// Default of `idleCloseMs` of toolsets on the network.
+pub const TOOLSET_HTTP_IDLE_MS_DEFAULT: u64 = 60_000;
+/// Smallest `idleCloseMs` of a toolset.
+pub const TOOLSET_IDLE_MS_MIN: u64 = 1_000;
+/// Largest `idleCloseMs` of a toolset.
+pub const TOOLSET_IDLE_MS_MAX: u64 = 86_400_000;
+
 /// Characters of a feedback's `explanation`.
 pub const FEEDBACK_EXPLANATION_MAX_CHARS: usize = 8_000;
 /// Characters of a feedback's `contentSnapshot`: as many as a message has.

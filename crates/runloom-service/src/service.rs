@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runloom_protocol::resource::InstalledPlugin;
+use runloom_protocol::resource::{InstalledPlugin, ToolsetTool};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
@@ -135,6 +135,15 @@ impl Service {
     /// When the store fails.
     pub async fn installed_plugins(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
         Ok(self.parts.tools.installed(workspace).await?)
+    }
+
+    /// The tools of a toolset as its server lists them now. Opens the connection.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Unavailable`] with the reason when the toolset cannot be opened.
+    pub async fn toolset_tools(&self, workspace: &str, name: &str) -> Result<Vec<ToolsetTool>> {
+        let tools = self.parts.tools.toolset_tools(workspace, name).await?;
+        tools.ok_or(Error::NotFound { what: "toolset" })
     }
 
     /// What workspaces remember.

@@ -327,6 +327,7 @@ mod tests {
             parameters,
             output_schema: None,
             effect: runloom_ports::effect::Effect::Read,
+            annotations: None,
             from: 0,
             target: serde_json::Value::Null,
         });

@@ -8,11 +8,12 @@ use std::time::Duration;
 use runloom_ports::effect::Effect;
 use runloom_ports::error::{Error, Result};
 use runloom_ports::secret::Secret;
-use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolDefinitions};
+use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions};
 use runloom_protocol::definition::{
     CodeCall, ExternalAgent, McpCall, PluginServer, ProcessCall, ProcessSpec, ToolAction,
     ToolDefinition, template,
 };
+use runloom_protocol::id::RunId;
 use runloom_protocol::tools::{A2aTool, Object};
 use runloom_schema::{SchemaCache, SchemaErrorKind, compile_off_thread};
 use serde_json::Value;
@@ -24,7 +25,10 @@ use crate::code::{self, CodeRun, Sandbox};
 use crate::content;
 use crate::http::{self, HttpRun, HttpTools};
 use crate::listing_budget::ListingBudget;
-use crate::mcp::{CallBounds, Launch, Mcp, McpEndpoint, ToolSelection};
+use crate::mcp::{
+    Launch, Mcp, McpConnection, McpEndpoint, McpRequest, ResultForm, SessionOwner, ToolSelection,
+    override_effect,
+};
 use crate::outbound::{Outbound, spec_headers};
 use crate::shipped::ShippedTools;
 use crate::tool_kind::ToolOrigin;
@@ -48,7 +52,19 @@ pub(crate) struct DefinitionExecutor {
 /// The MCP server of a definition, and the server's name for the tool.
 struct McpTarget {
     endpoint: McpEndpoint,
+    owner: SessionOwner,
     tool: String,
+}
+
+impl McpTarget {
+    fn connection<'a>(&'a self, workspace: &'a Arc<str>) -> McpConnection<'a> {
+        McpConnection {
+            workspace,
+            endpoint: &self.endpoint,
+            owner: &self.owner,
+            idle_close: None,
+        }
+    }
 }
 
 /// What a cancelled call needs before its future is dropped.
@@ -112,7 +128,7 @@ impl DefinitionExecutor {
     /// cannot be used, because arguments would not be validated. New runs with such a tool are refused.
     pub(crate) async fn expose(
         &self,
-        workspace: &Arc<str>,
+        context: &ToolContext,
         definition: &ToolDefinition,
         origin: ToolOrigin,
         budget: &ListingBudget,
@@ -127,6 +143,7 @@ impl DefinitionExecutor {
             parameters: object_schema(&definition.parameters),
             output_schema: definition.output_schema.clone().map(Value::Object),
             effect: Effect::from(definition.effect()),
+            annotations: None,
             from: origin.index,
             target: origin.target,
         };
@@ -138,7 +155,7 @@ impl DefinitionExecutor {
             }
             ToolAction::Mcp(_) | ToolAction::Process(_) => {
                 if definition.parameters.is_empty() {
-                    Box::pin(self.describe(workspace, definition, &mut tool, budget)).await;
+                    Box::pin(self.describe(context, definition, &mut tool, budget)).await;
                 }
             }
             ToolAction::A2a(_) => {
@@ -155,7 +172,7 @@ impl DefinitionExecutor {
     /// Executes a call. `cancel` ends it at once.
     pub(crate) async fn call(
         &self,
-        workspace: &Arc<str>,
+        context: &ToolContext,
         definition: &ToolDefinition,
         call: Invocation,
         cancel: CancellationToken,
@@ -174,8 +191,8 @@ impl DefinitionExecutor {
         // The secrets outlive a call that timed out, to redact its failure.
         let mut secrets = CallSecrets::default();
         let executing = async {
-            secrets = self.secrets(workspace, &definition.action).await?;
-            let executing = self.execute(workspace, definition, call, &secrets, &cancel);
+            secrets = self.secrets(&context.workspace, &definition.action).await?;
+            let executing = self.execute(context, definition, call, &secrets, &cancel);
             if on_cancel == OnCancel::Notify {
                 return executing.await;
             }
@@ -197,12 +214,13 @@ impl DefinitionExecutor {
 
     async fn execute(
         &self,
-        workspace: &Arc<str>,
+        context: &ToolContext,
         definition: &ToolDefinition,
         call: Invocation,
         secrets: &CallSecrets,
         cancel: &CancellationToken,
     ) -> Result<Outcome, String> {
+        let workspace = &context.workspace;
         let timeout = Duration::from_millis(definition.timeout_ms());
         // Each future is boxed on its own: unboxed, every call would be as large as the largest of them.
         match &definition.action {
@@ -227,15 +245,15 @@ impl DefinitionExecutor {
                 Box::pin(sandbox.run(workspace, run)).await
             }
             ToolAction::Mcp(_) | ToolAction::Process(_) => {
-                let McpTarget { endpoint, tool } = mcp_target(definition, secrets)?;
-                let bounds = CallBounds {
+                let target = mcp_target(definition, secrets, &context.run)?;
+                let connection = target.connection(workspace);
+                let request = McpRequest {
+                    tool: &target.tool,
+                    invocation: call,
                     timeout: Some(timeout),
-                    cancel,
+                    form: ResultForm::Text,
                 };
-                let calling = self
-                    .mcp
-                    .call_tool(workspace, &endpoint, &tool, call, bounds);
-                Box::pin(calling).await
+                Box::pin(self.mcp.call_tool(&connection, request, cancel)).await
             }
             ToolAction::Shipped(tool) => {
                 Box::pin(self.shipped.call(*tool, workspace, &call.input)).await
@@ -282,22 +300,22 @@ impl DefinitionExecutor {
     /// A message for the model.
     pub(crate) async fn expose_server(
         &self,
-        workspace: &Arc<str>,
+        context: &ToolContext,
         server: &PluginServer,
         index: usize,
         budget: &ListingBudget,
     ) -> Result<Vec<ServerTool>, String> {
+        let workspace = &context.workspace;
         let definition = server.tool("");
         let secrets = self.secrets(workspace, &definition.action).await?;
-        let target = mcp_target(&definition, &secrets)?;
+        let target = mcp_target(&definition, &secrets, &context.run)?;
         let selection = ToolSelection {
             prefix: &server.name,
             filter: server.tools.as_deref(),
             index,
         };
-        let exposing = self
-            .mcp
-            .expose(workspace, &target.endpoint, selection, budget);
+        let connection = target.connection(workspace);
+        let exposing = self.mcp.expose(&connection, selection, budget);
         let tools = exposing
             .await
             .map_err(|reason| secrets.redact_failure(reason))?;
@@ -308,17 +326,17 @@ impl DefinitionExecutor {
     /// Fills in the schema that the definition omits from the MCP server's own listing.
     async fn describe(
         &self,
-        workspace: &Arc<str>,
+        context: &ToolContext,
         definition: &ToolDefinition,
         tool: &mut ServerTool,
         budget: &ListingBudget,
     ) {
         let described = async {
+            let workspace = &context.workspace;
             let secrets = self.secrets(workspace, &definition.action).await?;
-            let target = mcp_target(definition, &secrets)?;
-            let describing = self
-                .mcp
-                .describe(workspace, &target.endpoint, &target.tool, budget);
+            let target = mcp_target(definition, &secrets, &context.run)?;
+            let connection = target.connection(workspace);
+            let describing = self.mcp.describe(&connection, &target.tool, budget);
             let listed = describing
                 .await
                 .map_err(|reason| secrets.redact_failure(reason));
@@ -331,8 +349,10 @@ impl DefinitionExecutor {
                 if definition.description.is_empty() {
                     tool.description = listed.description;
                 }
-                if definition.effect.is_none() {
-                    tool.effect = listed.effect;
+                tool.annotations = listed.annotations;
+                match definition.effect {
+                    None => tool.effect = listed.effect,
+                    Some(declared) => override_effect(tool, Effect::from(declared)),
                 }
             }
             Err(reason) => {
@@ -355,7 +375,11 @@ fn object_schema(schema: &Object) -> Value {
     Value::Object(typed)
 }
 
-fn mcp_target(definition: &ToolDefinition, secrets: &CallSecrets) -> Result<McpTarget, String> {
+fn mcp_target(
+    definition: &ToolDefinition,
+    secrets: &CallSecrets,
+    run: &RunId,
+) -> Result<McpTarget, String> {
     match &definition.action {
         ToolAction::Mcp(mcp) => {
             let endpoint = McpEndpoint::Http {
@@ -363,28 +387,38 @@ fn mcp_target(definition: &ToolDefinition, secrets: &CallSecrets) -> Result<McpT
                 headers: secrets.fill_headers(&mcp.headers)?,
             };
             let tool = mcp.tool.as_ref().unwrap_or(&definition.name).clone();
-            Ok(McpTarget { endpoint, tool })
-        }
-        ToolAction::Process(call) => {
-            let clear = secrets.iter().map(|(_, clear)| Secret::new(clear));
-            let launch = Launch {
-                spec: ProcessSpec {
-                    env: secrets.fill_headers(&call.process.env)?,
-                    ..call.process.clone()
-                },
-                secrets: clear.collect(),
-            };
             Ok(McpTarget {
-                endpoint: McpEndpoint::Process(launch),
-                tool: call.tool.clone(),
+                endpoint,
+                owner: SessionOwner::of(mcp.session, run),
+                tool,
             })
         }
+        ToolAction::Process(call) => Ok(McpTarget {
+            endpoint: McpEndpoint::Process(launch(&call.process, secrets)?),
+            owner: SessionOwner::Workspace,
+            tool: call.tool.clone(),
+        }),
         ToolAction::Http(_)
         | ToolAction::Code(_)
         | ToolAction::Plugin(_)
         | ToolAction::A2a(_)
         | ToolAction::Shipped(_) => Err("it is not a tool of an MCP server".to_owned()),
     }
+}
+
+/// A process with secrets filled into its environment.
+///
+/// # Errors
+/// A message for the model when a secret does not exist.
+pub(crate) fn launch(process: &ProcessSpec, secrets: &CallSecrets) -> Result<Launch, String> {
+    let clear = secrets.iter().map(|(_, clear)| Secret::new(clear));
+    Ok(Launch {
+        spec: ProcessSpec {
+            env: secrets.fill_headers(&process.env)?,
+            ..process.clone()
+        },
+        secrets: clear.collect(),
+    })
 }
 
 /// The agent of a definition as a ref, with its secrets filled in.

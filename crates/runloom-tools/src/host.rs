@@ -11,7 +11,7 @@ use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{
     FetchedFile, Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
 };
-use runloom_protocol::resource::InstalledPlugin;
+use runloom_protocol::resource::{InstalledPlugin, ToolsetTool};
 use runloom_protocol::tools::ToolRef;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,7 @@ use crate::plugin::{PluginCatalog, PluginSet, PluginTools};
 use crate::shipped::ShippedTools;
 use crate::tool_kind::{IndexedRef, ToolKind};
 use crate::tool_limits::ToolLimits;
+use crate::toolset::ToolsetTools;
 use crate::workspace::WorkspaceTools;
 
 /// Dependencies of a host.
@@ -61,6 +62,7 @@ struct KindTable {
     a2a: Arc<A2a>,
     workspace: WorkspaceTools,
     plugin: PluginTools,
+    toolset: ToolsetTools,
 }
 
 impl KindTable {
@@ -71,6 +73,7 @@ impl KindTable {
             ToolRef::A2a(_) => Some(self.a2a.as_ref()),
             ToolRef::Mantyx(_) => Some(&self.workspace),
             ToolRef::MantyxPlugin(_) => Some(&self.plugin),
+            ToolRef::Toolset(_) => Some(&self.toolset),
             ToolRef::Local(_)
             | ToolRef::A2aLocal(_)
             | ToolRef::McpLocal(_)
@@ -78,12 +81,13 @@ impl KindTable {
         }
     }
 
-    fn all(&self) -> [&dyn ToolKind; 4] {
+    fn all(&self) -> [&dyn ToolKind; 5] {
         [
             self.mcp.as_ref(),
             self.a2a.as_ref(),
             &self.workspace,
             &self.plugin,
+            &self.toolset,
         ]
     }
 
@@ -128,7 +132,13 @@ impl Host {
             a2a: Arc::clone(&a2a),
             schemas: Arc::default(),
         });
+        let toolset = ToolsetTools::new(
+            Arc::clone(&plugins) as _,
+            outbound.clone(),
+            Arc::clone(&mcp),
+        );
         let kinds = KindTable {
+            toolset,
             mcp,
             a2a,
             workspace: WorkspaceTools::new(Arc::clone(&executor)),
@@ -187,6 +197,10 @@ impl ToolHost for Host {
 
     async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
         self.plugins.provided(workspace).await
+    }
+
+    async fn toolset_tools(&self, workspace: &str, name: &str) -> Result<Option<Vec<ToolsetTool>>> {
+        self.kinds.toolset.listed(workspace, name).await
     }
 
     fn check_address(&self, url: &str) -> std::result::Result<(), String> {

@@ -112,6 +112,7 @@ mod tests {
             parameters: json!({}),
             output_schema: None,
             effect: Effect::Once,
+            annotations: None,
             from: 0,
             target: Value::Null,
         }

@@ -53,6 +53,7 @@ pub(crate) fn placeholder(
         parameters: json!({"type": "object", "properties": {}}),
         output_schema: None,
         effect: Effect::Read,
+        annotations: None,
         from: origin.index,
         target: origin.target,
     }

@@ -76,6 +76,7 @@ mod tests {
             parameters,
             output_schema: None,
             effect: Effect::Once,
+            annotations: None,
             target: Value::Null,
         }
     }

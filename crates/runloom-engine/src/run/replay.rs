@@ -430,6 +430,7 @@ fn stand_ins(events: &[Event], state: &RunState) -> Vec<ServerTool> {
         parameters: any_object(),
         output_schema: None,
         effect: Effect::Idempotent,
+        annotations: None,
         from: 0,
         target: Value::Null,
     };

@@ -348,6 +348,7 @@ fn a_strangers_tool_with_an_unusable_schema_takes_any_arguments() {
         parameters: json!({"type": "object", "properties": {"a": {"type": "zzz"}}}),
         output_schema: None,
         effect: Effect::Read,
+        annotations: None,
         from: 0,
         target: Value::Null,
     };

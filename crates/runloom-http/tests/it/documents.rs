@@ -183,6 +183,11 @@ async fn every_kind_is_put_read_listed_and_deleted() {
             json!({"kind": "demo", "models": [{"id": "m"}]}),
         ),
         ("/secrets/OTHER", "secrets", json!({"value": "x"})),
+        (
+            "/toolsets/docs",
+            "toolsets",
+            json!({"transport": "sse", "serverUrl": "https://d.example/sse", "headers": {"A": "{{secret:KEY}}"}}),
+        ),
     ] {
         let made = call(&app, "PUT", path, Some(body.clone())).await;
         assert_eq!(made.status, StatusCode::CREATED, "{made:?}");

@@ -24,4 +24,5 @@ mod openapi;
 mod resources;
 mod secrets;
 mod shapes;
+mod toolsets;
 mod unread;

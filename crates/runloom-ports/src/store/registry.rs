@@ -1,4 +1,4 @@
-//! Documents of a workspace: agents, tools, plugins, secrets, external agents, providers.
+//! Documents of a workspace: agents, tools, plugins, secrets, external agents, providers, toolsets.
 
 use async_trait::async_trait;
 
@@ -89,17 +89,20 @@ pub enum DocumentKind {
     ExternalAgent,
     /// A provider with its models.
     Provider,
+    /// A named connection to an MCP server.
+    Toolset,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Agent,
         Self::Tool,
         Self::Plugin,
         Self::Secret,
         Self::ExternalAgent,
         Self::Provider,
+        Self::Toolset,
     ];
 
     /// The word in the database.
@@ -112,6 +115,7 @@ impl DocumentKind {
             Self::Secret => "secret",
             Self::ExternalAgent => "external_agent",
             Self::Provider => "provider",
+            Self::Toolset => "toolset",
         }
     }
 

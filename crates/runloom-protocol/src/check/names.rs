@@ -68,6 +68,8 @@ pub(crate) enum Namespace {
     McpPrefix,
     /// Ids of workspace tools.
     WorkspaceTool,
+    /// Slugs and ids of toolsets.
+    Toolset,
 }
 
 /// The names seen so far, each with the path of its first use.
@@ -84,6 +86,7 @@ impl<'v> Names<'v> {
                 Namespace::ModelFacing => "tool name",
                 Namespace::McpPrefix => "`mcp` server name",
                 Namespace::WorkspaceTool => "workspace tool",
+                Namespace::Toolset => "toolset",
             };
             node.refuse(format_args!(
                 "duplicate {what} `{name}`: already used by {first}"

@@ -8,6 +8,7 @@ mod plugin;
 mod provider;
 pub mod template;
 mod tool;
+mod toolset;
 
 pub use agent::{AgentDefinition, Skill};
 pub use plugin::{McpEndpoint, PluginManifest, PluginMatch, PluginServer, PluginTool, ProcessSpec};
@@ -16,3 +17,4 @@ pub use tool::{
     CodeCall, DeclaredEffect, ExternalAgent, HttpCall, HttpMethod, McpCall, PluginCall,
     ProcessCall, ResponseMapping, ShippedTool, ToolAction, ToolDefinition,
 };
+pub use toolset::{ToolSettings, ToolsetConnection, ToolsetDefinition, ToolsetServer};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::tool::{McpCall, ProcessCall, ToolAction, ToolDefinition};
+use crate::tools::SessionScope;
 
 /// What a plugin brings: what `{"kind": "mantyx_plugin", "name": "@plugin/tool"}` leads to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +46,9 @@ pub struct PluginServer {
     /// Milliseconds that one call may take.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
+    /// The runs that share a session with a server on the network. A process is always shared by the workspace.
+    #[serde(default, skip_serializing_if = "SessionScope::is_run")]
+    pub session: SessionScope,
     /// How it is reached.
     #[serde(flatten)]
     pub endpoint: McpEndpoint,
@@ -143,6 +147,7 @@ impl PluginServer {
                 url: url.clone(),
                 headers: headers.clone(),
                 tool: Some(name.to_owned()),
+                session: self.session,
             }),
             McpEndpoint::Process(process) => ToolAction::Process(ProcessCall {
                 process: process.clone(),
@@ -213,6 +218,7 @@ mod tests {
             name: name.to_owned(),
             tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
             timeout_ms: 1,
+            session: SessionScope::Run,
             endpoint: McpEndpoint::Http {
                 url: format!("https://{name}.example/mcp"),
                 headers: BTreeMap::new(),

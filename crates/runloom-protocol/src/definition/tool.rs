@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plugin::ProcessSpec;
-use crate::tools::Object;
+use crate::tools::{Object, SessionScope};
 
 /// A tool that the server executes for a workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -214,6 +214,9 @@ pub struct McpCall {
     /// Its name at the MCP server; `None` = the definition's own name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+    /// The runs that share a session with the server.
+    #[serde(default, skip_serializing_if = "SessionScope::is_run")]
+    pub session: SessionScope,
 }
 
 /// A remote agent that speaks A2A.

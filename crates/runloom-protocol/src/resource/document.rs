@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::definition::DeclaredEffect;
 use crate::id::AgentId;
+use crate::tools::ToolAnnotations;
 
 /// A document of the admin API: an agent, a tool, a plugin, a secret, an external agent or a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,7 +47,54 @@ pub struct InstalledPlugin {
     pub tools: Vec<String>,
 }
 
-/// Where a plugin comes from that no workspace keeps.
+/// A toolset that a workspace has without having been given it: the operator configured it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstalledToolset {
+    /// Its slug.
+    pub name: String,
+    /// How its MCP server is reached.
+    pub transport: String,
+    /// Where it comes from.
+    pub source: InstalledFrom,
+    /// What it is for.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The server's own names of the tools that exist for callers; `null` = all.
+    #[serde(default)]
+    pub tools: Option<Vec<String>>,
+}
+
+/// `GET …/toolsets/{name}/tools`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolsetToolList {
+    /// The tools that the toolset offers, in the order of its MCP server.
+    pub tools: Vec<ToolsetTool>,
+}
+
+/// A tool of a toolset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolsetTool {
+    /// The server's own name.
+    pub name: String,
+    /// The name that the model sees.
+    pub model_name: String,
+    /// What the model is told about it.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub input_schema: Value,
+    /// JSON Schema of the output; left out when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Hints of the server; left out when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<ToolAnnotations>,
+    /// What repeating a call does.
+    pub effect: DeclaredEffect,
+}
+
+/// Where a plugin or a toolset comes from that no workspace keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstalledFrom {

@@ -13,7 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{RunId, SessionId};
 
-pub use document::{AgentList, AgentListItem, InstalledFrom, InstalledPlugin, StoredDocument};
+pub use document::{
+    AgentList, AgentListItem, InstalledFrom, InstalledPlugin, InstalledToolset, StoredDocument,
+    ToolsetTool, ToolsetToolList,
+};
 pub use feedback::{FeedbackItem, FeedbackList, FeedbackReceipt, TargetKind};
 pub use memory::{MemoriesForgotten, MemoryInfo, MemoryLinkInfo, MemoryList};
 pub use model::{CatalogEntry, ModelCatalog, ModelSource, Pricing};

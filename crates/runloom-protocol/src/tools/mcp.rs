@@ -10,7 +10,27 @@ use crate::check::documents::{description, document, object_document};
 use crate::check::names::{Names, Namespace, tool_name};
 use crate::check::web;
 use crate::limits;
-use crate::read::{Fields, Node, json_bytes};
+use crate::read::{Fields, Node, json_bytes, keywords};
+
+keywords! {
+    /// The runs that share a session with an MCP server.
+    #[derive(Default)]
+    pub enum SessionScope {
+        /// Each run has a session of its own.
+        #[default]
+        Run = "run",
+        /// The runs of a workspace share one.
+        Workspace = "workspace",
+    }
+}
+
+impl SessionScope {
+    /// Whether each run has a session of its own.
+    #[must_use]
+    pub fn is_run(&self) -> bool {
+        *self == Self::Run
+    }
+}
 
 /// `kind: "mcp"`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +46,9 @@ pub struct McpTool {
     /// Names of the tools to expose; `None` = all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_filter: Option<Vec<String>>,
+    /// The runs that share a session with the server.
+    #[serde(default, skip_serializing_if = "SessionScope::is_run")]
+    pub session: SessionScope,
 }
 
 impl McpTool {
@@ -41,6 +64,7 @@ impl McpTool {
             url: url?,
             headers,
             tool_filter,
+            session: fields.keyword("session").unwrap_or_default(),
         })
     }
 }

@@ -1,10 +1,12 @@
 //! Tool refs: the tools of a spec, by kind. Each kind has a file with its type and its checks.
 
 mod a2a;
+mod annotations;
 mod delegate;
 mod local;
 mod mcp;
 mod plugin;
+mod toolset;
 mod workspace;
 
 use std::collections::BTreeMap;
@@ -17,10 +19,12 @@ use crate::limits;
 use crate::read::{Fields, Node, keywords};
 
 pub use a2a::{A2aLocalTool, A2aTool};
+pub use annotations::ToolAnnotations;
 pub use delegate::{DelegateRef, DelegateSource};
 pub use local::LocalTool;
-pub use mcp::{McpLocalTool, McpTool, McpToolEntry};
+pub use mcp::{McpLocalTool, McpTool, McpToolEntry, SessionScope};
 pub use plugin::PluginToolRef;
+pub use toolset::ToolsetRef;
 pub use workspace::WorkspaceToolRef;
 
 /// A JSON object kept as the client wrote it.
@@ -46,6 +50,8 @@ pub enum ToolRef {
     McpLocal(McpLocalTool),
     /// Another agent, whose runs the server starts.
     Delegate(DelegateRef),
+    /// A toolset of the workspace; the server runs its tools.
+    Toolset(ToolsetRef),
 }
 
 keywords! {
@@ -67,6 +73,8 @@ keywords! {
         McpLocal = "mcp_local",
         /// See [`ToolRef::Delegate`].
         Delegate = "delegate",
+        /// See [`ToolRef::Toolset`].
+        Toolset = "toolset",
     }
 }
 
@@ -83,6 +91,7 @@ impl ToolRef {
             Self::Mcp(_) => ToolRefKind::Mcp,
             Self::McpLocal(_) => ToolRefKind::McpLocal,
             Self::Delegate(_) => ToolRefKind::Delegate,
+            Self::Toolset(_) => ToolRefKind::Toolset,
         }
     }
 
@@ -97,7 +106,8 @@ impl ToolRef {
             | Self::MantyxPlugin(_)
             | Self::A2a(_)
             | Self::Mcp(_)
-            | Self::Delegate(_) => None,
+            | Self::Delegate(_)
+            | Self::Toolset(_) => None,
         }
     }
 
@@ -118,7 +128,8 @@ impl ToolRef {
             | Self::A2a(_)
             | Self::A2aLocal(_)
             | Self::Mcp(_)
-            | Self::McpLocal(_) => None,
+            | Self::McpLocal(_)
+            | Self::Toolset(_) => None,
         }
     }
 
@@ -133,7 +144,8 @@ impl ToolRef {
             | Self::Local(_)
             | Self::A2aLocal(_)
             | Self::McpLocal(_)
-            | Self::Delegate(_) => None,
+            | Self::Delegate(_)
+            | Self::Toolset(_) => None,
         }
     }
 
@@ -147,7 +159,8 @@ impl ToolRef {
             | Self::Local(_)
             | Self::A2aLocal(_)
             | Self::McpLocal(_)
-            | Self::Delegate(_) => None,
+            | Self::Delegate(_)
+            | Self::Toolset(_) => None,
         }
     }
 
@@ -163,6 +176,7 @@ impl ToolRef {
             Self::A2a(tool) => ToolIdentity::ModelFacing(&tool.name),
             Self::A2aLocal(tool) => ToolIdentity::ModelFacing(&tool.name),
             Self::Delegate(delegate) => ToolIdentity::ModelFacing(&delegate.name),
+            Self::Toolset(toolset) => ToolIdentity::Toolset(&toolset.name),
         }
     }
 }
@@ -178,6 +192,8 @@ pub enum ToolIdentity<'t> {
     McpLabel(&'t str),
     /// A model-facing name.
     ModelFacing(&'t str),
+    /// The slug or id of a toolset.
+    Toolset(&'t str),
 }
 
 /// A [`ToolRef`] that the client executes.
@@ -267,5 +283,6 @@ fn read_ref<'v>(node: Node<'v, '_>, names: &mut Names<'v>, level: usize) -> Opti
         ToolRefKind::Delegate => {
             DelegateRef::read(&fields, names, level + 1).map(ToolRef::Delegate)
         }
+        ToolRefKind::Toolset => ToolsetRef::read(&fields, names).map(ToolRef::Toolset),
     }
 }

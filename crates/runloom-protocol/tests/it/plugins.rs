@@ -2,17 +2,17 @@
 
 use runloom_protocol::definition::{McpEndpoint, PluginManifest, ToolAction};
 use runloom_protocol::error::Issue;
-use runloom_protocol::validate::{PluginSource, plugin_manifest};
+use runloom_protocol::validate::{DefinitionSource, plugin_manifest};
 use serde_json::{Value, json};
 
 use crate::paths;
 
 fn by_operator(body: &Value) -> Result<PluginManifest, Vec<Issue>> {
-    plugin_manifest(body, "math", PluginSource::Operator)
+    plugin_manifest(body, "math", DefinitionSource::Operator)
 }
 
 fn by_administrator(body: &Value) -> Result<PluginManifest, Vec<Issue>> {
-    plugin_manifest(body, "math", PluginSource::Administrator)
+    plugin_manifest(body, "math", DefinitionSource::Administrator)
 }
 
 #[test]

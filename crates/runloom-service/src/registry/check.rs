@@ -22,11 +22,15 @@ pub(super) fn definition(kind: DocumentKind, slug: &str, body: &Value) -> Result
         DocumentKind::Agent => plain(validate::agent_definition(body)),
         DocumentKind::Tool => plain(validate::tool_definition(body, slug)),
         DocumentKind::Plugin => {
-            let source = validate::PluginSource::Administrator;
+            let source = validate::DefinitionSource::Administrator;
             plain(validate::plugin_manifest(body, slug, source))
         }
         DocumentKind::ExternalAgent => plain(validate::external_agent(body, slug)),
         DocumentKind::Provider => plain(validate::provider_definition(body)),
+        DocumentKind::Toolset => {
+            let source = validate::DefinitionSource::Administrator;
+            plain(validate::toolset_definition(body, slug, source))
+        }
         DocumentKind::Secret => {
             plain(validate::secret_value(body).map(|value| json!({ "value": value })))
         }
@@ -50,7 +54,10 @@ pub(super) fn declared(kind: DocumentKind, definition: &Value) -> Result<Vec<Dec
         DocumentKind::Plugin => {
             PluginManifest::deserialize(definition).map(|plugin| Declared::by_plugin(&plugin))
         }
-        DocumentKind::Agent | DocumentKind::Provider | DocumentKind::Secret => Ok(Vec::new()),
+        DocumentKind::Agent
+        | DocumentKind::Provider
+        | DocumentKind::Secret
+        | DocumentKind::Toolset => Ok(Vec::new()),
     };
     declared.map_err(Error::internal)
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::RegistryService;
 use runloom_ports::error::Result;
 use runloom_ports::secret::Secret;
-use runloom_ports::store::DocumentKind;
-use runloom_ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions};
+use runloom_ports::store::{Document, DocumentKind};
+use runloom_ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions, Toolset};
 
 #[async_trait]
 impl ToolDefinitions for RegistryService {
@@ -40,6 +40,30 @@ impl ToolDefinitions for RegistryService {
             .iter()
             .map(|document| Ok(self.read(&workspace, document)?))
             .collect()
+    }
+
+    async fn toolset(&self, workspace: &str, id_or_slug: &str) -> Result<Option<Toolset>> {
+        if let Some(toolset) = self.operator_toolset(workspace, id_or_slug) {
+            return Ok(Some(Toolset {
+                slug: toolset.slug.clone(),
+                definition: toolset.definition.clone(),
+            }));
+        }
+        let workspace = self.workspace(workspace).await?;
+        let kind = DocumentKind::Toolset;
+        let found = self.store.document(workspace.no, kind, id_or_slug).await?;
+        // The name of an operator's toolset hides a document.
+        let hidden = |found: &Document| {
+            self.operator_toolset(&workspace.slug, &found.slug)
+                .is_some()
+        };
+        let Some(found) = found.filter(|found| !hidden(found)) else {
+            return Ok(None);
+        };
+        Ok(Some(Toolset {
+            definition: self.read(&workspace, &found)?,
+            slug: found.slug,
+        }))
     }
 
     async fn secret(&self, workspace: &str, name: &str) -> Result<Option<Secret>> {

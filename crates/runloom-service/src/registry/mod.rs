@@ -1,4 +1,4 @@
-//! What workspaces keep: agents, tools, plugins, secrets, external agents, providers.
+//! What workspaces keep: agents, tools, plugins, secrets, external agents, providers, toolsets.
 //!
 //! `check` says what is a definition, `mentions` what it mentions of its workspace, `seal` keeps credentials closed, `definitions`
 //! and `host` serve tools at run time and `known` remembers them, `agents` lays an agent under a spec, `models` keeps the catalog in
@@ -13,6 +13,7 @@ mod reference_check;
 mod rotation;
 mod sealing;
 mod secret_injecting_host;
+mod toolsets;
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,9 +39,7 @@ use definition_cache::DefinitionCache;
 pub use reference_check::{code_tools, named_secrets, named_tools};
 pub use rotation::Rotation;
 pub use secret_injecting_host::SecretInjectingHost;
-
-/// Documents of one kind in one workspace.
-const DOCUMENTS_MAX: usize = 1000;
+pub use toolsets::OperatorToolset;
 
 /// Agents, tools, plugins, secrets, external agents and providers of workspaces.
 pub struct RegistryService {
@@ -55,6 +54,7 @@ pub struct RegistryService {
     /// Whether code tools are taken.
     takes_code: bool,
     known: DefinitionCache,
+    operator_toolsets: Vec<OperatorToolset>,
     clock: Clock,
 }
 
@@ -99,6 +99,7 @@ impl RegistryService {
             schemas: Arc::default(),
             takes_code: true,
             known: DefinitionCache::default(),
+            operator_toolsets: Vec::new(),
             clock: Clock,
         }
     }
@@ -172,6 +173,7 @@ impl RegistryService {
         expect: Expect,
     ) -> Result<PutOutcome> {
         let workspace = self.workspace(workspace).await?;
+        self.check_changeable(&workspace.slug, kind, name)?;
         let known = self.store.document(workspace.no, kind, name).await?;
         // A document may be named by its id as well; only its slug is put.
         let slug = known.as_ref().map_or(name, |known| known.slug.as_str());
@@ -201,7 +203,7 @@ impl RegistryService {
             workspace: workspace.no,
             body: sealed.to_string(),
             expect,
-            limit: DOCUMENTS_MAX,
+            limit: self.documents_max(&workspace.slug, kind),
             now: self.clock.now(),
         };
         let (created, document) = match self.store.put_document(put).await? {
@@ -209,8 +211,8 @@ impl RegistryService {
             Put::Replaced(document) => (false, document),
             Put::Mismatch => return Err(changed(kind)),
             Put::Full => {
-                let message = format!("The workspace has {DOCUMENTS_MAX} of these already.");
-                return Err(Error::Conflict { message });
+                let limit = self.documents_max(&workspace.slug, kind);
+                return Err(toolsets::full(kind, limit));
             }
         };
         self.changed(kind).await?;
@@ -271,6 +273,7 @@ impl RegistryService {
         expect: Expect,
     ) -> Result<()> {
         let workspace = self.workspace(workspace).await?;
+        self.check_changeable(&workspace.slug, kind, name)?;
         let deleted = self.store.delete_document(workspace.no, kind, name, expect);
         match deleted.await? {
             Deleted::Gone => self.changed(kind).await,
@@ -408,6 +411,7 @@ fn id_prefix(kind: DocumentKind) -> &'static str {
         DocumentKind::Secret => "secret_",
         DocumentKind::ExternalAgent => "peer_",
         DocumentKind::Provider => "prov_",
+        DocumentKind::Toolset => "toolset_",
     }
 }
 
@@ -419,6 +423,7 @@ fn word(kind: DocumentKind) -> &'static str {
         DocumentKind::Secret => "secret",
         DocumentKind::ExternalAgent => "external agent",
         DocumentKind::Provider => "provider",
+        DocumentKind::Toolset => "toolset",
     }
 }
 

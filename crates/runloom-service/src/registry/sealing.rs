@@ -13,8 +13,8 @@ use runloom_ports::sealer::Sealer;
 use runloom_ports::secret::MASK;
 use runloom_ports::store::DocumentKind;
 
-/// Fields that belong to others: a schema may well describe a field called `headers`.
-const FOREIGN: [&str; 8] = [
+/// Fields that belong to others, or whose keys are data: a schema may well describe a field called `headers`.
+const FOREIGN: [&str; 10] = [
     "parameters",
     "inputSchema",
     "outputSchema",
@@ -23,6 +23,8 @@ const FOREIGN: [&str; 8] = [
     "annotations",
     "metadata",
     "body",
+    "policy",
+    "toolSettings",
 ];
 
 /// Words in the name of an option that holds a credential.

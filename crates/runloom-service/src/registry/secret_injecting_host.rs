@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use runloom_protocol::definition::template;
-use runloom_protocol::resource::InstalledPlugin;
+use runloom_protocol::resource::{InstalledPlugin, ToolsetTool};
 use runloom_protocol::tools::ToolRef;
 use tokio_util::sync::CancellationToken;
 
@@ -98,6 +98,10 @@ impl ToolHost for SecretInjectingHost {
         self.inner.installed(workspace).await
     }
 
+    async fn toolset_tools(&self, workspace: &str, name: &str) -> Result<Option<Vec<ToolsetTool>>> {
+        self.inner.toolset_tools(workspace, name).await
+    }
+
     async fn fetch(
         &self,
         url: &str,
@@ -159,7 +163,7 @@ impl ToolHost for SecretInjectingHost {
 mod tests {
     use super::*;
     use runloom_ports::effect::Effect;
-    use runloom_ports::tools::{PluginManifest, ToolDefinition};
+    use runloom_ports::tools::{PluginManifest, ToolDefinition, Toolset};
     use runloom_protocol::id::RunId;
     use serde_json::{Value, json};
 
@@ -181,6 +185,7 @@ mod tests {
                 parameters: json!({"anyOf": [{"default": said}]}),
                 output_schema: Some(json!({"title": said})),
                 effect: Effect::Read,
+                annotations: None,
                 from: 0,
                 target: json!({"kind": "mcp", "tool": "s3cret", "unavailable": said}),
             }]
@@ -212,6 +217,10 @@ mod tests {
 
         async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
             Ok(Vec::new())
+        }
+
+        async fn toolset(&self, _: &str, _: &str) -> Result<Option<Toolset>> {
+            Ok(None)
         }
 
         async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
@@ -257,6 +266,7 @@ mod tests {
             parameters: json!({}),
             output_schema: None,
             effect: Effect::Read,
+            annotations: None,
             from: 0,
             target: Value::Null,
         };

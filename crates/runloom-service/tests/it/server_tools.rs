@@ -55,6 +55,7 @@ impl ToolHost for Host {
             parameters: json!({"type": "object"}),
             output_schema: None,
             effect: Effect::Once,
+            annotations: None,
             from: 0,
             target: Value::Null,
         }]

@@ -327,6 +327,7 @@ impl ToolKind for A2a {
             parameters: parameters(),
             output_schema: None,
             effect: Effect::Once,
+            annotations: None,
             from: reference.index,
             target: json!({"kind": KIND}),
         }]

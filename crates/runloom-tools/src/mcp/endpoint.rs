@@ -1,9 +1,12 @@
 //! Addresses of MCP servers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::header::HeaderMap;
-use runloom_protocol::tools::McpTool;
+use runloom_protocol::id::RunId;
+use runloom_protocol::tools::{McpTool, SessionScope};
 
 use super::process::Launch;
 use super::session::McpError;
@@ -20,8 +23,46 @@ pub(crate) enum McpEndpoint {
         /// Headers of every request.
         headers: BTreeMap<String, String>,
     },
+    /// Over HTTP with server-sent events.
+    Sse {
+        /// The URL of the event stream.
+        url: String,
+        /// Headers of every request.
+        headers: BTreeMap<String, String>,
+    },
     /// A process on this machine.
     Process(Launch),
+}
+
+/// A server and the callers that share a session with it.
+#[derive(Clone, Copy)]
+pub(crate) struct McpConnection<'a> {
+    pub(crate) workspace: &'a Arc<str>,
+    pub(crate) endpoint: &'a McpEndpoint,
+    pub(crate) owner: &'a SessionOwner,
+    /// How long the connection is kept while it is not used; `None` means the default of its transport.
+    pub(crate) idle_close: Option<Duration>,
+}
+
+/// The callers that share a session. Sessions are never shared between workspaces.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum SessionOwner {
+    /// One run.
+    Run(RunId),
+    /// All runs of the workspace.
+    Workspace,
+    /// All runs that use a toolset of the workspace, by its slug.
+    Toolset(String),
+}
+
+impl SessionOwner {
+    /// The owner that a ref or a definition asks for.
+    pub(crate) fn of(scope: SessionScope, run: &RunId) -> Self {
+        match scope {
+            SessionScope::Run => Self::Run(run.clone()),
+            SessionScope::Workspace => Self::Workspace,
+        }
+    }
 }
 
 impl From<&McpTool> for McpEndpoint {
@@ -49,6 +90,13 @@ pub(super) enum McpAddress {
         /// Headers of every request.
         headers: HeaderMap,
     },
+    /// Over HTTP with server-sent events.
+    Sse {
+        /// The URL of the event stream.
+        url: String,
+        /// Headers of every request.
+        headers: HeaderMap,
+    },
     /// A process on this machine.
     Process(Launch),
 }
@@ -58,6 +106,7 @@ impl McpAddress {
     pub(super) fn label(&self) -> &str {
         match self {
             Self::Http { .. } => "over HTTP",
+            Self::Sse { .. } => "over SSE",
             Self::Process(launch) => &launch.spec.label,
         }
     }
@@ -78,6 +127,16 @@ impl McpEndpoint {
                 let fingerprint = format!("{url} {}", hash(&headers));
                 let headers = spec_headers(headers).map_err(refused)?;
                 let address = McpAddress::Http { url, headers };
+                Ok(CheckedEndpoint {
+                    address,
+                    fingerprint,
+                })
+            }
+            Self::Sse { url, headers } => {
+                let url = outbound.check(url).map_err(refused)?.to_string();
+                let fingerprint = format!("sse {url} {}", hash(&headers));
+                let headers = spec_headers(headers).map_err(refused)?;
+                let address = McpAddress::Sse { url, headers };
                 Ok(CheckedEndpoint {
                     address,
                     fingerprint,

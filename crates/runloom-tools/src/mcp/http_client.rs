@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcError, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientRequest, JsonRpcError, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_client::{
@@ -29,16 +29,16 @@ use crate::outbound::{Outbound, OutboundError, OutboundRequest, OutboundResponse
 const MAX_STREAM_BYTES: usize = 64 * 1024 * 1024;
 
 /// Maximum bytes of a JSON response, and the timeout of its body.
-const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
 const JSON_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-type TransportError = StreamableHttpError<OutboundError>;
+pub(super) type TransportError = StreamableHttpError<OutboundError>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 /// The message of the last error, for the model. `rmcp` hides causes in its own errors.
-type LastError = Arc<Mutex<Option<String>>>;
+pub(super) type LastError = Arc<Mutex<Option<String>>>;
 
 /// The HTTP client of one session.
 #[derive(Clone)]
@@ -74,8 +74,21 @@ impl GuardedHttpClient {
         self.last_error.lock().clone()
     }
 
-    fn set_last_error(&self, message: impl Into<String>) {
+    pub(super) fn set_last_error(&self, message: impl Into<String>) {
         *self.last_error.lock() = Some(message.into());
+    }
+
+    pub(super) fn clear_last_error(&self) {
+        *self.last_error.lock() = None;
+    }
+
+    pub(super) fn error_slot(&self) -> &LastError {
+        &self.last_error
+    }
+
+    /// The headers of the ref or the definition.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 
     /// The headers of the ref, overridden by those of the protocol.
@@ -101,7 +114,10 @@ impl GuardedHttpClient {
         Ok(headers)
     }
 
-    async fn send(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
+    pub(super) async fn send(
+        &self,
+        request: OutboundRequest,
+    ) -> Result<OutboundResponse, TransportError> {
         match self.outbound.send(request.keeping_method()).await {
             Ok(response) => {
                 let status = response.status();
@@ -117,7 +133,11 @@ impl GuardedHttpClient {
         }
     }
 
-    fn request(&self, method: Method, uri: &str) -> Result<OutboundRequest, TransportError> {
+    pub(super) fn request(
+        &self,
+        method: Method,
+        uri: &str,
+    ) -> Result<OutboundRequest, TransportError> {
         let url = self.outbound.check(uri).map_err(|error| {
             self.set_last_error(error.to_string());
             StreamableHttpError::Client(error)
@@ -125,7 +145,7 @@ impl GuardedHttpClient {
         Ok(OutboundRequest::new(method, url).within(self.head_timeout))
     }
 
-    async fn body(
+    pub(super) async fn body(
         &self,
         response: OutboundResponse,
         limit: usize,
@@ -165,6 +185,9 @@ impl StreamableHttpClient for GuardedHttpClient {
             .body(serde_json::to_vec(&message)?)
             .streaming()
             .at_most(MAX_STREAM_BYTES);
+        if let Some(id) = discover_id(&message) {
+            return self.discover(request, id).await;
+        }
         let response = self.send(request).await?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -283,9 +306,7 @@ impl GuardedHttpClient {
         }
     }
 
-    /// A response with an error status. A JSON-RPC error is passed on, everything else becomes an error message. A
-    /// server older than `server/discover` may answer that request with any error status; it is turned into a JSON-RPC
-    /// error, so that `rmcp` falls back to `initialize`.
+    /// A response with an error status. A JSON-RPC error is passed on, everything else becomes an error message.
     async fn error_response(
         &self,
         response: OutboundResponse,
@@ -300,19 +321,6 @@ impl GuardedHttpClient {
             Ok(JsonRpcMessage::Error(error)) if !is_denied => Some(error),
             _ => None,
         };
-        if let ClientJsonRpcMessage::Request(request) = message
-            && matches!(request.request, ClientRequest::DiscoverRequest(_))
-            && scope == RequestScope::NoSession
-            && !is_denied
-            && status != StatusCode::TOO_MANY_REQUESTS
-        {
-            let data = error.map_or_else(
-                || ErrorData::invalid_request(format!("HTTP status {status}"), None),
-                |error| error.error,
-            );
-            let response = ServerJsonRpcMessage::error(data, Some(request.id.clone()));
-            return Ok(StreamableHttpPostResponse::Json(response, None));
-        }
         let mentions_session = status == StatusCode::BAD_REQUEST && mentions_session(&body);
         if scope == RequestScope::Session && mentions_session {
             let is_own = |id: &RequestId| request_id(message).as_ref() == Some(id);
@@ -330,14 +338,39 @@ impl GuardedHttpClient {
             let response = JsonRpcMessage::Error(error);
             return Ok(StreamableHttpPostResponse::Json(response, session));
         }
-        let text = String::from_utf8_lossy(&body);
+        Err(self.refusal(status, &body))
+    }
+
+    /// The error of a response that is not JSON-RPC.
+    pub(super) async fn refused(&self, response: OutboundResponse) -> TransportError {
+        let status = response.status();
+        match self.body(response, MAX_JSON_BYTES).await {
+            Ok(body) => self.refusal(status, &body),
+            Err(error) => error,
+        }
+    }
+
+    fn refusal(&self, status: StatusCode, body: &[u8]) -> TransportError {
+        let text = String::from_utf8_lossy(body);
         self.set_last_error(match truncate(text.trim(), MAX_MCP_ERROR_BYTES) {
             "" => format!("it answered with HTTP status {status}"),
             text => format!("it answered with HTTP status {status}: {text}"),
         });
         // `rmcp` logs its errors, and the server's text may repeat secrets that it was sent.
         let logged = format!("HTTP status {status}");
-        Err(StreamableHttpError::UnexpectedServerResponse(logged.into()))
+        StreamableHttpError::UnexpectedServerResponse(logged.into())
+    }
+}
+
+/// The id of a `server/discover` request.
+fn discover_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        ClientJsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::DiscoverRequest(_)) =>
+        {
+            Some(request.id.clone())
+        }
+        _ => None,
     }
 }
 
@@ -373,7 +406,7 @@ fn mentions_session(body: &[u8]) -> bool {
 }
 
 /// The events of a body, each of limited size. `rmcp` takes them as `sse_stream` events.
-fn events(
+pub(super) fn events(
     response: OutboundResponse,
     mut limit: EventSizeLimit,
     last_error: &LastError,

@@ -1,24 +1,28 @@
-//! `kind: "mcp"`: the tools of an MCP server over Streamable HTTP, protocol versions 2024-11-05 to 2026-07-28.
+//! `kind: "mcp"`: the tools of an MCP server over Streamable HTTP, protocol versions 2024-11-05 to 2026-07-28. Toolsets
+//! and tools of definitions use the same client, also over server-sent events and over pipes of processes.
 //!
-//! Plugins of the operator may also define servers that are processes on this machine.
-//!
-//! Reading order: [`Mcp`] (the kind), `endpoint` (addresses), `pool` (sessions and cached listings), `session` (one
-//! session), `listing` (limits of a listing), `http_client` (transport on the guarded client), `process` (transport on
-//! pipes), `event_limit`, `result` (conversion of results).
+//! Reading order: [`Mcp`] (the kind), `endpoint` (addresses and owners of sessions), `pool` (sessions), `session` (one
+//! session), `listing` and `listing_cache` (tool lists), `http_client` and `discovery` (Streamable HTTP on the guarded
+//! client), `sse_transport`, `process` (transport on pipes), `event_limit`, `exposure` (tools of a run), `result` (what
+//! the model reads).
 
+mod discovery;
 mod endpoint;
 mod event_limit;
+mod exposure;
 mod http_client;
 mod listing;
+mod listing_cache;
 mod pool;
 mod process;
 mod result;
 mod session;
+mod sse_transport;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use rmcp::model::ServerResult;
 use runloom_ports::error::{Error, Result};
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
@@ -34,9 +38,11 @@ use crate::tool_kind::{IndexedRef, ToolKind, ToolOrigin};
 use crate::tool_limits::ToolLimits;
 use crate::unavailable_tool;
 
-pub(crate) use endpoint::McpEndpoint;
+pub(crate) use endpoint::{McpConnection, McpEndpoint, SessionOwner};
+pub(crate) use exposure::override_effect;
 use pool::{McpPool, ServerHandle};
 pub(crate) use process::Launch;
+pub(crate) use result::ResultForm;
 use session::{McpError, ToolCall};
 
 const KIND: &str = "mcp";
@@ -63,12 +69,14 @@ pub(crate) struct ToolSelection<'a> {
     pub(crate) index: usize,
 }
 
-/// What ends a call early.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CallBounds<'a> {
+/// One call of a tool of a server.
+pub(crate) struct McpRequest<'a> {
+    /// The server's own name of the tool.
+    pub(crate) tool: &'a str,
+    pub(crate) invocation: Invocation,
     /// Timeout of the definition, if the call belongs to one.
     pub(crate) timeout: Option<Duration>,
-    pub(crate) cancel: &'a CancellationToken,
+    pub(crate) form: ResultForm<'a>,
 }
 
 impl Mcp {
@@ -88,8 +96,7 @@ impl Mcp {
     /// A message for the model.
     pub(crate) async fn describe(
         &self,
-        workspace: &Arc<str>,
-        endpoint: &McpEndpoint,
+        connection: &McpConnection<'_>,
         tool: &str,
         budget: &ListingBudget,
     ) -> Result<ServerTool, String> {
@@ -98,7 +105,7 @@ impl Mcp {
             filter: Some(&[tool.to_owned()]),
             index: 0,
         };
-        let mut tools = self.expose(workspace, endpoint, selection, budget).await?;
+        let mut tools = self.expose(connection, selection, budget).await?;
         tools
             .pop()
             .ok_or_else(|| format!("it has no tool \"{tool}\""))
@@ -110,8 +117,7 @@ impl Mcp {
     /// A message for the model.
     pub(crate) async fn expose(
         &self,
-        workspace: &Arc<str>,
-        endpoint: &McpEndpoint,
+        connection: &McpConnection<'_>,
         selection: ToolSelection<'_>,
         budget: &ListingBudget,
     ) -> Result<Vec<ServerTool>, String> {
@@ -120,49 +126,48 @@ impl Mcp {
             (prefix, _) => prefix,
         };
         let listing = async {
-            let server = self.pool.server(workspace, endpoint)?;
+            let server = self.pool.server(connection)?;
             self.pool.tools(&server, label).await
         };
         let listing = listing.await.map_err(|error| error.message)?;
-        result::expose(selection, &listing.tools, budget)
+        exposure::expose(selection, &listing.tools, budget)
     }
 
-    /// Calls one tool of a server by the server's own name for it.
+    /// Calls one tool of a server.
     ///
     /// # Errors
     /// A message for the model.
     pub(crate) async fn call_tool(
         &self,
-        workspace: &Arc<str>,
-        endpoint: &McpEndpoint,
-        tool: &str,
-        call: Invocation,
-        bounds: CallBounds<'_>,
+        connection: &McpConnection<'_>,
+        request: McpRequest<'_>,
+        cancel: &CancellationToken,
     ) -> Result<Outcome, String> {
-        let idle_timeout = match bounds.timeout {
+        let idle_timeout = match request.timeout {
             Some(timeout) => timeout + TIMEOUT_MARGIN,
             None => self.limits.idle_timeout,
         };
+        let invocation = request.invocation;
         let call = ToolCall {
-            tool,
-            arguments: arguments(call.input),
-            tool_use_id: &call.tool_use_id,
-            trace: call.trace,
+            tool: request.tool,
+            arguments: arguments(invocation.input),
+            tool_use_id: &invocation.tool_use_id,
+            trace: invocation.trace,
             idle_timeout,
         };
-        let result = self.execute(workspace, endpoint, call, bounds.cancel).await;
-        result.map_err(|error| error.to_string())
+        let result = self.execute(connection, call, cancel).await;
+        let outcome = result.and_then(|result| result::outcome(result, request.form));
+        outcome.map_err(|error| error.to_string())
     }
 
     async fn execute(
         &self,
-        workspace: &Arc<str>,
-        endpoint: &McpEndpoint,
+        connection: &McpConnection<'_>,
         call: ToolCall<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, McpError> {
+    ) -> Result<ServerResult, McpError> {
         let not_begun = || McpError::transient("the call was cancelled before it began");
-        let server = self.pool.server(workspace, endpoint)?;
+        let server = self.pool.server(connection)?;
         let Some(_permit) = cancel.run_until_cancelled(server.call_permit()).await else {
             return Err(not_begun());
         };
@@ -188,7 +193,7 @@ impl Mcp {
         if result.as_ref().is_err_and(McpError::is_broken) || !session.is_alive() {
             server.drop_session(&session).await;
         }
-        result.and_then(result::outcome)
+        result
     }
 }
 
@@ -257,7 +262,14 @@ impl ToolKind for Mcp {
             index: reference.index,
         };
         let endpoint = McpEndpoint::from(server);
-        let exposed = self.expose(&context.workspace, &endpoint, selection, budget);
+        let owner = SessionOwner::of(server.session, &context.run);
+        let connection = McpConnection {
+            workspace: &context.workspace,
+            endpoint: &endpoint,
+            owner: &owner,
+            idle_close: None,
+        };
+        let exposed = self.expose(&connection, selection, budget);
         let secrets = CallSecrets::of_headers(&server.headers);
         match exposed.await {
             Ok(tools) => {
@@ -298,12 +310,20 @@ impl ToolKind for Mcp {
             return content::failure("This tool was resolved by another version of the server.");
         };
         let endpoint = McpEndpoint::from(server);
-        let bounds = CallBounds {
-            timeout: None,
-            cancel: &cancel,
+        let owner = SessionOwner::of(server.session, &context.run);
+        let connection = McpConnection {
+            workspace: &context.workspace,
+            endpoint: &endpoint,
+            owner: &owner,
+            idle_close: None,
         };
-        let calling = self.call_tool(&context.workspace, &endpoint, name, call, bounds);
-        let result = calling.await;
+        let request = McpRequest {
+            tool: name,
+            invocation: call,
+            timeout: None,
+            form: ResultForm::Text,
+        };
+        let result = self.call_tool(&connection, request, &cancel).await;
         let secrets = CallSecrets::of_headers(&server.headers);
         match result {
             Ok(outcome) => secrets.redact_outcome(outcome),

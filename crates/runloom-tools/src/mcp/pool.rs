@@ -1,4 +1,4 @@
-//! Pool of MCP sessions and cached listings, per workspace, server and headers.
+//! Pool of MCP sessions, per workspace, server, headers and owner.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -12,27 +12,25 @@ use runloom_protocol::backoff::Backoff;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::endpoint::{McpAddress, McpEndpoint};
+use super::endpoint::{McpAddress, McpConnection, SessionOwner};
 use super::listing::ToolListing;
+use super::listing_cache::{ListingCache, ListingKey};
 use super::session::{McpError, McpSession};
 use crate::outbound::Outbound;
 use crate::tool_limits::ToolLimits;
 use crate::workspace_limits::{Capacity, Exhausted, WorkspaceLimits, WorkspacePermit};
 
 /// Interval at which idle sessions are closed.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Maximum bytes of cached listings of all servers; beyond them listings are not cached.
-const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Pauses before a process is started again after its second failure in a row and every further one.
 const RESTART: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
-/// One server of one workspace. Sessions are never shared between workspaces, even with the same headers.
+/// One server and the owner of the session with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ServerKey {
-    workspace: Arc<str>,
-    fingerprint: String,
+    server: ListingKey,
+    owner: SessionOwner,
 }
 
 /// The state of one server.
@@ -45,8 +43,9 @@ pub(super) struct PooledServer {
     failures: Mutex<Option<FailureStreak>>,
     /// Locked while connecting, so that concurrent runs open one session.
     session: tokio::sync::Mutex<Option<Arc<McpSession>>>,
-    listing: Mutex<Option<CachedListing>>,
     last_used: Mutex<Instant>,
+    /// How long the server is kept while it is not used.
+    idle_close: Duration,
     /// Whether a probe of the process is running.
     is_probed: AtomicBool,
     /// The permit for a session, from the first session on.
@@ -62,12 +61,6 @@ struct FailureStreak {
     count: u32,
 }
 
-#[derive(Debug, Clone)]
-struct CachedListing {
-    since: Instant,
-    listing: Arc<ToolListing>,
-}
-
 /// A server in use; it is not closed while a handle exists.
 pub(super) struct ServerHandle {
     server: Arc<PooledServer>,
@@ -77,6 +70,7 @@ pub(super) struct ServerHandle {
 /// All servers, and the limits on their number.
 struct ServerTable {
     servers: Mutex<HashMap<ServerKey, Arc<PooledServer>>>,
+    listings: ListingCache,
     connections: WorkspaceLimits,
     processes: WorkspaceLimits,
 }
@@ -94,6 +88,7 @@ impl McpPool {
     pub(super) fn new(outbound: Outbound, tasks: &Tasks, limits: ToolLimits) -> Self {
         let table = Arc::new(ServerTable {
             servers: Mutex::default(),
+            listings: ListingCache::new(limits.listing_ttl),
             connections: WorkspaceLimits::new(Capacity {
                 total: limits.max_connections,
                 per_workspace: limits.max_workspace_connections,
@@ -105,14 +100,13 @@ impl McpPool {
             }),
         });
         let (swept, shutdown) = (Arc::clone(&table), tasks.shutdown.clone());
-        let timeouts = IdleTimeouts::of(&limits);
         tasks.spawn("mcp_idle_sessions", async move {
             while shutdown
                 .until_draining(tokio::time::sleep(SWEEP_INTERVAL))
                 .await
                 .is_some()
             {
-                sweep(&mut swept.servers.lock(), timeouts);
+                swept.sweep();
             }
             swept.servers.lock().clear();
         });
@@ -124,16 +118,16 @@ impl McpPool {
         }
     }
 
-    /// A handle to the server at an endpoint.
-    pub(super) fn server(
-        &self,
-        workspace: &Arc<str>,
-        endpoint: &McpEndpoint,
-    ) -> Result<ServerHandle, McpError> {
-        let checked = endpoint.check(&self.outbound)?;
-        let key = ServerKey {
-            workspace: Arc::clone(workspace),
+    /// A handle to the server of a connection.
+    pub(super) fn server(&self, connection: &McpConnection<'_>) -> Result<ServerHandle, McpError> {
+        let checked = connection.endpoint.check(&self.outbound)?;
+        let server = ListingKey {
+            workspace: Arc::clone(connection.workspace),
             fingerprint: checked.fingerprint,
+        };
+        let key = ServerKey {
+            server,
+            owner: connection.owner.clone(),
         };
         let mut servers = self.table.servers.lock();
         if let Some(server) = servers.get(&key) {
@@ -143,6 +137,10 @@ impl McpPool {
         let concurrency = match checked.address.is_process() {
             true => self.limits.process_concurrency,
             false => u32::MAX,
+        };
+        let idle_default = match checked.address.is_process() {
+            true => self.limits.process_idle,
+            false => self.limits.connection_idle,
         };
         let permits = usize::try_from(concurrency)
             .unwrap_or(usize::MAX)
@@ -154,8 +152,8 @@ impl McpPool {
             concurrency,
             failures: Mutex::default(),
             session: tokio::sync::Mutex::default(),
-            listing: Mutex::default(),
             last_used: Mutex::new(Instant::now()),
+            idle_close: connection.idle_close.unwrap_or(idle_default),
             is_probed: AtomicBool::new(false),
             permit: OnceLock::new(),
             handles: AtomicUsize::new(0),
@@ -219,10 +217,8 @@ impl McpPool {
         server: &ServerHandle,
         label: &str,
     ) -> Result<Arc<ToolListing>, McpError> {
-        if let Some(cached) = server.listing.lock().as_ref()
-            && cached.since.elapsed() < self.limits.listing_ttl
-        {
-            return Ok(Arc::clone(&cached.listing));
+        if let Some(cached) = self.table.listings.get(&server.key.server) {
+            return Ok(cached);
         }
         // A caller that polls only once, to use a cached listing, stops here before a connection is made.
         tokio::task::yield_now().await;
@@ -256,12 +252,7 @@ impl McpPool {
                 "MCP listing exceeds the limits; the rest is omitted"
             );
         }
-        if self.table.cached_bytes() + listing.bytes <= MAX_CACHED_BYTES {
-            *server.listing.lock() = Some(CachedListing {
-                since: Instant::now(),
-                listing: Arc::clone(&listing),
-            });
-        }
+        self.table.listings.put(&server.key.server, &listing);
         Ok(listing)
     }
 }
@@ -279,18 +270,20 @@ impl ServerTable {
     async fn permit(&self, server: &PooledServer) -> WorkspacePermit {
         let reclaim = |exhausted| drop(self.remove_longest_idle(server, exhausted));
         let limits = self.limits(server);
-        limits
-            .acquire_or_reclaim(&server.key.workspace, reclaim)
-            .await
+        limits.acquire_or_reclaim(server.workspace(), reclaim).await
     }
 
-    fn cached_bytes(&self) -> usize {
-        let servers = self.servers.lock();
-        let bytes = |server: &Arc<PooledServer>| {
-            let cached = server.listing.lock();
-            cached.as_ref().map_or(0, |cached| cached.listing.bytes)
+    /// Removes expired listings, and servers without handles that were idle for too long.
+    fn sweep(&self) {
+        self.listings.sweep();
+        let is_idle = |server: &Arc<PooledServer>| {
+            !server.is_in_use() && server.last_used.lock().elapsed() >= server.idle_close
         };
-        servers.values().map(bytes).sum()
+        let mut servers = self.servers.lock();
+        let idle: Vec<_> = servers.extract_if(|_, server| is_idle(server)).collect();
+        // Sessions are closed after the table is unlocked.
+        drop(servers);
+        drop(idle);
     }
 
     fn remove_longest_idle(
@@ -301,7 +294,7 @@ impl ServerTable {
         let mut servers = self.servers.lock();
         let unused = servers.values().filter(|server| {
             let counts =
-                exhausted == Exhausted::Total || server.key.workspace == needed_by.key.workspace;
+                exhausted == Exhausted::Total || server.workspace() == needed_by.workspace();
             let is_same_kind = server.address.is_process() == needed_by.address.is_process();
             counts && is_same_kind && !server.is_in_use()
         });
@@ -346,7 +339,7 @@ impl Drop for ServerHandle {
         // An idle session is kept only if no caller waits for its permit.
         let is_contended = || {
             let limits = self.table.limits(server);
-            limits.is_contended(&server.key.workspace)
+            limits.is_contended(server.workspace())
         };
         let is_kept = server.permit.get().is_some() && !is_contended();
         let is_current = |known: &Arc<PooledServer>| Arc::ptr_eq(known, server);
@@ -362,6 +355,10 @@ impl Drop for ServerHandle {
 }
 
 impl PooledServer {
+    fn workspace(&self) -> &str {
+        &self.key.server.workspace
+    }
+
     fn is_in_use(&self) -> bool {
         self.handles.load(Ordering::Acquire) > 0
     }
@@ -464,35 +461,4 @@ impl Drop for ProbeGuard<'_> {
     fn drop(&mut self) {
         self.0.is_probed.store(false, Ordering::Release);
     }
-}
-
-/// How long unused listings and sessions are kept.
-#[derive(Clone, Copy)]
-struct IdleTimeouts {
-    listing: Duration,
-    connection: Duration,
-    process: Duration,
-}
-
-impl IdleTimeouts {
-    fn of(limits: &ToolLimits) -> Self {
-        Self {
-            listing: limits.listing_ttl,
-            connection: limits.connection_idle,
-            process: limits.process_idle,
-        }
-    }
-}
-
-/// Removes expired listings, and servers without handles that were idle for too long.
-fn sweep(servers: &mut HashMap<ServerKey, Arc<PooledServer>>, timeouts: IdleTimeouts) {
-    servers.retain(|_, server| {
-        let is_expired = |cached: &mut CachedListing| cached.since.elapsed() >= timeouts.listing;
-        server.listing.lock().take_if(is_expired);
-        let idle_timeout = match server.address.is_process() {
-            true => timeouts.process,
-            false => timeouts.connection,
-        };
-        server.is_in_use() || server.last_used.lock().elapsed() < idle_timeout
-    });
 }

@@ -1,72 +1,34 @@
-//! Conversion of MCP listings and results.
+//! What the model reads of an MCP result: text, and files that never appear in the text.
 
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult, Tool};
-use runloom_ports::effect::Effect;
-use runloom_ports::tools::{Outcome, ServerTool};
-use serde_json::{Value, json};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
+use runloom_ports::tools::Outcome;
+use serde_json::Value;
 
-use super::listing::json_size;
 use super::session::{McpError, invalid_response};
-use super::{KIND, ToolSelection};
-use crate::content::{ResultContent, truncate};
-use crate::listing_budget::ListingBudget;
+use crate::content::ResultContent;
 
-/// Maximum bytes of one tool's description.
-const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
+/// Minimum length of a file's base64 that is searched for in structured content; shorter ones may be ordinary words.
+const BASE64_MIN_BYTES: usize = 24;
 
-/// Maximum bytes of one tool's schemas, which are sent to the model on every turn.
-const MAX_SCHEMA_BYTES: usize = 128 * 1024;
+/// Marks an output schema whose only property `result` wraps a value that is not an object.
+const FASTMCP_WRAP: &str = "x-fastmcp-wrap-result";
 
-/// The selected tools, in the server's order.
-///
-/// # Errors
-/// A message for the model, when they exceed the run's budget.
-pub(super) fn expose(
-    selection: ToolSelection<'_>,
-    tools: &[Tool],
-    budget: &ListingBudget,
-) -> Result<Vec<ServerTool>, String> {
-    let prefix = selection.prefix;
-    let is_selected = |tool: &&Tool| {
-        let mut names = selection.filter.into_iter().flatten();
-        selection.filter.is_none() || names.any(|name| *name == tool.name)
-    };
-    let (mut kept, mut bytes) = (Vec::new(), 0);
-    for tool in tools.iter().filter(is_selected) {
-        let output = tool.output_schema.as_ref();
-        let schemas = json_size(&tool.input_schema) + output.map_or(0, json_size);
-        if schemas > MAX_SCHEMA_BYTES {
-            tracing::warn!(server = prefix, tool = %tool.name, bytes = schemas, "MCP tool omitted: schema too large");
-            continue;
-        }
-        bytes += tool.name.len() + description(tool).len() + schemas;
-        kept.push(tool);
-    }
-    // The budget is taken before anything is copied.
-    budget.take(kept.len(), bytes)?;
-    let exposed = kept.into_iter().map(|tool| {
-        let output = tool.output_schema.as_ref();
-        let output = output.map(|schema| Value::Object(schema.as_ref().clone()));
-        ServerTool {
-            name: match prefix {
-                "" => tool.name.to_string(),
-                prefix => format!("{prefix}_{}", tool.name),
-            },
-            description: description(tool).to_owned(),
-            parameters: object_root(Value::Object(tool.input_schema.as_ref().clone())),
-            output_schema: output.filter(is_object_schema),
-            effect: effect(tool),
-            from: selection.index,
-            target: json!({"kind": KIND, "tool": tool.name}),
-        }
-    });
-    Ok(exposed.collect())
+/// Which form of a result the model reads when a server sends both.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ResultForm<'a> {
+    /// The text blocks; structured content only when there is no text.
+    Text,
+    /// Structured content; text blocks only without it.
+    Structured {
+        /// The tool's output schema.
+        schema: Option<&'a Value>,
+    },
 }
 
 /// The outcome of a call.
-pub(super) fn outcome(result: ServerResult) -> Result<Outcome, McpError> {
+pub(super) fn outcome(result: ServerResult, form: ResultForm<'_>) -> Result<Outcome, McpError> {
     match result {
-        ServerResult::CallToolResult(result) => Ok(read(result)),
+        ServerResult::CallToolResult(result) => Ok(read(result, form)),
         ServerResult::InputRequiredResult(_) => Err(McpError::transient(
             "the tool asks for interactive input, which is not supported",
         )),
@@ -74,31 +36,42 @@ pub(super) fn outcome(result: ServerResult) -> Result<Outcome, McpError> {
     }
 }
 
-fn read(result: CallToolResult) -> Outcome {
-    let mut content = ResultContent::new();
-    let structured = result.structured_content.filter(|value| !value.is_null());
-    if let Some(value) = &structured {
-        content.text(&value.to_string());
-    }
+/// A file of a result.
+struct ResultFile {
+    name: String,
+    mime_type: String,
+    /// Base64.
+    data: String,
+}
+
+/// The content blocks of a result.
+#[derive(Default)]
+struct Blocks {
+    /// Text blocks.
+    texts: Vec<String>,
+    /// Text of embedded resources, links and notes.
+    others: Vec<String>,
+    files: Vec<ResultFile>,
+}
+
+fn read(result: CallToolResult, form: ResultForm<'_>) -> Outcome {
+    let mut blocks = Blocks::default();
     for (index, block) in result.content.into_iter().enumerate() {
-        match block {
-            // Servers repeat structured content as text for older clients.
-            ContentBlock::Text(_) if structured.is_some() => {}
-            ContentBlock::Text(text) => content.text(&text.text),
-            ContentBlock::Image(image) => {
-                let name = numbered("image", index, &image.mime_type);
-                content.file(&name, &image.mime_type, &image.data);
-            }
-            ContentBlock::Audio(audio) => {
-                let name = numbered("audio", index, &audio.mime_type);
-                content.file(&name, &audio.mime_type, &audio.data);
-            }
-            ContentBlock::Resource(resource) => embedded(&mut content, resource.resource),
-            ContentBlock::ResourceLink(link) => {
-                content.text(&format!("[resource {}: {}]", link.name, link.uri));
-            }
-            _ => content.text("[content block of an unknown type omitted]"),
-        }
+        blocks.add(index, block);
+    }
+    let structured = result.structured_content.filter(|value| !value.is_null());
+    let structured = structured.map(|value| blocks.text_of(value, form));
+    let mut content = ResultContent::new();
+    match (form, &structured) {
+        (ResultForm::Structured { .. }, Some(text)) => content.text(text),
+        _ => blocks.texts.iter().for_each(|text| content.text(text)),
+    }
+    blocks.others.iter().for_each(|text| content.text(text));
+    if let (ResultForm::Text, Some(text), true) = (form, &structured, content.is_empty()) {
+        content.text(text);
+    }
+    for file in &blocks.files {
+        content.file(&file.name, &file.mime_type, &file.data);
     }
     if result.is_error == Some(true) {
         if content.is_empty() {
@@ -109,23 +82,120 @@ fn read(result: CallToolResult) -> Outcome {
     content.success()
 }
 
-fn embedded(content: &mut ResultContent, resource: ResourceContents) {
-    match resource {
-        ResourceContents::TextResourceContents { uri, text, .. } => {
-            content.text(&format!("[resource {uri}]\n{text}"));
+impl Blocks {
+    fn add(&mut self, index: usize, block: ContentBlock) {
+        match block {
+            ContentBlock::Text(text) => self.texts.push(text.text),
+            ContentBlock::Image(image) => self.files.push(ResultFile {
+                name: numbered("image", index, &image.mime_type),
+                mime_type: image.mime_type,
+                data: image.data,
+            }),
+            ContentBlock::Audio(audio) => self.files.push(ResultFile {
+                name: numbered("audio", index, &audio.mime_type),
+                mime_type: audio.mime_type,
+                data: audio.data,
+            }),
+            ContentBlock::Resource(resource) => self.embedded(resource.resource),
+            ContentBlock::ResourceLink(link) => {
+                self.others
+                    .push(format!("[resource {}: {}]", link.name, link.uri));
+            }
+            _ => self
+                .others
+                .push("[content block of an unknown type omitted]".to_owned()),
         }
-        ResourceContents::BlobResourceContents {
-            uri,
-            mime_type,
-            blob,
-            ..
-        } => {
-            let name = uri.rsplit('/').find(|part| !part.is_empty());
-            let mime_type = mime_type.as_deref().unwrap_or("application/octet-stream");
-            content.file(name.unwrap_or("resource"), mime_type, &blob);
-        }
-        _ => content.text("[resource of an unknown type omitted]"),
     }
+
+    fn embedded(&mut self, resource: ResourceContents) {
+        match resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                self.others.push(format!("[resource {uri}]\n{text}"));
+            }
+            ResourceContents::BlobResourceContents {
+                uri,
+                mime_type,
+                blob,
+                ..
+            } => self.files.push(ResultFile {
+                name: name_of_uri(&uri),
+                mime_type: mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
+                data: blob,
+            }),
+            _ => self
+                .others
+                .push("[resource of an unknown type omitted]".to_owned()),
+        }
+    }
+
+    /// Structured content as text, without the base64 of files.
+    fn text_of(&mut self, mut value: Value, form: ResultForm<'_>) -> String {
+        self.take_files(&mut value);
+        match self.wrapped_text(&value, form) {
+            Some(text) => text.to_owned(),
+            None => value.to_string(),
+        }
+    }
+
+    /// The text that structured content only wraps: marked by the output schema, or repeated by the text blocks.
+    fn wrapped_text<'v>(&self, value: &'v Value, form: ResultForm<'_>) -> Option<&'v str> {
+        let object = value.as_object().filter(|object| object.len() == 1)?;
+        let text = object.get("result")?.as_str()?;
+        let schema = match form {
+            ResultForm::Structured { schema } => schema,
+            ResultForm::Text => None,
+        };
+        let is_marked =
+            schema.and_then(|schema| schema.get(FASTMCP_WRAP)) == Some(&Value::Bool(true));
+        (is_marked || self.texts.join("\n") == text).then_some(text)
+    }
+
+    /// Replaces the base64 of files by their names. Files that only the structured content has are added.
+    fn take_files(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                for file in &self.files {
+                    if file.data.len() >= BASE64_MIN_BYTES && text.contains(&file.data) {
+                        *text = text.replace(&file.data, &format!("[file {}]", file.name));
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.take_files(item)),
+            Value::Object(object) => {
+                let found = file_block(object, self.files.len());
+                let is_known =
+                    |file: &ResultFile| self.files.iter().any(|own| own.data == file.data);
+                self.files.extend(found.filter(|file| !is_known(file)));
+                object.values_mut().for_each(|value| self.take_files(value));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// The file that an object of structured content holds, if it has the form of a content block.
+fn file_block(object: &serde_json::Map<String, Value>, index: usize) -> Option<ResultFile> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str);
+    let mime_type = text("mimeType");
+    if let (Some(kind @ ("image" | "audio")), Some(data)) = (text("type"), text("data")) {
+        let mime_type = mime_type.unwrap_or("application/octet-stream");
+        return Some(ResultFile {
+            name: numbered(kind, index, mime_type),
+            mime_type: mime_type.to_owned(),
+            data: data.to_owned(),
+        });
+    }
+    let (uri, blob) = (text("uri")?, text("blob")?);
+    Some(ResultFile {
+        name: name_of_uri(uri),
+        mime_type: mime_type.unwrap_or("application/octet-stream").to_owned(),
+        data: blob.to_owned(),
+    })
+}
+
+fn name_of_uri(uri: &str) -> String {
+    let name = uri.rsplit('/').find(|part| !part.is_empty());
+    name.unwrap_or("resource").to_owned()
 }
 
 /// A file name such as `image-2.png` for a block without a name.
@@ -135,36 +205,71 @@ fn numbered(what: &str, index: usize, mime_type: &str) -> String {
     format!("{what}-{}.{sub}", index + 1)
 }
 
-fn description(tool: &Tool) -> &str {
-    let title = || {
-        let hint = tool.annotations.as_ref().and_then(|a| a.title.as_deref());
-        tool.title.as_deref().or(hint)
-    };
-    let given = tool.description.as_deref().or_else(title);
-    let text = given.filter(|text| !text.trim().is_empty());
-    truncate(text.unwrap_or(&tool.name), MAX_DESCRIPTION_BYTES)
-}
+#[cfg(test)]
+mod tests {
+    use runloom_ports::tools::Outcome;
+    use serde_json::json;
 
-fn effect(tool: &Tool) -> Effect {
-    let hints = tool.annotations.as_ref();
-    if hints.and_then(|hints| hints.read_only_hint) == Some(true) {
-        Effect::Read
-    } else if hints.and_then(|hints| hints.idempotent_hint) == Some(true) {
-        Effect::Idempotent
-    } else {
-        Effect::Once
+    use super::*;
+
+    const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ";
+
+    fn outcome_of(result: Value, form: ResultForm<'_>) -> Outcome {
+        read(serde_json::from_value(result).unwrap(), form)
     }
-}
 
-/// The schema, or an empty object schema when its root is not an object.
-fn object_root(schema: Value) -> Value {
-    if is_object_schema(&schema) {
-        schema
-    } else {
-        json!({"type": "object", "properties": {}})
+    #[test]
+    fn text_wins_for_refs_and_structured_content_for_toolsets() {
+        let both = json!({"content": [{"type": "text", "text": "12 degrees"}], "structuredContent": {"celsius": 12}});
+        let structured = ResultForm::Structured { schema: None };
+        assert_eq!(
+            outcome_of(both.clone(), ResultForm::Text).content,
+            "12 degrees"
+        );
+        assert_eq!(outcome_of(both, structured).content, r#"{"celsius":12}"#);
+        let alone = json!({"content": [], "structuredContent": {"celsius": 12}});
+        assert_eq!(
+            outcome_of(alone, ResultForm::Text).content,
+            r#"{"celsius":12}"#
+        );
+        let text =
+            json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]});
+        assert_eq!(outcome_of(text, structured).content, "a\nb");
     }
-}
 
-fn is_object_schema(schema: &Value) -> bool {
-    schema.get("type").and_then(Value::as_str) == Some("object")
+    #[test]
+    fn unwraps_structured_content_that_only_wraps_a_text() {
+        let marked = json!({"type": "object", "properties": {"result": {"type": "string"}}, FASTMCP_WRAP: true});
+        let wrapped = json!({"content": [], "structuredContent": {"result": "hi"}});
+        let read = |result: &Value, schema| {
+            outcome_of(result.clone(), ResultForm::Structured { schema }).content
+        };
+        assert_eq!(read(&wrapped, Some(&marked)), "hi");
+        assert_eq!(read(&wrapped, None), r#"{"result":"hi"}"#);
+        let repeated = json!({"content": [{"type": "text", "text": "hi"}], "structuredContent": {"result": "hi"}});
+        assert_eq!(read(&repeated, None), "hi");
+        let number =
+            json!({"content": [{"type": "text", "text": "5"}], "structuredContent": {"result": 5}});
+        assert_eq!(read(&number, Some(&marked)), r#"{"result":5}"#);
+    }
+
+    #[test]
+    fn base64_of_files_never_reaches_the_text() {
+        let block = json!({"type": "image", "data": PICTURE, "mimeType": "image/png"});
+        let repeated = json!({"content": [block], "structuredContent": {"result": [block], "url": format!("data:image/png;base64,{PICTURE}")}});
+        let only_structured = json!({"content": [], "structuredContent": {"result": [block]}});
+        let blob = json!({"content": [], "structuredContent": {"uri": "x://a/b.png", "blob": PICTURE, "mimeType": "image/png"}});
+        for result in [repeated, only_structured, blob] {
+            for form in [ResultForm::Text, ResultForm::Structured { schema: None }] {
+                let outcome = outcome_of(result.clone(), form);
+                assert!(
+                    !outcome.content.contains(&PICTURE[..20]),
+                    "{}",
+                    outcome.content
+                );
+                assert!(!outcome.files.is_empty(), "{}", outcome.content);
+                assert_eq!(outcome.files[0].data, PICTURE);
+            }
+        }
+    }
 }

@@ -25,6 +25,7 @@ use super::endpoint::McpAddress;
 use super::http_client::GuardedHttpClient;
 use super::listing::{MAX_PAGES, ToolListing};
 use super::process::Process;
+use super::sse_transport::SseTransport;
 use crate::outbound::Outbound;
 use crate::tool_limits::ToolLimits;
 
@@ -138,6 +139,17 @@ impl McpSession {
                     preferred_versions: vec![ProtocolVersion::LATEST],
                     legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
                 };
+                let served = McpClientInfo
+                    .serve_with_lifecycle(transport, lifecycle)
+                    .await;
+                (McpTransport::Http(http), served)
+            }
+            McpAddress::Sse { url, headers } => {
+                let http =
+                    GuardedHttpClient::new(outbound.clone(), headers.clone(), limits.call_timeout);
+                let transport = SseTransport::connect(&http, url).await?;
+                // The transport is older than `server/discover`.
+                let lifecycle = ClientLifecycleMode::Initialize;
                 let served = McpClientInfo
                     .serve_with_lifecycle(transport, lifecycle)
                     .await;

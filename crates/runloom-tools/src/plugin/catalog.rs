@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use runloom_ports::error::Result;
 use runloom_ports::secret::Secret;
-use runloom_ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions};
+use runloom_ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions, Toolset};
 use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 
 use crate::shipped::{self, ShippedTools};
@@ -124,6 +124,10 @@ impl ToolDefinitions for PluginCatalog {
         let mut seen = HashSet::new();
         plugins.retain(|plugin| seen.insert(plugin.name.clone()));
         Ok(plugins)
+    }
+
+    async fn toolset(&self, workspace: &str, id_or_slug: &str) -> Result<Option<Toolset>> {
+        self.definitions.toolset(workspace, id_or_slug).await
     }
 
     async fn secret(&self, workspace: &str, name: &str) -> Result<Option<Secret>> {

@@ -66,9 +66,9 @@ impl PluginTools {
         origin: ToolOrigin,
         budget: &ListingBudget,
     ) -> Vec<ServerTool> {
-        let exposing =
-            self.executor
-                .expose_server(&context.workspace, server, origin.index, budget);
+        let exposing = self
+            .executor
+            .expose_server(context, server, origin.index, budget);
         match exposing.await {
             Ok(mut tools) => {
                 for tool in &mut tools {
@@ -150,7 +150,7 @@ impl ToolKind for PluginTools {
             Ok(Some(PluginTarget::Tool(definition))) => {
                 let exposing = self
                     .executor
-                    .expose(workspace, &definition, origin.clone(), budget);
+                    .expose(context, &definition, origin.clone(), budget);
                 match exposing.await {
                     Some(tool) => return vec![tool],
                     None => unavailable_tool::UNUSABLE_DEFINITION,
@@ -185,9 +185,7 @@ impl ToolKind for PluginTools {
         }
         match self.definition(&context.workspace, &tool.target).await {
             Ok(Some(definition)) => {
-                let calling = self
-                    .executor
-                    .call(&context.workspace, &definition, call, cancel);
+                let calling = self.executor.call(context, &definition, call, cancel);
                 calling.await
             }
             Ok(None) => content::failure("The plugin is no longer installed."),

@@ -103,9 +103,9 @@ impl ToolKind for WorkspaceTools {
         let found = unavailable_tool::retry_while_unavailable(find);
         let reason = match found.await {
             Ok(Some(definition)) => {
-                let exposing =
-                    self.executor
-                        .expose(&context.workspace, &definition, origin.clone(), budget);
+                let exposing = self
+                    .executor
+                    .expose(context, &definition, origin.clone(), budget);
                 match exposing.await {
                     Some(tool) => return vec![tool],
                     None => unavailable_tool::UNUSABLE_DEFINITION,
@@ -136,9 +136,7 @@ impl ToolKind for WorkspaceTools {
         let id = tool.target.get("id").and_then(|id| id.as_str());
         match self.find(&context.workspace, id.unwrap_or_default()).await {
             Ok(Some(definition)) => {
-                let calling = self
-                    .executor
-                    .call(&context.workspace, &definition, call, cancel);
+                let calling = self.executor.call(context, &definition, call, cancel);
                 calling.await
             }
             Ok(None) => content::failure("The tool is no longer in this workspace."),

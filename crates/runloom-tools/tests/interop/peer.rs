@@ -12,7 +12,7 @@ use runloom_ports::secret::Secret;
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
-    ToolHost,
+    ToolHost, Toolset,
 };
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
@@ -150,6 +150,10 @@ impl ToolDefinitions for NoDefinitions {
 
     async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
         Ok(Vec::new())
+    }
+
+    async fn toolset(&self, _: &str, _: &str) -> Result<Option<Toolset>> {
+        Ok(None)
     }
 
     async fn secret(&self, _: &str, _: &str) -> Result<Option<Secret>> {

@@ -1,7 +1,7 @@
 //! MCP servers of the official packages as processes of a plugin.
 
 use runloom_ports::tools::{Outcome, ServerTool, ToolContext};
-use runloom_protocol::validate::{PluginSource, plugin_manifest};
+use runloom_protocol::validate::{DefinitionSource, plugin_manifest};
 use runloom_tools::{ConfiguredPlugin, PluginSet};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use crate::peer::{TestBed, node_program};
 async fn all_tools(program: &str, args: &[&str]) -> (TestBed, ToolContext, Vec<ServerTool>) {
     let command = node_program(program);
     let body = json!({"servers": [{"name": "real", "command": command, "args": args}]});
-    let manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+    let manifest = plugin_manifest(&body, "p", DefinitionSource::Operator).unwrap();
     let bed = TestBed::with(PluginSet {
         installed: vec![ConfiguredPlugin {
             manifest,

@@ -3,7 +3,7 @@
 use runloom_ports::error::Error;
 use runloom_ports::tools::ToolHost as _;
 use runloom_protocol::tools::ToolRef;
-use runloom_protocol::validate::{PluginSource, plugin_manifest, tool_definition};
+use runloom_protocol::validate::{DefinitionSource, plugin_manifest, tool_definition};
 use runloom_tools::ToolLimits;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn bed() -> TestBed {
     plugged["name"] = "forecast".into();
     let server = json!({"name": "docs", "url": "http://127.0.0.1:1/mcp"});
     let body = json!({"global": true, "tools": [plugged], "servers": [server]});
-    let plugin = plugin_manifest(&body, "weather", PluginSource::Administrator).unwrap();
+    let plugin = plugin_manifest(&body, "weather", DefinitionSource::Administrator).unwrap();
     let defined = TestDefinitions {
         tools: vec![
             tool("one", "forecast"),

@@ -180,7 +180,8 @@ async fn hints_become_effects_and_names_become_valid() {
 #[tokio::test]
 async fn results_become_text_and_files() {
     let results = json!({
-        "structured": {"content": [{"type": "text", "text": "{}"}], "structuredContent": {"b": 1, "a": 2}},
+        "structured": {"content": [], "structuredContent": {"b": 1, "a": 2}},
+        "both": {"content": [{"type": "text", "text": "three in all"}], "structuredContent": {"b": 1, "a": 2}},
         "blocks": {"content": [
             {"type": "text", "text": "one"}, {"type": "text", "text": "two"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},
@@ -202,6 +203,7 @@ async fn results_become_text_and_files() {
     let (context, tools) = bed.resolve(&refs(&peer)).await;
     let call = |which: &'static str| bed.call(&context, &tools[0], json!({"which": which}));
     assert_eq!(call("structured").await.content, r#"{"b":1,"a":2}"#);
+    assert_eq!(call("both").await.content, "three in all");
     let blocks = call("blocks").await;
     assert_eq!(
         blocks.content,

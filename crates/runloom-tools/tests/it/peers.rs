@@ -15,7 +15,7 @@ use runloom_ports::secret::Secret;
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
-    ToolHost,
+    ToolHost, Toolset,
 };
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
@@ -182,6 +182,7 @@ pub(crate) struct TestDefinitions {
     pub(crate) tools: Vec<(String, ToolDefinition)>,
     pub(crate) secrets: Vec<(String, String)>,
     pub(crate) plugins: Vec<PluginManifest>,
+    pub(crate) toolsets: Arc<Mutex<Vec<Toolset>>>,
     pub(crate) configured: PluginSet,
     /// How many reads fail before the store is available.
     pub(crate) away: AtomicUsize,
@@ -214,6 +215,12 @@ impl ToolDefinitions for TestDefinitions {
     async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
         self.reach()?;
         Ok(self.plugins.clone())
+    }
+
+    async fn toolset(&self, _: &str, id_or_slug: &str) -> Result<Option<Toolset>> {
+        let toolsets = self.toolsets.lock().unwrap();
+        let found = toolsets.iter().find(|toolset| toolset.slug == id_or_slug);
+        Ok(found.cloned())
     }
 
     async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
@@ -285,10 +292,20 @@ impl TestBed {
         workspace: &str,
         refs: &Value,
     ) -> (ToolContext, Vec<ServerTool>) {
+        self.resolve_for(workspace, RunId::from_suffix(1), refs)
+            .await
+    }
+
+    pub(crate) async fn resolve_for(
+        &self,
+        workspace: &str,
+        run: RunId,
+        refs: &Value,
+    ) -> (ToolContext, Vec<ServerTool>) {
         let refs: Vec<ToolRef> = serde_json::from_value(refs.clone()).unwrap();
         let context = ToolContext {
             workspace: workspace.into(),
-            run: RunId::from_suffix(1),
+            run,
             refs: Arc::new(refs.clone()),
         };
         let tools = self.host.resolve(&context, &refs).await;

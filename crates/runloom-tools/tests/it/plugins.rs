@@ -8,7 +8,7 @@ use runloom_ports::tools::{Outcome, ToolHost as _};
 use runloom_protocol::definition::PluginManifest;
 use runloom_protocol::resource::{InstalledFrom, InstalledPlugin};
 use runloom_protocol::tools::ToolRef;
-use runloom_protocol::validate::{PluginSource, plugin_manifest, tool_definition};
+use runloom_protocol::validate::{DefinitionSource, plugin_manifest, tool_definition};
 use runloom_tools::outbound::OutboundPolicy;
 use runloom_tools::{ConfiguredPlugin, PluginSet, ToolLimits};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn refs(name: &str) -> Value {
 fn plugin(slug: &str, tool: &str, description: &str, global: bool) -> PluginManifest {
     let tool = json!({"type": "http", "name": tool, "description": description, "url": "https://x.example/"});
     let body = json!({"global": global, "tools": [tool]});
-    plugin_manifest(&body, slug, PluginSource::Administrator).unwrap()
+    plugin_manifest(&body, slug, DefinitionSource::Administrator).unwrap()
 }
 
 fn bed(own: Vec<PluginManifest>, configured: PluginSet) -> TestBed {
@@ -123,7 +123,7 @@ async fn renamed_tool_uses_the_outer_timeout_first() {
     let peer = Peer::start(|_| std::future::pending()).await;
     let tool = json!({"type": "http", "name": "slow", "url": peer.url, "timeoutMs": 200});
     let body = json!({"tools": [tool]});
-    let manifest = plugin_manifest(&body, "p", PluginSource::Administrator).unwrap();
+    let manifest = plugin_manifest(&body, "p", DefinitionSource::Administrator).unwrap();
     for (given, words) in [(None, "200ms"), (Some(100), "100ms"), (Some(300), "300ms")] {
         let body = json!({"type": "plugin", "plugin": "@p/slow", "timeoutMs": given});
         let defined = TestDefinitions {
@@ -185,7 +185,7 @@ async fn calls_tools_of_a_plugins_mcp_server() {
     let body = json!({"servers": [{"name": "docs", "url": format!("{}/mcp", peer.url), "tools": ["one"],
         "headers": {"Authorization": "Bearer {{secret:T}}"}}]});
     let defined = TestDefinitions {
-        plugins: vec![plugin_manifest(&body, "p", PluginSource::Administrator).unwrap()],
+        plugins: vec![plugin_manifest(&body, "p", DefinitionSource::Administrator).unwrap()],
         secrets: vec![("T".to_owned(), "canary-1".to_owned())],
         ..TestDefinitions::default()
     };

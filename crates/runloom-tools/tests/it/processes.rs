@@ -6,7 +6,7 @@ use std::time::Duration;
 use runloom_ports::effect::Effect;
 use runloom_ports::tools::{Outcome, ServerTool, ToolContext};
 use runloom_protocol::definition::{McpEndpoint, PluginManifest};
-use runloom_protocol::validate::{PluginSource, plugin_manifest};
+use runloom_protocol::validate::{DefinitionSource, plugin_manifest};
 use runloom_tools::{ConfiguredPlugin, PluginSet, ToolLimits};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn plugin_within(seconds: u64, habits: &[&str], env: Value) -> PluginManifest {
     args.extend(habits);
     let server = json!({"name": "s", "command": "python3", "args": args, "env": env, "timeoutMs": seconds * 1000});
     let body = json!({"servers": [server]});
-    plugin_manifest(&body, "p", PluginSource::Operator).unwrap()
+    plugin_manifest(&body, "p", DefinitionSource::Operator).unwrap()
 }
 
 fn bed(manifest: PluginManifest, limits: ToolLimits) -> TestBed {
@@ -337,7 +337,7 @@ async fn backs_off_after_repeated_start_failures() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reports_a_missing_program() {
     let body = json!({"servers": [{"name": "s", "command": "no-such-program-anywhere"}]});
-    let manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+    let manifest = plugin_manifest(&body, "p", DefinitionSource::Operator).unwrap();
     let bed = bed(manifest, patient());
     let said = call(&bed, "acme", "pid", json!({})).await;
     assert!(said.content.contains("cannot be started"), "{said:?}");
@@ -349,7 +349,7 @@ async fn kills_child_processes_of_a_launcher() {
         // The shell is the parent of the script: killing it alone would leave the script running.
         let line = format!("python3 {SCRIPT} {habit}; true");
         let body = json!({"servers": [{"name": "s", "command": "sh", "args": ["-c", line]}]});
-        let manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+        let manifest = plugin_manifest(&body, "p", DefinitionSource::Operator).unwrap();
         let bed = bed(manifest, patient());
         let pid = call(&bed, "acme", "pid", json!({})).await;
         assert!(!pid.is_error, "{pid:?}");
@@ -385,7 +385,7 @@ async fn stderr_flood_does_not_block_calls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starts_programs_relative_to_the_plugins_folder() {
     let body = json!({"servers": [{"name": "s", "command": "./stdio_server.py"}]});
-    let mut manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+    let mut manifest = plugin_manifest(&body, "p", DefinitionSource::Operator).unwrap();
     let folder = Path::new(SCRIPT).parent().unwrap();
     let McpEndpoint::Process(process) = &mut manifest.servers[0].endpoint else {
         panic!("{manifest:?}");
@@ -397,7 +397,7 @@ async fn starts_programs_relative_to_the_plugins_folder() {
     assert!(said.content.contains("ermission denied"), "{said:?}");
     let body =
         json!({"servers": [{"name": "s", "command": "python3", "args": ["./stdio_server.py"]}]});
-    let mut manifest = plugin_manifest(&body, "p", PluginSource::Operator).unwrap();
+    let mut manifest = plugin_manifest(&body, "p", DefinitionSource::Operator).unwrap();
     let McpEndpoint::Process(process) = &mut manifest.servers[0].endpoint else {
         panic!("{manifest:?}");
     };

@@ -77,6 +77,7 @@ async fn documents(registry: &RegistryService, workspace: &WorkspaceConfig) -> R
         (DocumentKind::Tool, &workspace.tools),
         (DocumentKind::Plugin, &workspace.plugins),
         (DocumentKind::ExternalAgent, &workspace.external_agents),
+        (DocumentKind::Toolset, &workspace.toolsets),
         (DocumentKind::Agent, &workspace.agents),
     ] {
         for document in declared {

@@ -203,7 +203,8 @@ async fn wire(
     );
     let registry = registry
         .announcing(Arc::clone(&bus))
-        .taking_code(config.code.enabled);
+        .taking_code(config.code.enabled)
+        .with_operator_toolsets(tools::operator_toolsets(config));
     let registry = Arc::new(registry);
     let source = Arc::downgrade(&registry);
     catalog.set_source(source);

@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::ToolHost;
 use runloom_service::memory::MemoryService;
-use runloom_service::registry::RegistryService;
+use runloom_service::registry::{OperatorToolset, RegistryService};
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
 use runloom_tools::{ConfiguredPlugin, Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
 
-use crate::config::{Config, PluginConfig};
+use crate::config::{Config, PluginConfig, WorkspaceConfig};
 
 /// The command that makes this program the sandbox of a code tool.
 pub(crate) const SANDBOX_COMMAND: &str = "sandbox";
@@ -56,4 +56,19 @@ fn plugins(configured: &[PluginConfig]) -> PluginSet {
         }
     }
     set
+}
+
+/// The toolsets of the configuration file that are processes.
+pub(super) fn operator_toolsets(config: &Config) -> Vec<OperatorToolset> {
+    let of_workspace = |workspace: &WorkspaceConfig| {
+        let slug = workspace.slug.clone();
+        let toolsets = workspace.process_toolsets.iter().cloned();
+        let toolsets = toolsets.map(move |toolset| OperatorToolset {
+            workspace: slug.clone(),
+            slug: toolset.slug,
+            definition: toolset.definition,
+        });
+        toolsets.collect::<Vec<_>>()
+    };
+    config.workspaces.iter().flat_map(of_workspace).collect()
 }

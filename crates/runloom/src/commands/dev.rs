@@ -109,6 +109,8 @@ fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentia
             tools: Vec::new(),
             plugins: Vec::new(),
             external_agents: Vec::new(),
+            toolsets: Vec::new(),
+            process_toolsets: Vec::new(),
             oauth_apps: Vec::new(),
         }),
     }

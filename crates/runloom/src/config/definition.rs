@@ -8,7 +8,7 @@ use std::fmt;
 use runloom_ports::secret::Secret;
 use runloom_protocol::definition::template;
 use runloom_protocol::error::Issue;
-use runloom_protocol::validate::{self, PluginSource};
+use runloom_protocol::validate::{self, DefinitionSource};
 use runloom_schema::SchemaCache;
 use runloom_service::declared_schemas::Declared;
 use runloom_service::registry::{named_secrets, named_tools};
@@ -19,7 +19,7 @@ use super::provider::ModelNames;
 use super::table_reader::Table;
 use super::workspace::slug;
 
-/// `[[workspaces.agents]]`, `tools`, `plugins` or `external_agents`.
+/// `[[workspaces.agents]]`, `tools`, `plugins`, `toolsets` or `external_agents`.
 #[derive(Clone)]
 pub struct DefinitionConfig {
     /// Its name in URLs.
@@ -67,7 +67,7 @@ impl DefinitionKind {
                 let tool = validate::tool_definition(body, slug)?;
                 check_schemas(&Declared::by_tool(&tool))
             }
-            Self::Plugin => plugin::manifest(body, slug, PluginSource::Administrator).map(drop),
+            Self::Plugin => plugin::manifest(body, slug, DefinitionSource::Administrator).map(drop),
             Self::ExternalAgent => {
                 let agent = validate::external_agent(body, slug)?;
                 check_schemas(&Declared::by_tool(&agent))

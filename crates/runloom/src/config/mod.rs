@@ -23,6 +23,7 @@ mod server;
 mod source_document;
 mod store;
 mod table_reader;
+mod toolset;
 mod workspace;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ pub use provider::{ModelConfig, PricingConfig, ProviderConfig};
 pub use runs::RunsConfig;
 pub use server::ServerConfig;
 pub use store::StoreConfig;
+pub use toolset::ToolsetConfig;
 pub use workspace::WorkspaceConfig;
 
 /// The file that is read when none is named.
@@ -194,3 +196,5 @@ fn dashboard(table: &Table<'_>) -> bool {
 mod mistakes;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod toolset_tests;

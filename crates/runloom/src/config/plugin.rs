@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use runloom_protocol::definition::{McpEndpoint, PluginManifest};
 use runloom_protocol::error::Issue;
-use runloom_protocol::validate::{self, PluginSource};
+use runloom_protocol::validate::{self, DefinitionSource};
 use runloom_service::declared_schemas::Declared;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ fn read(table: &Table<'_>, seen: &mut BTreeSet<String>) -> Option<PluginConfig> 
     if table.has("path") {
         let named = read_folder(table, seen)?;
         table.finish();
-        let manifest = folder_manifest(table, &named, PluginSource::Operator);
+        let manifest = folder_manifest(table, &named, DefinitionSource::Operator);
         return Some(PluginConfig {
             manifest: manifest.map(|manifest| in_folder(manifest, &named.folder)),
             slug: named.slug,
@@ -61,7 +61,7 @@ fn read(table: &Table<'_>, seen: &mut BTreeSet<String>) -> Option<PluginConfig> 
     for own in ["enabled", "workspaces"] {
         body.remove(own);
     }
-    let checked = manifest(&Value::Object(body), &slug, PluginSource::Operator);
+    let checked = manifest(&Value::Object(body), &slug, DefinitionSource::Operator);
     for issue in checked.as_ref().err().into_iter().flatten() {
         table.refuse_issue(issue);
     }
@@ -78,7 +78,7 @@ pub(super) fn definition(
     seen: &mut BTreeSet<String>,
 ) -> Option<DefinitionConfig> {
     let named = read_folder(table, seen)?;
-    folder_manifest(table, &named, PluginSource::Administrator)?;
+    folder_manifest(table, &named, DefinitionSource::Administrator)?;
     Some(DefinitionConfig {
         slug: named.slug,
         definition: named.folder.body,
@@ -92,7 +92,7 @@ pub(super) fn definition(
 pub(super) fn manifest(
     body: &Value,
     slug: &str,
-    source: PluginSource,
+    source: DefinitionSource,
 ) -> Result<PluginManifest, Vec<Issue>> {
     let manifest = validate::plugin_manifest(body, slug, source)?;
     check_schemas(&Declared::by_plugin(&manifest))?;
@@ -126,7 +126,7 @@ fn read_folder(table: &Table<'_>, seen: &mut BTreeSet<String>) -> Option<NamedFo
 fn folder_manifest(
     table: &Table<'_>,
     named: &NamedFolder,
-    source: PluginSource,
+    source: DefinitionSource,
 ) -> Option<PluginManifest> {
     let checked = manifest(&named.folder.body, &named.slug, source);
     for issue in checked.as_ref().err().into_iter().flatten() {

@@ -8,6 +8,7 @@ use super::oauth_app::{self, OauthAppConfig};
 use super::platform::PlatformConfig;
 use super::provider::{self, ModelNames, ProviderConfig};
 use super::table_reader::Table;
+use super::toolset::{self, ToolsetConfig};
 
 /// `[[workspaces]]`.
 #[derive(Debug, Clone)]
@@ -32,6 +33,10 @@ pub struct WorkspaceConfig {
     pub tools: Vec<DefinitionConfig>,
     /// Its plugins.
     pub plugins: Vec<DefinitionConfig>,
+    /// Its toolsets on the network.
+    pub toolsets: Vec<DefinitionConfig>,
+    /// Its toolsets that are processes.
+    pub process_toolsets: Vec<ToolsetConfig>,
     /// Its external agents.
     pub external_agents: Vec<DefinitionConfig>,
     /// Its OAuth apps.
@@ -73,10 +78,17 @@ fn read(
     let tools = definition::read_all(table, DefinitionKind::Tool);
     let plugins = definition::read_all(table, DefinitionKind::Plugin);
     let external_agents = definition::read_all(table, DefinitionKind::ExternalAgent);
+    let toolsets = toolset::read_all(table);
     let secrets = definition::secrets(table);
     let declared = DeclaredNames::new(tools.iter().chain(&external_agents), &secrets);
     declared.warn_about_tools(table, &agents);
-    let all = [&agents, &tools, &plugins, &external_agents];
+    let all = [
+        &agents,
+        &tools,
+        &plugins,
+        &external_agents,
+        &toolsets.definitions,
+    ];
     declared.warn_about_secrets(table, all.into_iter().flatten());
     let oauth_apps = oauth_apps(table, seen);
     table.finish();
@@ -91,6 +103,8 @@ fn read(
         agents,
         tools,
         plugins,
+        toolsets: toolsets.definitions,
+        process_toolsets: toolsets.processes,
         external_agents,
         oauth_apps,
     })

@@ -13,7 +13,7 @@ use runloom_ports::secret::Secret;
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
-    ToolHost as _,
+    ToolHost as _, Toolset,
 };
 use runloom_protocol::id::RunId;
 use runloom_protocol::validate;
@@ -34,6 +34,10 @@ impl ToolDefinitions for One {
 
     async fn plugins(&self, _: &str) -> Result<Vec<PluginManifest>> {
         Ok(Vec::new())
+    }
+
+    async fn toolset(&self, _: &str, _: &str) -> Result<Option<Toolset>> {
+        Ok(None)
     }
 
     async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {

@@ -9,6 +9,7 @@ use runloom_ports::secret::Secret;
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{
     Invocation, PluginManifest, ToolContext, ToolDefinition, ToolDefinitions, ToolHost as _,
+    Toolset,
 };
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
@@ -188,6 +189,10 @@ impl ToolDefinitions for Trap {
             "servers": [{"name": "server", "url": url, "tools": ["echo"]}],
         });
         Ok(vec![serde_json::from_value(manifest).unwrap()])
+    }
+
+    async fn toolset(&self, _: &str, _: &str) -> Result<Option<Toolset>> {
+        Ok(None)
     }
 
     async fn secret(&self, _: &str, _: &str) -> Result<Option<Secret>> {

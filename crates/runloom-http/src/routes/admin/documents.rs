@@ -1,4 +1,4 @@
-//! Agents, tools, plugins, secrets, external agents and providers: listed, read, put and deleted alike.
+//! Agents, tools, plugins, secrets, external agents, providers and toolsets: listed, read, put and deleted alike.
 //!
 //! Every answer with one document carries its `ETag`. `If-Match` guards a change against changes of others, `If-None-Match: *`
 //! against what is there already.
@@ -12,7 +12,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_ports::store::{DocumentKind, Expect};
 use runloom_protocol::error::Issue;
-use runloom_protocol::resource::{self, InstalledPlugin, StoredDocument};
+use runloom_protocol::resource::{
+    self, InstalledPlugin, InstalledToolset, StoredDocument, ToolsetToolList,
+};
 use runloom_service::error::Error;
 use runloom_service::registry::Rotation;
 use serde::Serialize;
@@ -25,7 +27,7 @@ use crate::route::Access::Admin;
 use crate::route::Route;
 
 /// Kind, its word in paths, its word in lists.
-const KINDS: [(DocumentKind, &str, &str); 6] = [
+const KINDS: [(DocumentKind, &str, &str); 7] = [
     (DocumentKind::Agent, "agents", "agents"),
     (DocumentKind::Tool, "tools", "tools"),
     (DocumentKind::Plugin, "plugins", "plugins"),
@@ -36,6 +38,7 @@ const KINDS: [(DocumentKind, &str, &str); 6] = [
         "externalAgents",
     ),
     (DocumentKind::Provider, "providers", "providers"),
+    (DocumentKind::Toolset, "toolsets", "toolsets"),
 ];
 
 pub(super) fn routes() -> Vec<Route> {
@@ -44,6 +47,11 @@ pub(super) fn routes() -> Vec<Route> {
         Admin,
         rotate_secrets,
     )];
+    routes.push(Route::get(
+        "/api/admin/v1/workspaces/{slug}/toolsets/{id}/tools",
+        Admin,
+        list_toolset_tools,
+    ));
     for (kind, word, list) in KINDS {
         let all = format!("/api/admin/v1/workspaces/{{slug}}/{word}");
         let one = format!("{all}/{{id}}");
@@ -76,13 +84,21 @@ impl Checkable for Definition {
     }
 }
 
-/// The documents under their word; beside plugins those that the workspace has without keeping them.
+/// What a workspace has without keeping it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Installed {
+    Plugins(Vec<InstalledPlugin>),
+    Toolsets(Vec<InstalledToolset>),
+}
+
+/// The documents under their word; beside plugins and toolsets those that the workspace has without keeping them.
 #[derive(Serialize)]
 struct Listed {
     #[serde(flatten)]
     documents: BTreeMap<&'static str, Vec<StoredDocument>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    installed: Option<Vec<InstalledPlugin>>,
+    installed: Option<Installed>,
 }
 
 async fn list_documents(
@@ -93,13 +109,28 @@ async fn list_documents(
 ) -> Answer<Json<Listed>> {
     let documents = app.service.registry().list(&target.slug, kind).await?;
     let installed = match kind {
-        DocumentKind::Plugin => Some(app.service.installed_plugins(&target.slug).await?),
+        DocumentKind::Plugin => {
+            let plugins = app.service.installed_plugins(&target.slug).await?;
+            Some(Installed::Plugins(plugins))
+        }
+        DocumentKind::Toolset => {
+            let toolsets = app.service.registry().installed_toolsets(&target.slug);
+            Some(Installed::Toolsets(toolsets))
+        }
         _ => None,
     };
     Ok(Json(Listed {
         documents: BTreeMap::from([(list, documents)]),
         installed,
     }))
+}
+
+async fn list_toolset_tools(
+    State(app): State<App>,
+    target: Target,
+) -> Answer<Json<ToolsetToolList>> {
+    let tools = app.service.toolset_tools(&target.slug, &target.id).await?;
+    Ok(Json(ToolsetToolList { tools }))
 }
 
 async fn get_document(

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Fields whose content belongs to others, or whose keys are data.
-const VERBATIM: [&str; 16] = [
+const VERBATIM: [&str; 17] = [
     "headers",
     "query",
     "body",
@@ -20,6 +20,7 @@ const VERBATIM: [&str; 16] = [
     "toolFilter",
     "files",
     "env",
+    "toolSettings",
 ];
 
 /// Another name of a field.
@@ -64,13 +65,13 @@ fn camel(value: &Value) -> Value {
     }
 }
 
-/// `toolBudgets` has names as keys, but its entries have fields of ours.
+/// `toolBudgets` and `toolSettings` have names as keys, but their entries have fields of ours.
 fn inside_verbatim(key: &str, value: &Value) -> Value {
     match (key, value) {
-        ("toolBudgets", Value::Object(budgets)) => Value::Object(
-            budgets
+        ("toolBudgets" | "toolSettings", Value::Object(named)) => Value::Object(
+            named
                 .iter()
-                .map(|(name, budget)| (name.clone(), camel(budget)))
+                .map(|(name, entry)| (name.clone(), camel(entry)))
                 .collect(),
         ),
         _ => value.clone(),

@@ -7,19 +7,31 @@ mod agent;
 mod camel_case;
 mod http_tool;
 mod plugin;
+mod process;
 mod provider;
 mod tool;
+mod toolset;
 
 use serde_json::Value;
 
 use self::camel_case::Alias;
-pub use self::plugin::PluginSource;
-use crate::definition::{AgentDefinition, PluginManifest, ProviderDefinition, ToolDefinition};
+use crate::definition::{
+    AgentDefinition, PluginManifest, ProviderDefinition, ToolDefinition, ToolsetDefinition,
+};
 use crate::error::Issue;
 use crate::limits;
 use crate::read::{DocumentReader, Fields, Node, ReaderOptions};
 
 type Checked<T> = Result<T, Vec<Issue>>;
+
+/// The author of a plugin or a toolset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DefinitionSource {
+    /// The operator's configuration, which may name processes to start.
+    Operator,
+    /// An administrator of a workspace.
+    Administrator,
+}
 
 /// Checks a persisted agent.
 ///
@@ -44,7 +56,11 @@ pub fn tool_definition(body: &Value, slug: &str) -> Checked<ToolDefinition> {
 ///
 /// # Errors
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
-pub fn plugin_manifest(body: &Value, slug: &str, source: PluginSource) -> Checked<PluginManifest> {
+pub fn plugin_manifest(
+    body: &Value,
+    slug: &str,
+    source: DefinitionSource,
+) -> Checked<PluginManifest> {
     let body = camel_case::normalize(body, &[]);
     let reader = DocumentReader::new(ReaderOptions::json());
     if !has_allowed_size(&reader.root(&body)) {
@@ -54,6 +70,19 @@ pub fn plugin_manifest(body: &Value, slug: &str, source: PluginSource) -> Checke
     let fields = reader.root(&body).fields();
     let manifest = fields.map(|fields| plugin::manifest(&fields, slug, source));
     reader.finish(manifest).and_then(complete)
+}
+
+/// Checks a toolset. Only the operator's configuration may start processes.
+///
+/// # Errors
+/// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
+pub fn toolset_definition(
+    body: &Value,
+    slug: &str,
+    source: DefinitionSource,
+) -> Checked<ToolsetDefinition> {
+    let body = camel_case::normalize(body, &[]);
+    checked(&body, |fields| toolset::read(fields, slug, source))
 }
 
 /// Checks a named A2A peer; it becomes a tool whose action is the peer.

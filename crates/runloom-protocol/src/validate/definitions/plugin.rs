@@ -4,21 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use super::tool;
+use super::{DefinitionSource, process, tool};
 use crate::check::names::is_tool_name;
 use crate::check::web;
-use crate::definition::{McpEndpoint, PluginManifest, PluginServer, ProcessSpec, template};
+use crate::definition::{McpEndpoint, PluginManifest, PluginServer};
 use crate::limits;
 use crate::read::{DocumentReader, Excerpt, FieldPath, Fields, Node};
-
-/// Who installs a plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PluginSource {
-    /// The operator's configuration, which may name processes to start.
-    Operator,
-    /// An administrator of a workspace.
-    Administrator,
-}
 
 /// The body without `files`, and with the file's text as `source` in place of `file` in code tools.
 pub(super) fn inline_files(mut body: Value, reader: &DocumentReader) -> Value {
@@ -109,7 +100,7 @@ fn is_relative(name: &str) -> bool {
 pub(super) fn manifest(
     fields: &Fields<'_, '_>,
     slug: &str,
-    source: PluginSource,
+    source: DefinitionSource,
 ) -> PluginManifest {
     let plugin = Plugin {
         name: format!("@{slug}"),
@@ -179,7 +170,7 @@ fn claim(name: &str, fields: &Fields<'_, '_>, names: &mut HashSet<String>) {
 struct Plugin {
     /// With its `@`.
     name: String,
-    source: PluginSource,
+    source: DefinitionSource,
 }
 
 impl Plugin {
@@ -190,8 +181,15 @@ impl Plugin {
             let wanted = "expected 1 to 64 of [a-zA-Z0-9_]";
             node.refuse(format_args!("{wanted}, got `{}`", Excerpt(name)));
         }
-        let tools = words(fields, "tools", limits::TOOL_FILTER_MAX);
+        let tools = process::words(fields, "tools", limits::TOOL_FILTER_MAX);
         let timeout_ms = fields.integer("timeoutMs", 1..=limits::TOOL_TIMEOUT_MS_MAX);
+        let session = fields.keyword("session");
+        if session.is_some() && fields.has("command") {
+            fields.refuse(
+                "session",
+                "belongs to `url`; the workspace shares a process",
+            );
+        }
         let mut endpoint = self.endpoint(fields);
         if let (Some(McpEndpoint::Process(process)), Some(name)) = (&mut endpoint, name) {
             process.label = format!("{}/{name}", self.name);
@@ -202,6 +200,7 @@ impl Plugin {
             name: name?.to_owned(),
             tools,
             timeout_ms: timeout_ms.unwrap_or(limits::TOOL_TIMEOUT_MS_DEFAULT),
+            session: session.unwrap_or_default(),
             endpoint: endpoint?,
         })
     }
@@ -216,7 +215,7 @@ impl Plugin {
                 let headers = web::definition_headers(fields);
                 Some(McpEndpoint::Http { url: url?, headers })
             }
-            (None, Some(command)) if self.source == PluginSource::Administrator => {
+            (None, Some(command)) if self.source == DefinitionSource::Administrator => {
                 let message = "a process can be started only by a plugin of the server's configuration file (`[[plugins]]`); give the `url` of an MCP server";
                 command.refuse(message);
                 None
@@ -225,7 +224,7 @@ impl Plugin {
                 if fields.has("headers") {
                     fields.refuse("headers", "belongs to `url`, not to `command`");
                 }
-                process(fields, &command).map(McpEndpoint::Process)
+                process::read(fields, &command).map(McpEndpoint::Process)
             }
             (Some(_), Some(command)) => {
                 command.refuse("a server has either `url` or `command`");
@@ -233,80 +232,12 @@ impl Plugin {
             }
             (None, None) => {
                 let message = match self.source {
-                    PluginSource::Operator => "is required, unless there is a `command`",
-                    PluginSource::Administrator => "is required",
+                    DefinitionSource::Operator => "is required, unless there is a `command`",
+                    DefinitionSource::Administrator => "is required",
                 };
                 fields.refuse("url", message);
                 None
             }
         }
     }
-}
-
-fn process(fields: &Fields<'_, '_>, node: &Node<'_, '_>) -> Option<ProcessSpec> {
-    let command = node.filled_text(limits::PROCESS_WORD_MAX_BYTES);
-    if command.is_some_and(|command| command.contains('\0')) {
-        node.refuse("must not contain a NUL");
-    }
-    let args = words(fields, "args", limits::PROCESS_ARGUMENTS_MAX);
-    let env = variables(fields);
-    Some(ProcessSpec {
-        label: String::new(),
-        command: command?.to_owned(),
-        args: args.unwrap_or_default(),
-        env,
-        folder: None,
-    })
-}
-
-/// Texts that can be arguments of a process.
-fn words(fields: &Fields<'_, '_>, key: &'static str, max: usize) -> Option<Vec<String>> {
-    fields.list(key, max, |node| word(&node).map(str::to_owned))
-}
-
-/// A text that can be an argument or a variable of a process.
-fn word<'v>(node: &Node<'v, '_>) -> Option<&'v str> {
-    let text = node.string()?;
-    let max = limits::PROCESS_WORD_MAX_BYTES;
-    if text.len() > max || text.contains('\0') {
-        node.refuse(format_args!("must be at most {max} bytes, without a NUL"));
-        return None;
-    }
-    Some(text)
-}
-
-/// Environment variables of a process. Values never appear in a message: they may be secrets.
-fn variables(fields: &Fields<'_, '_>) -> BTreeMap<String, String> {
-    let mut variables = BTreeMap::new();
-    let Some(node) = fields.get("env") else {
-        return variables;
-    };
-    let Some(fields) = node.fields() else {
-        return variables;
-    };
-    node.has_entries_within(fields.object().len(), limits::PROCESS_VARIABLES_MAX);
-    for (name, node) in fields.entries() {
-        if !is_variable_name(name) {
-            node.refuse("not a variable's name: expected letters, digits and _");
-        }
-        let Some(text) = word(&node) else {
-            continue;
-        };
-        let is_argument =
-            |piece: &template::Piece<'_>| matches!(piece, template::Piece::Argument(_));
-        match template::pieces(text) {
-            Err(error) => node.refuse(error),
-            Ok(pieces) if pieces.iter().any(is_argument) => {
-                node.refuse("only `{{secret:NAME}}` can be filled in here");
-            }
-            Ok(_) => drop(variables.insert(name.to_owned(), text.to_owned())),
-        }
-    }
-    variables
-}
-
-fn is_variable_name(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let begins_with_digit = name.bytes().next().is_none_or(|byte| byte.is_ascii_digit());
-    !begins_with_digit && name.bytes().all(plain)
 }

@@ -185,6 +185,7 @@ fn mcp(fields: &Fields<'_, '_>) -> Option<McpCall> {
         url: url?,
         headers,
         tool: tool.filter(|name| !name.is_empty()).map(str::to_owned),
+        session: fields.keyword("session").unwrap_or_default(),
     })
 }
 

@@ -4,6 +4,7 @@ mod documents;
 mod memory;
 mod oauth_app;
 mod plugin;
+mod toolset;
 mod user;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -29,6 +30,7 @@ Examples:
   runloom admin agent put --workspace acme --file agent.json --json      {\"id\",\"slug\"}
   runloom admin secret put --workspace acme GITHUB_TOKEN < token.txt
   runloom admin plugin install --workspace acme ./plugins/github
+  runloom admin toolset put --workspace acme --file docs.json
   runloom admin user put ada@example.com --workspace acme --password-stdin < password.txt
   runloom admin oauth-app create --workspace acme --scopes \"runs:read runs:write\" \\
       --redirect-uri http://127.0.0.1:9999/cb --json             {\"clientId\",\"clientSecret\"}; the secret is shown only now
@@ -62,6 +64,9 @@ enum What {
     /// Installed plugins
     #[command(subcommand, visible_alias = "plugins")]
     Plugin(Plugins),
+    /// Toolsets: named connections to MCP servers
+    #[command(subcommand)]
+    Toolset(Documents),
     /// Named A2A peers
     #[command(subcommand)]
     ExternalAgent(Documents),
@@ -174,6 +179,7 @@ pub(crate) async fn run(admin: Admin, environment: &Environment) -> Result<Exit,
         What::Key(key) => self::key(client, key, json).await?,
         What::Agent(command) => documents::run(client, DocumentKind::Agent, command, json).await?,
         What::Tool(command) => documents::run(client, DocumentKind::Tool, command, json).await?,
+        What::Toolset(command) => toolset::run(client, command, json).await?,
         What::Plugin(command) => plugin::run(client, command, json).await?,
         What::OauthApp(command) => oauth_app::run(client, command, json).await?,
         What::User(command) => user::run(client, command, environment, json).await?,
