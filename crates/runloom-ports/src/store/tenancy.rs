@@ -65,6 +65,27 @@ pub enum KeyUsage {
     Mcp,
 }
 
+impl KeyUsage {
+    /// Every usage.
+    pub const ALL: [Self; 3] = [Self::DeveloperApi, Self::A2a, Self::Mcp];
+
+    /// The word of the API and the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DeveloperApi => "developer_api",
+            Self::A2a => "a2a",
+            Self::Mcp => "mcp",
+        }
+    }
+
+    /// The usage with this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|usage| usage.as_str() == word)
+    }
+}
+
 /// A key to be stored. The key itself is never stored.
 #[derive(Debug, Clone)]
 pub struct NewKey {

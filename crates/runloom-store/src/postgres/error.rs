@@ -3,9 +3,11 @@
 use runloom_ports::store::{StoreError, StoreErrorKind};
 use tokio_postgres::error::SqlState;
 
+use crate::sql::Malformed;
+
 /// Why a piece of work on the database did not succeed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The database, or the way to it, said no.
     #[error(transparent)]
     Database(#[from] tokio_postgres::Error),
@@ -15,6 +17,9 @@ pub(super) enum Failure {
     /// A value cannot be written down or read back.
     #[error("a stored value cannot be used")]
     Value(#[from] serde_json::Error),
+    /// A stored value cannot be read.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
     /// It took too long.
     #[error("no answer within {0} seconds")]
     Late(u64),
@@ -32,7 +37,7 @@ impl Failure {
         match self {
             Self::Database(error) => is_lost(error),
             Self::Pool(_) | Self::Late(_) | Self::Unsafe(_) => true,
-            Self::Value(_) | Self::InDoubt => false,
+            Self::Value(_) | Self::Malformed(_) | Self::InDoubt => false,
         }
     }
 
@@ -59,7 +64,7 @@ impl Failure {
             Self::Pool(_) | Self::Late(_) | Self::Unsafe(_) | Self::InDoubt => {
                 StoreErrorKind::Unavailable
             }
-            Self::Value(_) => StoreErrorKind::Broken,
+            Self::Value(_) | Self::Malformed(_) => StoreErrorKind::Broken,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::PostgresStore;
 use super::columns::{get_text, get_time, text};
 use super::error::Failure;
 use super::pool::Session;
-use super::registry::{count, number};
+use super::{int as number, uint as count};
 
 #[async_trait]
 impl Memories for PostgresStore {

@@ -1,8 +1,8 @@
 //! PostgreSQL: any number of processes on one database.
 //!
 //! `writer` (with `commit`, `group`, `statements` and `doubt`) writes the log's batches, one transaction for whatever waits; `pool` serves
-//! everything else. `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger`, `memories`, `people` and `oauth` implement one trait of the port each (`claim`, `create`, `mail`
-//! and `filter` are their larger parts); `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and
+//! everything else, also [`crate::tables`]. `log`, `runs`, `sessions`, `retention`, `ledger` and `memories` implement one trait of the
+//! port each (`claim`, `create`, `mail` and `filter` are their larger parts); `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and
 //! `schema` stand at the door.
 //!
 //! Who writes to a run locks its row first: batches, claims, mail and ends of one run happen one after the other, whichever
@@ -16,7 +16,6 @@ mod connect;
 mod create;
 mod doubt;
 mod error;
-mod feedback;
 mod filter;
 mod group;
 mod leases;
@@ -25,18 +24,13 @@ mod log;
 mod mail;
 mod memories;
 mod notify;
-mod oauth;
-mod people;
 mod pool;
-mod registry;
 mod retention;
 mod runs;
 mod schema;
-mod seals;
 mod sessions;
 mod settings;
 mod statements;
-mod tenancy;
 mod tree;
 mod writer;
 
@@ -46,9 +40,10 @@ use tokio_postgres::Client;
 pub use self::notify::{Notice, Notifications};
 
 use self::connect::Endpoint;
-use self::error::Failure;
+pub(crate) use self::error::Failure;
 use self::leases::Workers;
 use self::pool::Pool;
+pub(crate) use self::pool::Session;
 use self::writer::Writer;
 use crate::{Health, Migrated, Migrations, OpenError, OpenOptions};
 
@@ -56,7 +51,7 @@ use crate::{Health, Migrated, Migrations, OpenError, OpenOptions};
 #[derive(Debug)]
 pub(crate) struct PostgresStore {
     writer: Writer,
-    pool: Pool,
+    pub(crate) pool: Pool,
     workers: Workers,
 }
 
@@ -86,6 +81,11 @@ impl PostgresStore {
             writer: Writer::start(endpoint, &tasks),
             workers: Workers::new(options.worker_silence_ms.unwrap_or(leases::SILENCE_MS)),
         })
+    }
+
+    /// Tells other processes that documents, keys or grants have changed.
+    pub(crate) fn notify_registry(&self) {
+        self.writer.notify(Notice::Registry);
     }
 }
 

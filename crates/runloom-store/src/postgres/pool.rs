@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Object, Runtime, Timeouts};
 use runloom_ports::crash;
-use runloom_ports::store::{StoreError, StoreResult};
+use runloom_ports::store::StoreResult;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, SimpleQueryMessage};
 
 use super::connect::{Endpoint, SESSION};
 use super::doubt::{self, Fate, IDENTIFY, PATIENCE, PAUSE, Xid};
-use super::error::{Failure, broken};
+use super::error::Failure;
 use crate::OpenError;
+use crate::sql::{self, Statements, Value};
 
 /// Longest wait for a free connection, and for a new one to be made.
 const WAIT: Duration = Duration::from_secs(5);
@@ -27,7 +28,7 @@ const ATTEMPTS: u32 = 4;
 
 /// A bounded set of connections; broken ones are replaced when they are asked for.
 #[derive(Debug)]
-pub(super) struct Pool(deadpool_postgres::Pool);
+pub(crate) struct Pool(deadpool_postgres::Pool);
 
 impl Pool {
     /// At most `size` connections, made when they are first needed.
@@ -59,7 +60,7 @@ impl Pool {
 
     /// Runs `work` outside a transaction: it may only read, or write with one statement that does no harm when it is done
     /// twice. Done again when the connection breaks.
-    pub(super) async fn read<T, F, W>(&self, work: F) -> StoreResult<T>
+    pub(crate) async fn read<T, F, W>(&self, work: F) -> StoreResult<T>
     where
         F: Fn(Arc<Session>) -> W,
         W: Future<Output = Result<T, Failure>>,
@@ -91,7 +92,7 @@ impl Pool {
 
     /// Runs `work` in a transaction and answers when it is durable. It may run more than once; only what the last time wrote is
     /// kept. `kind` names it for crash tests. An `Err` changed nothing, except [`Failure::InDoubt`], which nobody knows.
-    pub(super) async fn transact<T, F, W>(&self, kind: &'static str, work: F) -> Result<T, Failure>
+    pub(crate) async fn transact<T, F, W>(&self, kind: &'static str, work: F) -> Result<T, Failure>
     where
         F: Fn(Arc<Session>) -> W,
         W: Future<Output = Result<T, Failure>>,
@@ -192,7 +193,7 @@ pub(super) async fn within<T, E: Into<Failure>>(
 }
 
 /// A connection while somebody works with it. One that is dropped inside a transaction is closed and not used again.
-pub(super) struct Session {
+pub(crate) struct Session {
     connection: Option<Object>,
     settled: AtomicBool,
 }
@@ -264,6 +265,41 @@ impl Session {
     }
 }
 
+impl Statements for Session {
+    type Error = Failure;
+
+    async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<sql::Row>, Failure> {
+        let rows = Self::query(self, sql, &parameters(values)).await?;
+        let Some(first) = rows.first() else {
+            return Ok(Vec::new());
+        };
+        let columns: Arc<[String]> = first
+            .columns()
+            .iter()
+            .map(|column| column.name().to_owned())
+            .collect();
+        let mut read = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let values = (0..columns.len())
+                .map(|place| row.try_get(place))
+                .collect::<Result<_, _>>()?;
+            read.push(sql::Row::new(Arc::clone(&columns), values));
+        }
+        Ok(read)
+    }
+
+    async fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Failure> {
+        Self::execute(self, sql, &parameters(values)).await
+    }
+}
+
+fn parameters(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    values
+        .iter()
+        .map(|value| value as &(dyn ToSql + Sync))
+        .collect()
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take()
@@ -273,9 +309,4 @@ impl Drop for Session {
             drop(Object::take(connection));
         }
     }
-}
-
-/// The error of a statement that should have had a row.
-pub(super) fn no_row(what: &str) -> StoreError {
-    broken(format!("the database has no {what}"))
 }

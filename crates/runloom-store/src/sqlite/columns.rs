@@ -1,9 +1,8 @@
 //! How the port's types are written into columns and read back.
 
 use runloom_ports::store::Millis;
-use runloom_protocol::id::{FeedbackId, GrantId, KeyId, PersonId, RunId, SessionId};
+use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::{RunStatus, SessionStatus};
-use runloom_protocol::spec::Verdict;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 use serde::Serialize;
@@ -44,17 +43,7 @@ macro_rules! words {
     )*};
 }
 
-words!(
-    RunStatus,
-    SessionStatus,
-    RunId,
-    SessionId,
-    KeyId,
-    FeedbackId,
-    Verdict,
-    PersonId,
-    GrantId
-);
+words!(RunStatus, SessionStatus, RunId, SessionId);
 
 /// A stored word that this program does not know.
 #[derive(Debug, thiserror::Error)]

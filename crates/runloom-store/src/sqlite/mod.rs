@@ -4,8 +4,8 @@
 //! a crash left, `integrity` runs SQLite's checks (`check` for
 //! `runloom doctor`), `redo` converts databases of the former version, `schema` migrates. `writer`
 //! takes jobs from its queue, `transaction` executes them in groups, `checkpoint` copies the log into the database file,
-//! `readers` read. `log`, `runs`, `sessions`, `retention`, `tenancy`, `registry`, `ledger`, `memories`, `people` and `oauth`
-//! implement one trait of the port each; `claim`, `commit`, `create`, `mail`, `tree`, `filter` and `seals` are their larger parts.
+//! `readers` read. `log`, `runs`, `sessions`, `retention`, `ledger` and `memories` implement one trait of the port each;
+//! `claim`, `commit`, `create`, `mail`, `tree` and `filter` are their larger parts. `statements` executes those of [`crate::tables`].
 
 mod check;
 mod checkpoint;
@@ -15,7 +15,6 @@ mod commit;
 mod create;
 mod database;
 mod error;
-mod feedback;
 mod files;
 mod filter;
 mod integrity;
@@ -26,17 +25,13 @@ mod log;
 mod loss;
 mod mail;
 mod memories;
-mod oauth;
-mod people;
 mod readers;
 mod redo;
-mod registry;
 mod retention;
 mod runs;
 mod schema;
-mod seals;
 mod sessions;
-mod tenancy;
+mod statements;
 mod transaction;
 mod tree;
 mod wal;
@@ -54,6 +49,7 @@ use self::database::Database;
 use self::files::DatabaseFiles;
 use self::leases::Workers;
 use self::readers::Readers;
+pub(crate) use self::statements::SqliteStatements;
 use self::writer::Writer;
 use crate::{DataLoss, Migrated, Migrations, OpenError, OpenOptions};
 
@@ -65,7 +61,7 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 pub(crate) struct SqliteStore {
     // Dropped in this order: SQLite removes the write-ahead log when the connection that writes is the last to close.
     readers: Readers,
-    writer: Writer,
+    pub(crate) writer: Writer,
     workers: Arc<Workers>,
 }
 
@@ -111,7 +107,7 @@ impl SqliteStore {
     }
 
     /// Runs `work` with a connection that sees every write that was answered before.
-    async fn read<T, F>(&self, work: F) -> StoreResult<T>
+    pub(crate) async fn read<T, F>(&self, work: F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,

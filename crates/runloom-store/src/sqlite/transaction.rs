@@ -18,8 +18,8 @@ use super::error::WriteError;
 use super::leases::{Held, Workers};
 
 /// What a job works with: the connection inside a transaction, and the leases that the writer remembers.
-pub(super) struct Tx<'a> {
-    pub(super) connection: &'a Connection,
+pub(crate) struct Tx<'a> {
+    pub(crate) connection: &'a Connection,
     pub(super) held: &'a mut Held,
     pub(super) workers: &'a Workers,
 }

@@ -22,7 +22,7 @@ const QUEUE_CAPACITY: usize = 4_096;
 
 /// The handle to the thread. Dropping it commits the jobs that wait, closes the database and joins the thread.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     /// `None` only while the writer is dropped.
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
@@ -43,7 +43,7 @@ impl Writer {
 
     /// Runs `work` in a transaction and answers when it is committed. `work` may run more than once; only the writes of its
     /// last run are kept. `kind` names the job for crash tests.
-    pub(super) async fn run<T, F>(&self, kind: &'static str, work: F) -> StoreResult<T>
+    pub(crate) async fn run<T, F>(&self, kind: &'static str, work: F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> rusqlite::Result<T> + Send + 'static,
