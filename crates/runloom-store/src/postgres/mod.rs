@@ -1,7 +1,7 @@
 //! PostgreSQL: any number of processes on one database.
 //!
 //! `writer` (with `commit`, `group`, `statements` and `doubt`) writes the log's batches, one transaction for whatever waits; `pool` serves
-//! everything else, also [`crate::tables`]. `log`, `runs`, `sessions`, `retention`, `ledger` and `memories` implement one trait of the
+//! everything else, also [`crate::tables`]. `log`, `runs`, `sessions`, `retention` and `ledger` implement one trait of the
 //! port each (`claim`, `create`, `mail` and `filter` are their larger parts); `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and
 //! `schema` stand at the door.
 //!
@@ -22,7 +22,6 @@ mod leases;
 mod ledger;
 mod log;
 mod mail;
-mod memories;
 mod notify;
 mod pool;
 mod retention;

@@ -15,7 +15,7 @@ use super::connect::{Endpoint, SESSION};
 use super::doubt::{self, Fate, IDENTIFY, PATIENCE, PAUSE, Xid};
 use super::error::Failure;
 use crate::OpenError;
-use crate::sql::{self, Statements, Value};
+use crate::sql::{self, Dialect, Statements, Value};
 
 /// Longest wait for a free connection, and for a new one to be made.
 const WAIT: Duration = Duration::from_secs(5);
@@ -267,6 +267,8 @@ impl Session {
 
 impl Statements for Session {
     type Error = Failure;
+
+    const DIALECT: Dialect = Dialect::Postgres;
 
     async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<sql::Row>, Failure> {
         let rows = Self::query(self, sql, &parameters(values)).await?;

@@ -1,5 +1,12 @@
 //! PostgreSQL's statements in SQLite's dialect.
 
+/// A database's dialect of SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
 /// Row locks and collations that SQLite does not have. Longer clauses first.
 const DROPPED: [&str; 5] = [
     " FOR UPDATE SKIP LOCKED",

@@ -3,10 +3,11 @@
 //! Statements are written for PostgreSQL. [`dialect::for_sqlite`] rewrites what SQLite spells differently: placeholders, casts
 //! and row locks, which SQLite does not need because one thread writes.
 
-pub(crate) mod dialect;
+mod dialect;
 mod row;
 mod value;
 
+pub(crate) use dialect::{Dialect, for_sqlite};
 pub(crate) use row::{Malformed, Row};
 pub(crate) use value::{Value, escape, json, number, unescape, values};
 
@@ -14,6 +15,9 @@ pub(crate) use value::{Value, escape, json, number, unescape, values};
 pub(crate) trait Statements {
     /// The error of the database, or of a value that cannot be read.
     type Error: From<Malformed>;
+
+    /// The dialect of the database, for the few statements that have no common form.
+    const DIALECT: Dialect;
 
     /// Returns all rows of a statement.
     async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Self::Error>;

@@ -4,7 +4,7 @@
 //! a crash left, `integrity` runs SQLite's checks (`check` for
 //! `runloom doctor`), `redo` converts databases of the former version, `schema` migrates. `writer`
 //! takes jobs from its queue, `transaction` executes them in groups, `checkpoint` copies the log into the database file,
-//! `readers` read. `log`, `runs`, `sessions`, `retention`, `ledger` and `memories` implement one trait of the port each;
+//! `readers` read. `log`, `runs`, `sessions`, `retention` and `ledger` implement one trait of the port each;
 //! `claim`, `commit`, `create`, `mail`, `tree` and `filter` are their larger parts. `statements` executes those of [`crate::tables`].
 
 mod check;
@@ -24,7 +24,6 @@ mod lock;
 mod log;
 mod loss;
 mod mail;
-mod memories;
 mod readers;
 mod redo;
 mod retention;

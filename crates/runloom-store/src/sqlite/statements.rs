@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params_from_iter};
 
-use crate::sql::dialect::for_sqlite;
-use crate::sql::{Malformed, Row, Statements, Value};
+use crate::sql::{Dialect, Malformed, Row, Statements, Value, for_sqlite};
 
 /// Executes statements on the calling thread. Its futures never wait.
 pub(crate) struct SqliteStatements<'a>(pub(crate) &'a Connection);
 
 impl Statements for SqliteStatements<'_> {
     type Error = rusqlite::Error;
+
+    const DIALECT: Dialect = Dialect::Sqlite;
 
     async fn query(&self, sql: &str, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
         let mut statement = self.0.prepare_cached(&for_sqlite(sql))?;

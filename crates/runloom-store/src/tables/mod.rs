@@ -6,6 +6,8 @@
 //! calling thread.
 
 mod feedback;
+mod memories;
+mod memory_words;
 mod oauth;
 mod people;
 mod registry;

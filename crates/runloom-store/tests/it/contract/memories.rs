@@ -244,6 +244,21 @@ pub(crate) async fn a_workspace_sees_its_own_memories_only(fixture: Fixture) {
     assert_eq!(found(&fixture, acme, &["merger"]).await.len(), 2);
 }
 
+pub(crate) async fn memories_of_others_do_not_change_the_order(fixture: Fixture) {
+    let (acme, rival) = (fixture.acme, fixture.rival);
+    keep(&fixture, put(acme, "first", "walrus pension")).await;
+    keep(&fixture, put(acme, "second", "falcon pension")).await;
+    let asked = ["walrus", "falcon"];
+    let before = found(&fixture, acme, &asked).await;
+    for word in asked {
+        for number in 0..8 {
+            let key = format!("{word}-{number}");
+            keep(&fixture, put(rival, &key, word)).await;
+        }
+        assert_eq!(found(&fixture, acme, &asked).await, before, "{word}");
+    }
+}
+
 pub(crate) async fn a_full_workspace_takes_changes_but_no_more_memories(fixture: Fixture) {
     let small = |key: &str| PutMemory {
         limit: 2,

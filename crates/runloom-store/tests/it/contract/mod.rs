@@ -199,6 +199,7 @@ macro_rules! suite {
                 links_are_seen_from_both_ends_and_replaced_when_given,
                 a_link_to_an_unknown_key_keeps_nothing,
                 a_workspace_sees_its_own_memories_only,
+                memories_of_others_do_not_change_the_order,
                 a_full_workspace_takes_changes_but_no_more_memories,
                 memories_are_listed_newest_first_in_pages,
                 a_forgotten_memory_is_gone_with_its_words_and_links,
