@@ -1,4 +1,4 @@
-// Starting runs, and starting them again: what the server can say of a run is less than what began it, and the difference is told.
+// Starting runs, also again: what a snapshot does not say about the original request is shown to the user.
 
 import { get, post } from "./api.js";
 import { spoken } from "./format.js";

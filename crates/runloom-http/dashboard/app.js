@@ -1,4 +1,4 @@
-// The frame around the pages: which one is open, who is signed in, and what happens when the key is refused.
+// The frame around the pages: navigation, sign-in state, and what happens when a key is refused.
 
 import * as catalog from "./catalog.js";
 import { credentials, forget, takeFromAddress } from "./credentials.js";
@@ -131,7 +131,7 @@ function frame(current) {
   show(document.getElementById("who"), known && [
     h("span", { class: "workspace", title: "Workspace" }, known.workspace),
     button("Sign out", () => {
-      // Whoever uses the tab next finds nothing: not in its storage, and not in its memory.
+      // Clears storage and memory for the next user of the tab.
       forget();
       history.replaceState(null, "", "#/");
       location.reload();

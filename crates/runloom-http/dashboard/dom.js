@@ -1,4 +1,4 @@
-// Elements out of names, attributes and children. There is no way to write markup here: a string is a text node, whatever it holds.
+// Elements from names, attributes and children. A string is always a text node, so no markup can be injected.
 
 const SVG = "http://www.w3.org/2000/svg";
 

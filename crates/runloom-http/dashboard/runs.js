@@ -191,7 +191,7 @@ class RunList {
 
   #insert() {
     const { runs, next } = this.unseen;
-    // As many as a whole page are new: there may be more between them and the rest, so begin anew, and go on behind them.
+    // A whole page of new runs: there may be more between them and the listed ones, so the list starts again.
     if (runs.length >= PAGE) {
       this.rows.clear();
       this.body.replaceChildren();

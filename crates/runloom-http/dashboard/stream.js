@@ -1,4 +1,5 @@
-// A run's events as they come: resumed after every break, none twice, none left out. EventSource cannot send a key, so fetch reads the stream.
+// The events of a run as they arrive, resumed after every break. EventSource cannot send a key, so fetch reads the
+// stream.
 
 import { address, ask } from "./api.js";
 

@@ -1,5 +1,5 @@
-// A run as people read it. Events only ever add to what is there, deltas are gathered and written once per frame: a log of
-// thousands of events costs a handful of elements.
+// The timeline of a run. Events only append; deltas are joined and written once per frame, so that a log of thousands of
+// events needs few elements.
 
 import { h } from "./dom.js";
 import { fileList } from "./files.js";

@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! The shared state of all handlers.
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,32 +10,32 @@ use runloom_service::Service;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Largest request body unless an operator says otherwise.
+/// Default of `max_body_bytes`.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// What an operator can set.
+/// Settings of the operator.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Largest request body. Where the contract allows more, more is taken, unless this is less than the default: an operator who lowered it
-    /// meant every body.
+    /// Maximum bytes of a request body. Routes with a larger limit by contract allow that, unless this is below the
+    /// default.
     pub max_body_bytes: usize,
-    /// Connections at once on a listener.
+    /// Maximum connections of a listener.
     pub max_connections: usize,
-    /// How long a request's body may take to arrive; shorter than the time of the whole request.
+    /// Timeout of receiving a request body; shorter than `request_timeout`.
     pub body_timeout: Duration,
-    /// From the first byte of a request to the head of its answer. Streams go on after that.
+    /// Timeout from the first byte of a request to the head of its response. Streams continue after that.
     pub request_timeout: Duration,
-    /// How long who sends a message to an agent waits for its answer; shorter than the time of the whole request.
+    /// How long a message to a published agent waits for its answer; shorter than `request_timeout`.
     pub answer_within: Duration,
-    /// Silence after which a stream shows that it lives.
+    /// Silence after which a stream sends a heartbeat.
     pub heartbeat: Duration,
-    /// What the OAuth server calls itself: where people and apps reach it, without a slash at the end.
+    /// The issuer of the OAuth server: its public address without a slash at the end.
     pub issuer: String,
-    /// Opens the admin API; without one there is none.
+    /// The admin token; `None` disables the admin API.
     pub admin_token: Option<AdminToken>,
     /// Whether the dashboard is served.
     pub dashboard: bool,
-    /// How clients reach the server, without a slash at the end; `None` = by the host that they name.
+    /// The address at which clients reach the server, without a slash at the end; `None` = the host of each request.
     pub public_url: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Largest body of a request that may have so many bytes by the contract.
+    /// The body limit of a route that allows `by_contract` bytes.
     pub(crate) fn body_limit(&self, by_contract: usize) -> usize {
         if self.max_body_bytes < MAX_BODY_BYTES {
             self.max_body_bytes
@@ -67,7 +67,7 @@ impl Settings {
     }
 }
 
-/// The administrator's token; only its hash is kept.
+/// The admin token; only its hash is stored.
 #[derive(Clone)]
 pub struct AdminToken([u8; 32]);
 
@@ -78,7 +78,7 @@ impl AdminToken {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// Compares in constant time; the hashes make the lengths equal.
+    /// Compares hashes in constant time.
     pub(crate) fn matches(&self, given: &str) -> bool {
         let given: [u8; 32] = Sha256::digest(given.as_bytes()).into();
         self.0.ct_eq(&given).into()
@@ -91,11 +91,11 @@ impl fmt::Debug for AdminToken {
     }
 }
 
-/// The state of the router. One count to clone: every layer of the router does, for every request.
+/// The state of the router. Cloning it increments one counter; every layer clones it for every request.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Parts>);
 
-/// What the state is made of.
+/// The parts of the state.
 pub(crate) struct Parts {
     pub(crate) service: Arc<Service>,
     pub(crate) settings: Settings,

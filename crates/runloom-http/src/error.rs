@@ -1,4 +1,4 @@
-//! Refusals to answers. The only file with the status codes of errors.
+//! Refusals to responses. The only file with error statuses.
 
 use std::time::Duration;
 
@@ -19,31 +19,31 @@ use crate::rpc;
 /// Result of handlers.
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
-/// Why a request is not answered as asked: the use case's reasons, and those of the transport.
+/// Why a request was refused: errors of the use case and of the transport.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// The use case refused or failed.
-    Core(Error),
+    Service(Error),
     /// No route has this path.
     UnknownRoute,
     /// The path has no such method.
     WrongMethod,
     /// The body is larger than allowed.
     BodyTooLarge {
-        /// What is allowed.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The body did not arrive in time.
     BodyTimedOut {
-        /// How long it was waited for.
+        /// The timeout.
         limit: Duration,
     },
-    /// The body is not what its headers should say.
+    /// The media type is not supported.
     MediaType {
-        /// What came, and what would be right.
+        /// The given type and the supported ones.
         message: String,
     },
-    /// The answer took too long.
+    /// The request took too long.
     TimedOut,
     /// A handler panicked.
     Panicked,
@@ -51,7 +51,7 @@ pub(crate) enum Refusal {
     AdminOff,
     /// The admin token is missing or wrong.
     AdminToken,
-    /// The same as a use case's reasons, for a person at a browser.
+    /// An error of the use case, shown as a page in a browser.
     Page(Error),
 }
 
@@ -63,14 +63,14 @@ impl From<runloom_ports::error::Error> for Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        Self::Core(error)
+        Self::Service(error)
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         match self {
-            Self::Core(error) => core(error),
+            Self::Service(error) => core(error),
             Self::Page(error) => page(error),
             Self::UnknownRoute => plain(
                 StatusCode::NOT_FOUND,
@@ -106,7 +106,7 @@ impl IntoResponse for Refusal {
             Self::AdminOff => plain(
                 StatusCode::FORBIDDEN,
                 ErrorBody::new(ErrorCode::Forbidden, "The admin API is off.")
-                    .with_hint("Set an admin token in the server's configuration to switch it on."),
+                    .with_hint("Set an admin token in the server's configuration to enable it."),
             ),
             Self::AdminToken => unauthorized(
                 ErrorBody::new(
@@ -122,7 +122,7 @@ impl IntoResponse for Refusal {
 }
 
 fn core(error: Error) -> Response {
-    // The text of an error is public by contract; what is not public is in its source.
+    // The text of an error is public; private details are in its source.
     let message = error.to_string();
     let refuse = |status, code| plain(status, ErrorBody::new(code, message.as_str()));
     match error {
@@ -187,13 +187,13 @@ fn core(error: Error) -> Response {
         }
         Error::Unavailable { retry_after, .. } => unavailable(&message, retry_after),
         Error::Internal(_) => {
-            tracing::error!(error = %Chain(&error), "a request failed inside");
+            tracing::error!(error = %Chain(&error), "request failed");
             internal()
         }
     }
 }
 
-/// The status of an answer that is a JSON-RPC error, where the protocol above it wants more than 200.
+/// The HTTP status of a JSON-RPC error, where the protocol requires one other than 200.
 pub(crate) fn rpc_status(code: i64) -> StatusCode {
     match code {
         rpc::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -202,12 +202,12 @@ pub(crate) fn rpc_status(code: i64) -> StatusCode {
     }
 }
 
-/// Which window an answer shows.
+/// The rate bucket of a response.
 pub(crate) const RATE_BUCKET: HeaderName = HeaderName::from_static("x-ratelimit-bucket");
 
-/// `X-RateLimit-*`, which every answer to a credential carries.
+/// Adds `X-RateLimit-*`, which every response to a credential has.
 pub(crate) fn rate_headers(headers: &mut HeaderMap, state: &RateState) {
-    // Names that are known when this is compiled need not be checked for every answer.
+    // Constants, so that the names are not validated for every response.
     const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
     const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
     const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
@@ -236,7 +236,7 @@ fn insufficient_scope(message: &str, required: &[Scope]) -> Response {
     response
 }
 
-/// RFC 6749's own body.
+/// The error body of RFC 6749.
 fn oauth(fault: OAuthFault, message: &str) -> Response {
     let body = Json(json!({ "error": fault.as_str(), "error_description": message }));
     match fault {
@@ -250,7 +250,7 @@ fn oauth(fault: OAuthFault, message: &str) -> Response {
     }
 }
 
-/// The status of the JSON, but never a challenge: a browser would ask for a password of its own.
+/// The status of the JSON response without its challenge, which would make a browser ask for a password.
 fn page(error: Error) -> Response {
     let wrong = matches!(error, Error::OAuth { .. });
     let message = error.to_string();
@@ -311,7 +311,7 @@ fn plain(status: StatusCode, body: ErrorBody) -> Response {
     (status, Json(body)).into_response()
 }
 
-/// Nothing can follow on a connection on which the rest of a body may come.
+/// The rest of the body may still arrive, so no other request can use the connection.
 fn last(mut response: Response) -> Response {
     put(&mut response, CONNECTION, HeaderValue::from_static("close"));
     response
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_follows_on_a_connection_whose_body_may_still_come() {
+    async fn closes_the_connection_of_an_unread_body() {
         let limit = Duration::from_secs(1);
         for refusal in [
             Refusal::BodyTooLarge { limit: 1 },
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_refusal_has_status_code_error_and_message() {
+    async fn every_refusal_has_status_and_code() {
         let message = || "m".to_owned();
         for (error, status, code) in [
             (Error::Forbidden { message: message() }, 403, "forbidden"),
@@ -377,14 +377,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_inside_shows_nothing_of_the_inside() {
+    async fn hides_internal_errors() {
         let (status, _, body) = shown(Error::internal("table runs is corrupt")).await;
         assert_eq!((status, body["code"].as_str()), (500, Some("internal")));
         assert!(!body.to_string().contains("corrupt"));
     }
 
     #[tokio::test]
-    async fn waiting_is_told_in_whole_seconds() {
+    async fn rounds_retry_after_up_to_seconds() {
         for (millis, seconds) in [(0, "1"), (200, "1"), (1000, "1"), (1001, "2")] {
             let error = Error::Unavailable {
                 message: "later".to_owned(),

@@ -1,4 +1,4 @@
-//! What stands before a handler: credentials, rate windows, the admin token. Runs before a body is read.
+//! Guards: credentials, rate limits and the admin token are checked before a body is read.
 
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::http::header::AUTHORIZATION;
@@ -15,30 +15,30 @@ use runloom_service::rate::{Bucket, RateState};
 
 use crate::app::App;
 use crate::error::{Answer, RATE_BUCKET, Refusal, rate_headers};
-use crate::unread::Watch;
+use crate::lingering_close::BodyWatch;
 
-/// Where a credential is shown, and what an access token must be allowed there.
+/// The entry point of a route, and the scopes that an access token needs there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) door: EntryPoint,
+pub(crate) struct RequiredAccess {
+    pub(crate) entry_point: EntryPoint,
     /// All of these.
     pub(crate) needed: ScopeSet,
     /// Or all of these.
     pub(crate) otherwise: Option<ScopeSet>,
 }
 
-/// Lets a credential for this door and the workspace in the path, where there is one, through, an access token with the scopes of the
-/// route; counts the request, and shows the window on the answer.
+/// Authenticates the credential for the route's entry point, scopes and workspace, counts the request, and adds the
+/// rate headers to the response.
 pub(crate) async fn workspace(
-    State((app, entry, bucket)): State<(App, Entry, Bucket)>,
+    State((app, entry, bucket)): State<(App, RequiredAccess, Bucket)>,
     request: Request,
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    match admit(&app, (entry, bucket), &mut parts).await {
+    match authenticate(&app, (entry, bucket), &mut parts).await {
         Ok(state) => {
             let mut response = next.run(Request::from_parts(parts, body)).await;
-            // A handler that counted the request in a narrower window has shown that one.
+            // Keep the headers of a handler that counted the request in a narrower bucket.
             if !response.headers().contains_key(RATE_BUCKET) {
                 rate_headers(response.headers_mut(), &state);
             }
@@ -48,24 +48,24 @@ pub(crate) async fn workspace(
     }
 }
 
-/// Lets the administrator through.
+/// Checks the admin token.
 pub(crate) async fn admin(State(app): State<App>, request: Request, next: Next) -> Response {
     let Some(token) = &app.settings.admin_token else {
         return Refusal::AdminOff.into_response();
     };
     let given = credential(request.headers());
     if given.is_some_and(|given| token.matches(given)) {
-        introduce(request.extensions());
+        mark_authenticated(request.extensions());
         next.run(request).await
     } else {
         Refusal::AdminToken.into_response()
     }
 }
 
-/// Who calls; only behind [`workspace`].
-pub(crate) struct Signed(pub(crate) Caller);
+/// The authenticated caller; only behind [`workspace`].
+pub(crate) struct Authenticated(pub(crate) Caller);
 
-impl FromRequestParts<App> for Signed {
+impl FromRequestParts<App> for Authenticated {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Answer<Self> {
@@ -76,13 +76,13 @@ impl FromRequestParts<App> for Signed {
     }
 }
 
-async fn admit(
+async fn authenticate(
     app: &App,
-    (entry, bucket): (Entry, Bucket),
+    (entry, bucket): (RequiredAccess, Bucket),
     parts: &mut Parts,
 ) -> Answer<RateState> {
     let params = RawPathParams::from_request_parts(parts, &()).await;
-    // A path that is no UTF-8 names nothing.
+    // A path that is not UTF-8 matches nothing.
     let params = params.map_err(|_| Refusal::UnknownRoute)?;
     let slug = params
         .iter()
@@ -90,16 +90,16 @@ async fn admit(
     let credential = credential(&parts.headers);
     let service = &app.service;
     let auth = service.auth();
-    let asked = (entry.door, entry.needed);
+    let asked = (entry.entry_point, entry.needed);
     let mut found = auth.authenticate(credential, slug, asked).await;
     if let (Err(Error::InsufficientScope { .. }), Some(other)) = (&found, entry.otherwise) {
-        let second = auth.authenticate(credential, slug, (entry.door, other));
-        // Who has neither is told of the first.
+        let second = auth.authenticate(credential, slug, (entry.entry_point, other));
+        // A token with neither set of scopes gets the error of the first.
         found = second.await.or(found);
     }
     let mut caller = found?;
     caller.trace = trace_parent(&parts.headers);
-    introduce(&parts.extensions);
+    mark_authenticated(&parts.extensions);
     let state = service
         .rates()
         .let_in(&caller, bucket, service.clock().now())
@@ -108,19 +108,19 @@ async fn admit(
     Ok(state)
 }
 
-/// The span of the client's own trace, when it sends one.
+/// The client's trace context, if it sends one.
 fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
     TraceParent::parse(headers.get("traceparent")?.to_str().ok()?)
 }
 
-/// From here on a refusal may cost some patience with the sender.
-fn introduce(extensions: &Extensions) {
-    if let Some(watch) = extensions.get::<Watch>() {
-        watch.knows_the_sender();
+/// Allows the authenticated sender a longer lingering close.
+fn mark_authenticated(extensions: &Extensions) {
+    if let Some(watch) = extensions.get::<BodyWatch>() {
+        watch.mark_authenticated();
     }
 }
 
-/// The credential, from either header. One that is not even text is given on, to be refused as unknown.
+/// The credential from either header. A value that is not text is passed on, to be refused as unknown.
 pub(crate) fn credential(headers: &HeaderMap) -> Option<&str> {
     const NOT_TEXT: &str = "\u{0}";
     let bearer = headers.get(AUTHORIZATION).and_then(|value| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_credential_comes_from_either_header() {
+    fn reads_the_credential_from_either_header() {
         for (pairs, expected) in [
             (
                 &[("authorization", "Bearer mantyx_1")][..],
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_that_is_no_text_is_not_a_missing_one() {
+    fn binary_credential_is_not_missing() {
         assert!(credential(&headers(&[("x-api-key", "mantyx_é")])).is_some());
         assert!(credential(&headers(&[("authorization", "Bearer mantyx_é")])).is_some());
     }

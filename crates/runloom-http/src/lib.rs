@@ -1,32 +1,33 @@
-//! The HTTP and SSE API: it parses requests, calls one use case each, and renders answers.
+//! The HTTP and SSE API: parses requests, calls one use case each, and renders responses.
 //!
-//! Not here: rules and storage. A handler that decides something beyond the shape of a request is in the wrong crate.
+//! Rules and storage are outside this crate; a handler decides only about the form of a request.
 //!
-//! `dashboard/` beside `src/` has the files of the dashboard, which `routes/dashboard` serves as they are.
+//! `dashboard/` beside `src/` has the files of the dashboard, which `routes/dashboard` serves unchanged.
 //!
-//! Reading order: [`router`] (how a request travels) and the private `routes` (one file per resource, one line per
-//! route); `extract` (requests to values), `error` (refusals to answers, the only place with their status codes), `sse`
-//! (streams), `rpc` and `follow` (JSON-RPC and runs that are followed for others), `guard` and `edge` (what happens around every handler); [`serve()`] (connections).
+//! Reading order: [`router`] (the path of a request) and `routes` (one file per resource, one line per route);
+//! `extract` (requests to values), `error` (refusals to responses, with all error statuses), `sse` (streams), `rpc`
+//! and `run_summary` (A2A and MCP), `guard` and `request_layer` (before and around every handler); [`serve()`]
+//! (connections).
 //!
-//! Invariants: credentials are checked before a body is read. Every refusal has the same shape. Nothing that a client sent
-//! in a header or a body is ever logged.
+//! Invariants: credentials are checked before a body is read. Every refusal has the same form. Headers and bodies of
+//! clients are never logged.
 
 mod app;
-mod edge;
 mod error;
 mod extract;
-mod follow;
 mod guard;
 mod html_page;
+mod lingering_close;
 mod openapi;
+mod request_layer;
 mod route;
 mod router;
 mod routes;
 mod rpc;
+mod run_summary;
 mod serve;
 mod socket;
 mod sse;
-mod unread;
 
 pub use axum::Router;
 

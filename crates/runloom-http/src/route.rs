@@ -8,19 +8,19 @@ use runloom_service::rate::Bucket;
 
 use crate::app::App;
 
-/// Who may use a route.
+/// The credential that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anybody.
+    /// No credential.
     Open,
-    /// A credential of the workspace in the path; counted in this bucket. An access token needs this scope.
+    /// A credential of the workspace in the path, counted in this bucket. An access token needs the scope.
     Workspace(Bucket, Scope),
-    /// A credential for one of the doors at which agents are offered to others; counted in this bucket. An access token needs these
+    /// A credential for published agents at this entry point, counted in this bucket. An access token needs the
     /// scopes.
-    Hosted(EntryPoint, Bucket, &'static [Scope]),
-    /// The same, where either of two scopes is enough.
+    Published(EntryPoint, Bucket, &'static [Scope]),
+    /// The same, where one of two scopes is enough.
     Either(EntryPoint, Bucket, [Scope; 2]),
-    /// The administrator.
+    /// The admin token.
     Admin,
 }
 

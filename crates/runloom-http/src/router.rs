@@ -1,4 +1,4 @@
-//! How a request travels: edge (id, span, deadline, panics) → route → guard (credential, rate) → handler.
+//! The path of a request: request layer (id, span, deadline, panics), route, guard (credential, rate limit), handler.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use runloom_service::rate::Bucket;
 
 use crate::app::{App, Settings};
 use crate::error::Refusal;
-use crate::guard::Entry;
+use crate::guard::RequiredAccess;
 use crate::route::{Access, Route};
-use crate::{edge, guard, routes};
+use crate::{guard, request_layer, routes};
 
 /// The whole API, and the dashboard. Streams end with their phase of the shutdown; a draining server is not ready.
 pub fn router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
@@ -26,12 +26,12 @@ pub fn router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> 
     assemble(App::new(service, settings, shutdown), served)
 }
 
-/// What a worker serves on its listener: probes, and metrics with the admin token. Everything else is for processes with the API.
+/// The routes of a worker: probes, and metrics with the admin token.
 pub fn probe_router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
     assemble(App::new(service, settings, shutdown), routes::probes())
 }
 
-/// What is served to those who watch the process, on a listener of its own: metrics without a token, and the probes.
+/// The routes of the metrics listener: metrics without a token, and probes.
 pub fn watch_router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
     assemble(App::new(service, settings, shutdown), routes::watched())
 }
@@ -43,13 +43,13 @@ pub fn route_table() -> Vec<(&'static str, String)> {
     routes.map(|route| (route.method, route.path)).collect()
 }
 
-/// Method, path and scopes of every route that a credential of a workspace opens, for documents and their tests.
+/// Method, path and scopes of every route that takes a credential of a workspace, for documents and their tests.
 #[must_use]
 pub fn scope_table() -> Vec<(&'static str, String, String)> {
     let scopes = |route: Route| {
         let words: Vec<&str> = match route.access {
             Access::Workspace(_, scope) => vec![scope.as_str()],
-            Access::Hosted(_, _, scopes) => scopes.iter().map(|scope| scope.as_str()).collect(),
+            Access::Published(_, _, scopes) => scopes.iter().map(|scope| scope.as_str()).collect(),
             Access::Either(_, _, [one, other]) => vec![one.as_str(), "or", other.as_str()],
             Access::Open | Access::Admin => return None,
         };
@@ -58,7 +58,7 @@ pub fn scope_table() -> Vec<(&'static str, String, String)> {
     routes::all().into_iter().filter_map(scopes).collect()
 }
 
-/// Puts the guards around the routes and the edge around everything.
+/// Adds the guards to the routes and the request layer to the whole router.
 pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
     let router = routes
         .into_iter()
@@ -69,11 +69,14 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
                     let entry = entry(EntryPoint::DeveloperApi, &[scope], None);
                     guarded(&app, route.endpoint, entry, bucket)
                 }
-                Access::Hosted(door, bucket, scopes) => {
-                    guarded(&app, route.endpoint, entry(door, scopes, None), bucket)
-                }
-                Access::Either(door, bucket, [one, other]) => {
-                    let entry = entry(door, &[one], Some(other));
+                Access::Published(entry_point, bucket, scopes) => guarded(
+                    &app,
+                    route.endpoint,
+                    entry(entry_point, scopes, None),
+                    bucket,
+                ),
+                Access::Either(entry_point, bucket, [one, other]) => {
+                    let entry = entry(entry_point, &[one], Some(other));
                     guarded(&app, route.endpoint, entry, bucket)
                 }
                 Access::Admin => route
@@ -85,13 +88,13 @@ pub(crate) fn assemble(app: App, routes: Vec<Route>) -> Router {
         .fallback(|| async { Refusal::UnknownRoute })
         .method_not_allowed_fallback(|| async { Refusal::WrongMethod });
     router
-        .layer(from_fn_with_state(app.clone(), edge::around))
+        .layer(from_fn_with_state(app.clone(), request_layer::handle))
         .with_state(app)
 }
 
-fn entry(door: EntryPoint, needed: &[Scope], otherwise: Option<Scope>) -> Entry {
-    Entry {
-        door,
+fn entry(entry_point: EntryPoint, needed: &[Scope], otherwise: Option<Scope>) -> RequiredAccess {
+    RequiredAccess {
+        entry_point,
         needed: needed.iter().copied().collect(),
         otherwise: otherwise.map(|scope| ScopeSet::from_iter([scope])),
     }
@@ -100,7 +103,7 @@ fn entry(door: EntryPoint, needed: &[Scope], otherwise: Option<Scope>) -> Entry 
 fn guarded(
     app: &App,
     endpoint: MethodRouter<App>,
-    entry: Entry,
+    entry: RequiredAccess,
     bucket: Bucket,
 ) -> MethodRouter<App> {
     let kept = (app.clone(), entry, bucket);

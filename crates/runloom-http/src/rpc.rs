@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0, as A2A and MCP use it: one message in a body, one answer.
+//! JSON-RPC 2.0 as A2A and MCP use it: one message in a request body, one response.
 
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -6,51 +6,51 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-/// The body is no JSON.
+/// The body is not JSON.
 pub(crate) const PARSE: i64 = -32700;
-/// The JSON is no request.
+/// The JSON is not a request.
 pub(crate) const INVALID_REQUEST: i64 = -32600;
-/// Nobody has such a method.
+/// Unknown method.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
-/// The parameters are not what the method takes.
+/// Invalid parameters.
 pub(crate) const INVALID_PARAMS: i64 = -32602;
-/// It is not the sender's fault.
+/// Error of the server.
 pub(crate) const INTERNAL: i64 = -32603;
 
-/// Longest id of a request.
+/// Maximum length of a request id.
 const ID_MAX_BYTES: usize = 256;
 
-/// What a body asks for.
+/// The message of a body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Message {
-    /// Something that wants an answer.
+    /// A request.
     Call {
-        /// Repeated in the answer: a text or a number.
+        /// The id, repeated in the response: a string or a number.
         id: Value,
-        /// What to do.
+        /// The method.
         method: String,
-        /// With what; empty when there is nothing.
+        /// The parameters; empty when there are none.
         params: Map<String, Value>,
     },
-    /// Something that wants none.
+    /// A notification, which gets no response.
     Notice {
-        /// What happened.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Map<String, Value>,
     },
-    /// An answer; nobody here asks anything.
+    /// A response; this server sends no requests.
     Answer,
 }
 
-/// Why a call has no result.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
-    /// One of the protocol's numbers.
+    /// The error code of the protocol.
     pub(crate) code: i64,
     /// What is wrong and what would be right.
     pub(crate) message: String,
-    /// For programs.
+    /// Structured details.
     pub(crate) data: Option<Value>,
 }
 
@@ -70,8 +70,8 @@ impl Fault {
         }
     }
 
-    /// The answer that tells it.
-    pub(crate) fn to_answer(&self, id: &Value) -> Value {
+    /// The error response.
+    pub(crate) fn to_response(&self, id: &Value) -> Value {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = &self.data {
             error["data"] = data.clone();
@@ -80,7 +80,7 @@ impl Fault {
     }
 }
 
-/// The answer that has a result.
+/// The response with a result.
 pub(crate) fn answer(id: &Value, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
@@ -88,7 +88,7 @@ pub(crate) fn answer(id: &Value, result: &Value) -> Value {
 /// Reads the one message of a body.
 ///
 /// # Errors
-/// What is wrong with it, and the id that the answer carries: `null` when the body has none that can be read.
+/// The error, and the id of the response: `null` when the body has no readable id.
 pub(crate) fn read(body: Result<Value, String>) -> Result<Message, Box<(Value, Fault)>> {
     let nobody = |code: i64, words: String| Box::new((Value::Null, Fault::new(code, words)));
     let body = body.map_err(|words| nobody(PARSE, format!("Parse error: the body {words}")))?;
@@ -136,13 +136,13 @@ pub(crate) fn read(body: Result<Value, String>) -> Result<Message, Box<(Value, F
     })
 }
 
-/// An answer as the body of a response.
+/// A response as an HTTP body.
 pub(crate) fn respond(status: StatusCode, answer: &Value) -> Response {
     let headers = [(CONTENT_TYPE, "application/json")];
     (status, headers, answer.to_string()).into_response()
 }
 
-/// A message as one server-sent event. JSON on one line has no line ends inside.
+/// A message as one server-sent event. Compact JSON has no line breaks.
 pub(crate) fn event(id: Option<&str>, message: &Value) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     Bytes::from(format!("{id}event: message\ndata: {message}\n\n"))
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_message_is_told_apart() {
+    fn reads_each_kind_of_message() {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "a", "params": {"x": 1}});
         assert!(
             matches!(read(Ok(call)), Ok(Message::Call { id, method, params }) if id == 1 && method == "a" && params["x"] == 1)
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_told_with_the_protocols_number() {
+    fn reports_malformed_messages() {
         for (body, code, id) in [
             (Err("is not valid JSON".to_owned()), PARSE, Value::Null),
             (Ok(json!([])), INVALID_REQUEST, Value::Null),

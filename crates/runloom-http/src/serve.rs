@@ -1,4 +1,4 @@
-//! Connections: accepted up to a cap, given a deadline for their headers, and ended in order.
+//! Connections: limited in number, with a deadline for request heads, closed in order.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
@@ -18,31 +18,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 
+use crate::lingering_close::DiscardLimits;
 use crate::socket::Socket;
-use crate::unread::Patience;
 
-/// How often it is said that there are too many connections.
-const SAID_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Minimum pause between warnings about the connection limit.
+const WARNING_PAUSE: Duration = Duration::from_secs(60);
 
-/// Connections that wait in the kernel until they are accepted, as far as it allows so many. A client that finds it full tries again
-/// a second later at the earliest.
+/// Length of the kernel's accept queue, as far as the kernel allows. A client that finds it full retries after a
+/// second or later.
 const BACKLOG: u32 = 4_096;
 
-/// Connections that are accepted before other tasks have their turn.
-const ACCEPTED_IN_A_ROW: usize = 1_024;
+/// Connections accepted before other tasks run.
+const ACCEPT_BATCH: usize = 1_024;
 
-/// How long a client may take to send the head of a request, so that slow ones do not hold connections for ever. The same
-/// clock runs on an idle connection, so it is also how long one is kept: far longer than the pools of the Python and
-/// TypeScript SDKs keep theirs, which would otherwise write into a connection that is just being closed.
+/// Timeout of a request head, and how long an idle connection is kept: far longer than the connection pools of the
+/// Python and TypeScript SDKs keep theirs, which would otherwise write to a connection that is being closed.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Pause after a failed accept: the usual cause is too many open files, and that does not pass at once.
+/// Pause after a failed accept. The usual cause is the limit of open files, which lasts a while.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Listens on an address, or a name and a port.
+/// Listens on `HOST:PORT`.
 ///
 /// # Errors
-/// When it is none, or none that is free.
+/// The address is invalid or not available.
 pub async fn listen(address: &str) -> io::Result<TcpListener> {
     let mut failed = None;
     for address in tokio::net::lookup_host(address).await? {
@@ -59,18 +58,18 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // A server that starts again must not wait for the connections of the one before.
+    // A restarted server must not wait for connections of the previous process.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves `max_connections` at once until the shutdown closes connections; then it stops accepting, and open requests have
-/// `drain` to end before they are closed. Further clients wait in the kernel's backlog.
+/// Serves at most `max_connections` until the shutdown closes connections. Then it stops accepting, and open requests
+/// have `drain` to end. Further clients wait in the accept queue.
 ///
 /// # Errors
-/// When the listener has no address any more, that is, never in practice.
+/// The listener has no local address.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -78,7 +77,7 @@ pub async fn serve(
     shutdown: Shutdown,
     drain: Duration,
 ) -> io::Result<()> {
-    let mut slots = Slots::new(max_connections);
+    let mut slots = ConnectionLimit::new(max_connections);
     // Owned here and not by the process's tasks: their number is bounded, and none may outlive this call.
     let mut connections = JoinSet::new();
     let accepting = async {
@@ -92,36 +91,36 @@ pub async fn serve(
                 }
                 Some(_) = connections.join_next() => {}
             }
-            if in_a_row == ACCEPTED_IN_A_ROW {
+            if in_a_row == ACCEPT_BATCH {
                 in_a_row = 0;
                 tokio::task::yield_now().await;
             }
         }
     };
-    // Where thousands of streams are busy the turn of one task comes seldom, and with the usual budget it would accept so few of those
-    // who wait that the others find the backlog full.
+    // With thousands of busy streams this task runs seldom. With tokio's default budget it would accept too few
+    // connections per turn, and the accept queue would fill up.
     unconstrained(accepting).await;
     drop(listener);
     let ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(drain, ended).await.is_err() {
         tracing::warn!(
             open = connections.len(),
-            "closing connections that did not end in time"
+            "closing connections after the drain timeout"
         );
     }
     connections.shutdown().await;
     Ok(())
 }
 
-/// Places for connections.
-struct Slots {
+/// Connection permits.
+struct ConnectionLimit {
     free: Arc<Semaphore>,
     max: usize,
-    /// When it was last said that all are taken.
+    /// When the limit was last logged.
     said: Option<Instant>,
 }
 
-impl Slots {
+impl ConnectionLimit {
     fn new(max: usize) -> Self {
         Self {
             free: Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS))),
@@ -130,77 +129,82 @@ impl Slots {
         }
     }
 
-    /// Waits for a place. The semaphore is never closed, so there is always a permit in the end.
+    /// Waits for a permit. The semaphore is never closed.
     async fn take(&mut self) -> Option<OwnedSemaphorePermit> {
         if self.free.available_permits() == 0 {
-            self.say();
+            self.warn_of_limit();
         }
         Arc::clone(&self.free).acquire_owned().await.ok()
     }
 
-    fn say(&mut self) {
-        if self
-            .said
-            .is_none_or(|said| said.elapsed() >= SAID_AGAIN_AFTER)
-        {
+    fn warn_of_limit(&mut self) {
+        if self.said.is_none_or(|said| said.elapsed() >= WARNING_PAUSE) {
             self.said = Some(Instant::now());
             tracing::warn!(
                 max_connections = self.max,
-                "as many connections are open as server.max_connections allows; further clients wait"
+                "connection limit reached (server.max_connections); further clients wait"
             );
         }
     }
 }
 
-/// The place that an open connection takes.
-struct Slot(
+/// The permit of an open connection.
+struct ConnectionPermit(
     #[expect(dead_code, reason = "held, and given back when it is dropped")]
     Option<OwnedSemaphorePermit>,
 );
 
-impl Slot {
+impl ConnectionPermit {
     fn new(permit: Option<OwnedSemaphorePermit>) -> Self {
         METRICS.connections.add(1);
         Self(permit)
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         METRICS.connections.add(-1);
     }
 }
 
-async fn accept(listener: &TcpListener, slots: &mut Slots) -> (TcpStream, Slot) {
+async fn accept(
+    listener: &TcpListener,
+    slots: &mut ConnectionLimit,
+) -> (TcpStream, ConnectionPermit) {
     let permit = slots.take().await;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, Slot::new(permit)),
-            // The client has thought better of it.
+            Ok((stream, _)) => return (stream, ConnectionPermit::new(permit)),
+            // The client disconnected before accept.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "accept failed");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, shutdown: Shutdown, _slot: Slot) {
-    // Events are small and must not wait for each other.
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    shutdown: Shutdown,
+    _slot: ConnectionPermit,
+) {
+    // Events are small and must not wait for each other (Nagle's algorithm).
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection keeps Nagle's algorithm");
+        tracing::debug!(%error, "TCP_NODELAY failed");
     }
-    let unread = Arc::new(OnceLock::new());
-    let socket = Socket::new(stream, Arc::clone(&unread));
+    let lingering_close = Arc::new(OnceLock::new());
+    let socket = Socket::new(stream, Arc::clone(&lingering_close));
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request| {
-        let (answer, unread) = (router.call(request), Arc::clone(&unread));
+        let (answer, lingering_close) = (router.call(request), Arc::clone(&lingering_close));
         async move {
             let answer = answer.await?;
-            if let Some(patience) = answer.extensions().get::<Patience>() {
-                // Only once: such an answer is the connection's last.
-                let _ = unread.set(*patience);
+            if let Some(patience) = answer.extensions().get::<DiscardLimits>() {
+                // Only once: such a response is the connection's last.
+                let _ = lingering_close.set(*patience);
             }
             Ok::<_, Infallible>(answer)
         }
@@ -220,7 +224,7 @@ async fn connection(stream: TcpStream, router: Router, shutdown: Shutdown, _slot
         }
     };
     if let Err(error) = whole.await {
-        // Clients come and go; it is not the server's failure.
-        tracing::debug!(%error, "a connection ended early");
+        // Errors of single connections are normal.
+        tracing::debug!(%error, "connection failed");
     }
 }

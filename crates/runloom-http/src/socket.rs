@@ -1,7 +1,7 @@
-//! A client's socket that sends small pieces as one, and closes in the face of no client that is still sending.
+//! A client socket that joins small writes and closes without a reset while the client still sends.
 //!
-//! An event goes out as three pieces (how large, what, and the end of a line), and a short answer as its head and its body. To copy a few hundred
-//! bytes costs less than to have the kernel gather them, for each event and each of thousands who watch.
+//! An event is three pieces (chunk size, data, line end), and a short response is its head and body. Copying a few
+//! hundred bytes costs less than a vectored write per event and subscriber.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -16,30 +16,31 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use crate::unread::Patience;
+use crate::lingering_close::DiscardLimits;
 
-/// What is copied at most.
-const SMALL: usize = 2_048;
+/// Maximum bytes that are joined.
+const JOIN_MAX_BYTES: usize = 2_048;
 
-/// What is thrown away in one piece.
-const WASTE: usize = 16 * 1024;
+/// Bytes discarded per read.
+const DISCARD_BYTES: usize = 16 * 1024;
 
 /// The socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TokioIo<TcpStream>,
-    /// Set when an answer was given before its request was read.
-    unread: Arc<OnceLock<Patience>>,
-    /// While what is unread is thrown away.
-    waste: Option<Waste>,
+    /// Set when a response was sent before its request was read.
+    lingering_close: Arc<OnceLock<DiscardLimits>>,
+    /// Set while lingering_close bytes are discarded.
+    waste: Option<Discard>,
 }
 
 impl Socket {
-    /// Of an accepted connection. If it is closed after `unread` was set, the client is read on for a while.
-    pub(crate) fn new(stream: TcpStream, unread: Arc<OnceLock<Patience>>) -> Self {
+    /// Wraps an accepted connection. If it is closed after `lingering_close` was set, the rest of the request is discarded
+    /// first.
+    pub(crate) fn new(stream: TcpStream, lingering_close: Arc<OnceLock<DiscardLimits>>) -> Self {
         Self {
             stream: TokioIo::new(stream),
-            unread,
+            lingering_close,
             waste: None,
         }
     }
@@ -49,25 +50,25 @@ impl Socket {
     }
 }
 
-/// What a client still sends although it was answered.
+/// Discards what a client still sends after its response.
 #[derive(Debug)]
-struct Waste {
+struct Discard {
     bytes_left: u64,
     until: Pin<Box<Sleep>>,
 }
 
-impl Waste {
-    fn new(patience: Patience) -> Self {
+impl Discard {
+    fn new(patience: DiscardLimits) -> Self {
         Self {
             bytes_left: patience.bytes,
             until: Box::pin(tokio::time::sleep(patience.time)),
         }
     }
 
-    /// Ready when the client has ended, or has sent for too long.
+    /// Ready when the client stopped sending or a limit was reached.
     fn poll(&mut self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<()> {
         while self.bytes_left > 0 && self.until.as_mut().poll(cx).is_pending() {
-            let mut room = [MaybeUninit::uninit(); WASTE];
+            let mut room = [MaybeUninit::uninit(); DISCARD_BYTES];
             let mut room = ReadBuf::uninit(&mut room);
             match ready!(Pin::new(&mut *stream).poll_read(cx, &mut room)) {
                 Ok(()) if !room.filled().is_empty() => {
@@ -108,7 +109,7 @@ impl Write for Socket {
         let this = self.get_mut();
         if this.waste.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
-            this.waste = this.unread.get().copied().map(Waste::new);
+            this.waste = this.lingering_close.get().copied().map(Discard::new);
         }
         match &mut this.waste {
             Some(waste) => waste.poll(this.stream.inner_mut(), cx).map(Ok),
@@ -125,7 +126,7 @@ impl Write for Socket {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut room = [0; SMALL];
+        let mut room = [0; JOIN_MAX_BYTES];
         match joined(pieces, &mut room) {
             Some(bytes) => self.inner().poll_write(cx, bytes),
             None => self.inner().poll_write_vectored(cx, pieces),
@@ -133,8 +134,8 @@ impl Write for Socket {
     }
 }
 
-/// The pieces one after the other, when they are small.
-fn joined<'a>(pieces: &[IoSlice<'_>], room: &'a mut [u8; SMALL]) -> Option<&'a [u8]> {
+/// Joins the pieces when they are small.
+fn joined<'a>(pieces: &[IoSlice<'_>], room: &'a mut [u8; JOIN_MAX_BYTES]) -> Option<&'a [u8]> {
     let mut end = 0;
     for piece in pieces {
         room.get_mut(end..end + piece.len())?.copy_from_slice(piece);
@@ -152,34 +153,37 @@ mod tests {
 
     use super::*;
 
-    fn together(pieces: &[&[u8]]) -> Option<Vec<u8>> {
+    fn join(pieces: &[&[u8]]) -> Option<Vec<u8>> {
         let pieces: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-        joined(&pieces, &mut [0; SMALL]).map(<[u8]>::to_vec)
+        joined(&pieces, &mut [0; JOIN_MAX_BYTES]).map(<[u8]>::to_vec)
     }
 
     #[test]
-    fn small_pieces_are_sent_as_one_and_in_their_order() {
+    fn joins_small_pieces_in_order() {
         assert_eq!(
-            together(&[b"5\r\n", b"hello", b"\r\n"]).unwrap(),
+            join(&[b"5\r\n", b"hello", b"\r\n"]).unwrap(),
             b"5\r\nhello\r\n"
         );
-        assert_eq!(together(&[b"", b"x"]).unwrap(), b"x");
-        assert_eq!(together(&[&[7; SMALL - 1], b"x"]).unwrap().len(), SMALL);
+        assert_eq!(join(&[b"", b"x"]).unwrap(), b"x");
+        assert_eq!(
+            join(&[&[7; JOIN_MAX_BYTES - 1], b"x"]).unwrap().len(),
+            JOIN_MAX_BYTES
+        );
     }
 
     #[test]
-    fn large_ones_are_left_where_they_are() {
-        assert_eq!(together(&[b"x", &[7; SMALL]]), None);
-        assert_eq!(together(&[&[7; SMALL], b"x"]), None);
+    fn writes_large_pieces_separately() {
+        assert_eq!(join(&[b"x", &[7; JOIN_MAX_BYTES]]), None);
+        assert_eq!(join(&[&[7; JOIN_MAX_BYTES], b"x"]), None);
     }
 
     #[tokio::test]
-    async fn a_client_that_neither_sends_nor_ends_is_given_up() {
+    async fn gives_up_on_silent_clients() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (_client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (mut server, _) = server.unwrap();
-        let mut waste = Waste::new(Patience {
+        let mut waste = Discard::new(DiscardLimits {
             bytes: 1,
             time: Duration::from_millis(1),
         });

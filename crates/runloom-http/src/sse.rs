@@ -1,6 +1,6 @@
-//! Server-sent events: the stored frames as they are, comments in silence, and an end when the server stops.
+//! Server-sent events: stored frames unchanged, heartbeats in silence, and an end when the server stops.
 //!
-//! One subscriber is one stream that its connection polls: no task, no copy and no serialisation per event.
+//! A subscriber is one stream that its connection polls: no task, copy or serialisation per event.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,13 +22,14 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::error::Answer;
 use crate::extract::{QueryPairs, digits};
 
-/// The first bytes: they open the stream at once through every proxy and tell browsers how soon to come back.
+/// The first bytes: they make proxies forward the response at once and set the browser's reconnect delay.
 const OPENING: Bytes = Bytes::from_static(b"retry: 500\n\n");
 
-/// A comment; clients skip it.
+/// A comment that clients skip.
 const HEARTBEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
 
-/// After which event a client wants to go on: `?lastSeq=` wins over `Last-Event-ID`; neither, or an empty one, means from the start.
+/// The event after which a client resumes: `?lastSeq=` has precedence over `Last-Event-ID`; without both, from the
+/// start.
 pub(crate) fn cursor(query: &QueryPairs, headers: &HeaderMap) -> Answer<u64> {
     if let Some(text) = query.get("lastSeq").filter(|text| !text.is_empty()) {
         return digits(text).ok_or_else(|| malformed("lastSeq").into());
@@ -50,7 +51,7 @@ fn malformed(name: &str) -> Error {
     )
 }
 
-/// The answer that carries a stream of frames.
+/// The response with a stream of frames.
 pub(crate) fn answer(
     frames: impl Stream<Item = Bytes> + Send + 'static,
     heartbeat: Duration,
@@ -59,7 +60,7 @@ pub(crate) fn answer(
     carry(Some(OPENING), frames, heartbeat, shutdown)
 }
 
-/// The same without words of our own: clients of JSON-RPC read every event as a message, also one that only says when to come back.
+/// The same without the first bytes: JSON-RPC clients read every event as a message.
 pub(crate) fn messages(
     frames: impl Stream<Item = Bytes> + Send + 'static,
     heartbeat: Duration,
@@ -79,7 +80,7 @@ fn carry(
             CONTENT_TYPE,
             HeaderValue::from_static("text/event-stream; charset=utf-8"),
         ),
-        // Proxies that compress would hold events back.
+        // A compressing proxy would delay events.
         (
             CACHE_CONTROL,
             HeaderValue::from_static("no-cache, no-transform"),
@@ -106,7 +107,8 @@ struct Frames {
     frames: Option<Pin<Box<dyn Stream<Item = Bytes> + Send>>>,
     timer: Pin<Box<Sleep>>,
     heartbeat: Duration,
-    /// When something was last sent. The timer is only moved when it fires, which is cheaper than at every event.
+    /// When bytes were last sent. The timer is moved only when it fires, which is cheaper than moving it at every
+    /// event.
     last: Instant,
     shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
 }
@@ -133,7 +135,7 @@ impl Stream for Frames {
             }
             Poll::Pending => {}
         }
-        // Asked only when there is nothing to send: what is committed still goes out.
+        // Checked only when no frame is ready, so that committed events are still sent.
         if this.shutdown.as_mut().poll(cx).is_ready() {
             this.frames = None;
             return Poll::Ready(None);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn frames_pass_untouched_and_the_end_is_the_end() {
+    async fn passes_frames_unchanged() {
         let frames = stream::iter([Bytes::from("id: 1\n\n"), Bytes::from("id: 2\n\n")]);
         let response = answer(frames, LONG, &Shutdown::default());
         assert_eq!(
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silence_is_filled_with_comments() {
+    async fn sends_heartbeats_in_silence() {
         let response = answer(
             stream::pending(),
             Duration::from_millis(1),
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn shutdown_ends_a_silent_stream_after_what_is_ready() {
+    async fn shutdown_ends_a_stream_after_ready_frames() {
         let shutdown = Shutdown::default();
         shutdown.end_streams();
         let frames = stream::iter([Bytes::from("id: 1\n\n")]).chain(stream::pending());

@@ -23,19 +23,19 @@ use super::surrogates;
 use crate::app::{App, Settings};
 use crate::error::{Answer, Refusal};
 
-/// A request that a body can be checked to be.
+/// A request body with a schema.
 pub(crate) trait Checkable: Sized {
-    /// Keeps the idempotency keys of different operations apart.
+    /// Separates the idempotency keys of different operations.
     const OPERATION: &'static str;
 
-    /// Bytes that such a request may have by the contract, whatever others may have.
+    /// Maximum bytes of this request by contract.
     const BODY_BYTES: usize = 0;
 
     /// The request, or every violation.
     fn check(body: &Value) -> Result<Self, Vec<Issue>>;
 
-    /// What is allowed but probably not meant.
-    fn remarks(_body: &Value) -> Vec<String> {
+    /// Findings that are allowed but probably not meant.
+    fn warnings(_body: &Value) -> Vec<String> {
         Vec::new()
     }
 }
@@ -47,7 +47,7 @@ impl Checkable for CreateRun {
         validate::create_run(body)
     }
 
-    fn remarks(body: &Value) -> Vec<String> {
+    fn warnings(body: &Value) -> Vec<String> {
         validate::unread_of_run(body)
     }
 }
@@ -85,15 +85,15 @@ impl Checkable for SubmitFeedback {
     }
 }
 
-/// A checked body and the client's promise to send it only once.
+/// A checked body and its idempotency key.
 #[derive(Debug)]
 pub(crate) struct Checked<T> {
-    /// What is asked.
+    /// The request.
     pub(crate) request: T,
     /// From `Idempotency-Key`.
     pub(crate) idempotency: Option<Idempotency>,
-    /// What is allowed but probably not meant.
-    pub(crate) remarks: Vec<String>,
+    /// Findings that are allowed but probably not meant.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl<T: Checkable> FromRequest<App> for Checked<T> {
@@ -113,21 +113,21 @@ impl<T: Checkable> FromRequest<App> for Checked<T> {
         Ok(Self {
             request,
             idempotency,
-            remarks: T::remarks(&value),
+            warnings: T::warnings(&value),
         })
     }
 }
 
-/// A body whose syntax is judged by whoever reads it: protocols inside of HTTP have answers of their own for what is malformed.
+/// A body whose syntax errors the handler reports itself, in the form of its own protocol.
 #[derive(Debug)]
 pub(crate) struct Posted {
-    /// The request's headers.
+    /// The request headers.
     pub(crate) headers: HeaderMap,
-    /// The JSON, or what is wrong with it.
+    /// The JSON, or its syntax error.
     pub(crate) body: Result<Value, String>,
     /// From `Idempotency-Key`.
     pub(crate) idempotency: Option<Idempotency>,
-    /// When it began to be read: a slow body takes from the time of the whole request.
+    /// When reading began: a slow body uses up the time of the request.
     pub(crate) began: Instant,
 }
 
@@ -168,7 +168,7 @@ fn check_headers(headers: &HeaderMap, body: &Body) -> Answer<()> {
             let message = format!("{WANTED}, not `{got}`.");
             Err(Refusal::MediaType { message })
         }
-        // Without a body the missing body is the better complaint.
+        // Without a body, report the missing body and not the media type.
         None if body.is_end_stream() => Ok(()),
         None => Err(Refusal::MediaType {
             message: format!("{WANTED}; the request has no Content-Type."),
@@ -206,7 +206,7 @@ async fn read(body: Body, by_contract: usize, settings: &Settings) -> Answer<Byt
 
 /// Reads a body of bounded size in bounded time.
 pub(super) async fn read_at_most(body: Body, limit: usize, settings: &Settings) -> Answer<Bytes> {
-    // An honest Content-Length is refused before the client has sent the rest.
+    // A Content-Length over the limit is refused before the client sends the rest.
     if body.size_hint().lower() > limit as u64 {
         return Err(Refusal::BodyTooLarge { limit });
     }
@@ -229,10 +229,10 @@ fn parsed(bytes: &[u8]) -> Result<Value, String> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err("is empty; a JSON object is expected".to_owned());
     }
-    // The parser's own limit of 128 levels stays on: recursion over client data must have a floor.
+    // The parser's limit of 128 levels stays on, because recursion over client data must be bounded.
     let parsed = serde_json::from_slice(bytes).or_else(|error| {
-        if surrogates::are_why(&error) {
-            serde_json::from_slice(&surrogates::mended(bytes))
+        if surrogates::is_cause_of(&error) {
+            serde_json::from_slice(&surrogates::replaced(bytes))
         } else {
             Err(error)
         }
@@ -250,7 +250,7 @@ fn malformed(error: &serde_json::Error) -> String {
     if text.starts_with("recursion limit exceeded") {
         return too_deep();
     }
-    // The position at the end of the text is said in our own words.
+    // An error at the end of the text gets a message of its own.
     let what = text.split(" at line ").next().unwrap_or("malformed");
     format!("is not valid JSON: {what} (line {line}, column {column})")
 }
@@ -259,7 +259,7 @@ fn too_deep() -> String {
     format!("is nested deeper than {JSON_DEPTH_MAX} levels")
 }
 
-/// The target is part of the promise: the same key and body for another run is another request.
+/// The target is part of the request's identity: the same key and body for another run is another request.
 fn fingerprint(path: &str, body: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(path.as_bytes());
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_types_are_recognised() {
+    fn recognises_json_types() {
         for good in [
             "application/json",
             "Application/JSON; charset=utf-8",
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_know_target_and_body() {
+    fn fingerprint_covers_target_and_body() {
         let one = fingerprint("/a", b"{}");
         assert_eq!(one, fingerprint("/a", b"{}"));
         assert_ne!(one, fingerprint("/b", b"{}"));

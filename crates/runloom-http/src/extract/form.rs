@@ -1,4 +1,4 @@
-//! Forms: what browsers and OAuth clients send.
+//! Form bodies of browsers and OAuth clients.
 
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -8,10 +8,10 @@ use super::body::read_at_most;
 use crate::app::App;
 use crate::error::{Answer, Refusal};
 
-/// Largest form: a long list of agents, or a long query in a hidden field.
+/// Maximum bytes of a form.
 const FORM_MAX_BYTES: usize = 128 * 1024;
 
-/// The fields, in order, repeated ones included.
+/// The fields in order, including repeated ones.
 #[derive(Default)]
 pub(crate) struct Form(pub(crate) Vec<(String, String)>);
 

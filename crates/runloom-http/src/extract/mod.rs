@@ -1,4 +1,4 @@
-//! Requests to values, or a clear refusal.
+//! Extractors: they turn parts of a request into typed values, or refuse the request.
 
 mod body;
 mod form;

@@ -1,4 +1,4 @@
-//! What the path names.
+//! Path parameters.
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use crate::app::App;
 use crate::error::{Answer, Refusal};
 
-/// The workspace and the thing inside it that a path names.
+/// The workspace and the resource that a path names.
 #[derive(Debug, Default)]
 pub(crate) struct Target {
     /// `{slug}`; empty when the route has none.
@@ -20,7 +20,7 @@ impl FromRequestParts<App> for Target {
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Answer<Self> {
         let params = RawPathParams::from_request_parts(parts, &()).await;
-        // A path that is no UTF-8 names nothing.
+        // A path that is not UTF-8 matches nothing.
         let params = params.map_err(|_| Refusal::UnknownRoute)?;
         let mut target = Self::default();
         for (name, value) in &params {

@@ -8,7 +8,7 @@ use runloom_service::error::Error;
 use crate::app::App;
 use crate::error::{Answer, Refusal};
 
-/// The parameters, in order, repeated ones included.
+/// The parameters in order, including repeated ones.
 #[derive(Debug, Default)]
 pub(crate) struct QueryPairs(Vec<(String, String)>);
 
@@ -62,8 +62,8 @@ impl QueryPairs {
         }
     }
 
-    /// A switch; its bare name switches it on.
-    pub(crate) fn switch(&self, name: &str) -> Answer<bool> {
+    /// A flag; its bare name means true.
+    pub(crate) fn flag(&self, name: &str) -> Answer<bool> {
         match self.get(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1" | "") => Ok(true),
@@ -71,7 +71,7 @@ impl QueryPairs {
         }
     }
 
-    /// One word of a list, parsed.
+    /// One word of a comma-separated list, parsed.
     pub(crate) fn word<T>(
         &self,
         name: &str,
@@ -91,7 +91,7 @@ impl QueryPairs {
     pub(crate) fn metadata(&self) -> Answer<Vec<(String, String)>> {
         let mut metadata = Vec::new();
         for (name, pair) in &self.0 {
-            // Other APIs spell it so. Ignored, it would find everything.
+            // Other APIs use this spelling. If it were ignored, the filter would match everything.
             if name.starts_with("metadata.") || name.starts_with("metadata[") {
                 let message = "is not a filter; write `metadata=key:value`";
                 return Err(Error::invalid(short(name), message).into());
@@ -112,12 +112,12 @@ impl QueryPairs {
     }
 }
 
-/// Enough of a name to recognise it.
+/// A parameter name, shortened for a message.
 fn short(name: &str) -> String {
     name.chars().take(100).collect()
 }
 
-/// A number written in digits only, no larger than the store can count.
+/// A number in digits only, within the range of the store.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number: u64 = plain.then(|| text.parse().ok())??;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_have_bounds() {
+    fn bounds_integers() {
         let bounds = (1, 200);
         assert_eq!(pairs("").integer("limit", bounds).unwrap(), None);
         assert_eq!(
@@ -161,20 +161,20 @@ mod tests {
     }
 
     #[test]
-    fn switches_know_four_words() {
+    fn reads_flags() {
         for (query, on) in [
             ("", false),
             ("full", true),
             ("full=1", true),
             ("full=false", false),
         ] {
-            assert_eq!(pairs(query).switch("full").unwrap(), on, "{query}");
+            assert_eq!(pairs(query).flag("full").unwrap(), on, "{query}");
         }
-        assert!(pairs("full=maybe").switch("full").is_err());
+        assert!(pairs("full=maybe").flag("full").is_err());
     }
 
     #[test]
-    fn metadata_is_repeated_and_split_at_the_first_colon() {
+    fn reads_metadata_filters() {
         let metadata = pairs("metadata=a:1&metadata=url:http://x&limit=3")
             .metadata()
             .unwrap();

@@ -1,36 +1,36 @@
-//! Halves of characters in JSON text.
+//! Lone surrogates in JSON strings.
 //!
-//! Whoever cuts a text by JavaScript's counting may cut an emoji in two, and some writers of JSON put the half into the text as `\ud83d`. It is no
-//! character, so the parser refuses it; but a tool's long result is worth more than its last letter.
+//! A text that was cut by UTF-16 units may end with half of a surrogate pair, such as `\ud83d`. The parser refuses
+//! it, so it is replaced: losing one character is better than refusing a long tool result.
 
-/// Whether a text was refused because of half a character.
-pub(super) fn are_why(error: &serde_json::Error) -> bool {
-    // The parser tells its reasons in words only; a test notices when they change.
+/// True when a text was refused because of a lone surrogate.
+pub(super) fn is_cause_of(error: &serde_json::Error) -> bool {
+    // The parser gives its reason only as text; a test notices when it changes.
     let text = error.to_string();
     ["lone leading surrogate", "unexpected end of hex escape"]
         .iter()
         .any(|reason| text.starts_with(reason))
 }
 
-/// The same text with `\ufffd`, the replacement character, for each half that stands alone. Nothing moves, so places in it stay the same.
-/// Outside of strings valid JSON has no backslash, so a text that is malformed otherwise stays so.
-pub(super) fn mended(text: &[u8]) -> Vec<u8> {
-    let mut mended = text.to_vec();
+/// Replaces each lone surrogate by `\ufffd`, the replacement character. Offsets stay the same. Outside strings valid
+/// JSON has no backslash, so other syntax errors remain.
+pub(super) fn replaced(text: &[u8]) -> Vec<u8> {
+    let mut replaced = text.to_vec();
     let mut at = 0;
     while let Some(found) = text[at..].iter().position(|&byte| byte == b'\\') {
         at += found;
         at += match escape(&text[at..]) {
             Some(HIGH_FIRST..=HIGH_LAST) if is_low(escape(&text[at + LENGTH..])) => 2 * LENGTH,
             Some(HIGH_FIRST..=LOW_LAST) => {
-                mended[at..at + LENGTH].copy_from_slice(br"\ufffd");
+                replaced[at..at + LENGTH].copy_from_slice(br"\ufffd");
                 LENGTH
             }
             Some(_) => LENGTH,
-            // A backslash before anything else, also before another backslash.
+            // A backslash before any other character, including another backslash.
             None => 2.min(text.len() - at),
         };
     }
-    mended
+    replaced
 }
 
 const HIGH_FIRST: u16 = 0xd800;
@@ -41,7 +41,7 @@ const LOW_LAST: u16 = 0xdfff;
 /// Bytes of `\uXXXX`.
 const LENGTH: usize = 6;
 
-/// What the escape at the beginning stands for, if it is one in hex digits.
+/// The code unit of a `\uXXXX` escape at the beginning of `text`, if there is one.
 fn escape(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(br"\u")?.first_chunk::<4>()?;
     let digits = digits.iter().map(|&digit| char::from(digit).to_digit(16));
@@ -61,11 +61,11 @@ mod tests {
     use super::*;
 
     fn repaired(text: &str) -> String {
-        String::from_utf8(mended(text.as_bytes())).unwrap()
+        String::from_utf8(replaced(text.as_bytes())).unwrap()
     }
 
     #[test]
-    fn halves_that_stand_alone_are_replaced() {
+    fn replaces_lone_surrogates() {
         for (text, expected) in [
             (r#""cut \ud83d""#, r#""cut \ufffd""#),
             (r#""\uDE00 cut""#, r#""\ufffd cut""#),
@@ -76,18 +76,18 @@ mod tests {
             (r#"{"\udbff":"\udfff"}"#, r#"{"\ufffd":"\ufffd"}"#),
         ] {
             let error = serde_json::from_str::<Value>(text).unwrap_err();
-            assert!(are_why(&error), "{text}: {error}");
+            assert!(is_cause_of(&error), "{text}: {error}");
             assert_eq!(repaired(text), expected);
             assert!(serde_json::from_str::<Value>(expected).is_ok());
         }
     }
 
     #[test]
-    fn everything_else_stays_as_it_is() {
+    fn keeps_everything_else() {
         for text in [
             r#""\ud83d\ude00""#,
             r#""\ud7ff\ue000""#,
-            // An escaped backslash, and what only looks like an escape behind it.
+            // An escaped backslash, followed by text that only looks like an escape.
             r#""\\ud83d""#,
             r#""\\\\ud83d\"\ud83d\ude00""#,
             r#""\ud8"#,
@@ -102,10 +102,10 @@ mod tests {
     }
 
     #[test]
-    fn other_reasons_are_no_reason_to_mend() {
+    fn ignores_other_syntax_errors() {
         for text in [r#""\x""#, "\"a", "{", "nope", r#""\ud8zz""#] {
             let error = serde_json::from_str::<Value>(text).unwrap_err();
-            assert!(!are_why(&error), "{text}: {error}");
+            assert!(!is_cause_of(&error), "{text}: {error}");
         }
     }
 }

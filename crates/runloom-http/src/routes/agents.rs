@@ -1,4 +1,4 @@
-//! Persisted agents, as their users see them.
+//! Stored agents for API clients.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,7 +9,7 @@ use runloom_service::rate::Bucket::Reads;
 use super::workspace;
 use crate::app::App;
 use crate::error::Answer;
-use crate::guard::Signed;
+use crate::guard::Authenticated;
 use crate::route::Access::Workspace;
 use crate::route::Route;
 
@@ -21,6 +21,9 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-async fn list_agents(State(app): State<App>, Signed(caller): Signed) -> Answer<Json<AgentList>> {
+async fn list_agents(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+) -> Answer<Json<AgentList>> {
     Ok(Json(app.service.registry().agents(&caller).await?))
 }

@@ -1,6 +1,6 @@
-//! The dashboard: files that a browser loads once. Everything that changes it asks of the public API, with its user's own key.
+//! The dashboard: static files. It reads all data from the public API with the key of its user.
 //!
-//! Not part of the API: these routes know no workspace and no credential, and stand in no OpenAPI document.
+//! These routes are not part of the API: they take no credential and are not in the OpenAPI document.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
-/// One file beside the page.
+/// One file of the dashboard.
 struct File {
     name: &'static str,
     kind: &'static str,
@@ -42,7 +42,7 @@ macro_rules! files {
     };
 }
 
-/// Every file that the page loads. A new one is a line here; a test tells whoever forgot it.
+/// Every file of the dashboard. A test fails when one is missing here.
 const FILES: &[File] = files![
     "style.css" as CSS,
     "timeline.css" as CSS,
@@ -72,20 +72,20 @@ const FILES: &[File] = files![
     "usage.js" as JS,
 ];
 
-/// The page. `BUILD` in it is where its files are.
+/// The page. `BUILD` is replaced by the build id.
 const PAGE: &str = include_str!("../../dashboard/index.html");
 
-/// Nothing from elsewhere, nothing inline, nothing that a text could become: a script of a model's or a tool's making has no way in.
-/// The last two make browsers refuse any text where markup is expected.
+/// Content security policy: only files of this build, nothing inline. Trusted types make browsers refuse text where
+/// markup is expected.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// The page with its files' folder named, and what tells this build from others.
+/// The page with its build id.
 struct Built {
-    /// Of everything that is served: files of one build are never mixed with those of another.
+    /// Hash over all files, so that files of two builds are never mixed.
     build: String,
     page: Bytes,
-    /// Of the page.
+    /// Hash of the page.
     tag: HeaderValue,
 }
 
@@ -117,9 +117,9 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The page. A program that wants JSON and nothing else is told that there is none here.
+/// The page. A client that accepts only JSON gets a refusal.
 async fn get_page(headers: HeaderMap) -> Answer<Response> {
-    if !takes_html(&headers) {
+    if !accepts_html(&headers) {
         return Err(Refusal::UnknownRoute);
     }
     let known = headers.get_all(IF_NONE_MATCH).iter().any(|tags| {
@@ -137,7 +137,7 @@ async fn get_page(headers: HeaderMap) -> Answer<Response> {
     let headers = response.headers_mut();
     headers.insert(ETAG, BUILT.tag.clone());
     for (name, value) in [
-        // Kept, and asked for again each time: a new server has new files.
+        // Cached but revalidated each time, because a new server has new files.
         (CACHE_CONTROL, "no-cache"),
         (VARY, "accept"),
         (CONTENT_SECURITY_POLICY, POLICY),
@@ -156,9 +156,9 @@ const CROSS_ORIGIN_OPENER_POLICY: HeaderName =
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// A file of this build; it never changes, so nobody need ask twice. Those of other builds are not here: their page is old.
+/// A file of this build, cacheable for ever. Files of other builds are not found.
 async fn get_file(path: Result<Path<(String, String)>, PathRejection>) -> Answer<Response> {
-    // A path that is no text names nothing.
+    // A path that is not UTF-8 matches nothing.
     let Path((build, name)) = path.map_err(|_| Refusal::UnknownRoute)?;
     let file = FILES.iter().find(|file| file.name == name);
     let file = file
@@ -173,8 +173,8 @@ async fn get_file(path: Result<Path<(String, String)>, PathRejection>) -> Answer
     Ok((headers, Body::from(file.text)).into_response())
 }
 
-/// Whether the answer may be a page: whoever says nothing, or anything but JSON alone, takes one.
-fn takes_html(headers: &HeaderMap) -> bool {
+/// True when the client accepts HTML: it names no type, or any other than JSON.
+fn accepts_html(headers: &HeaderMap) -> bool {
     let accepted: Vec<String> = headers
         .get_all(ACCEPT)
         .iter()
@@ -189,12 +189,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_program_that_wants_json_gets_no_page() {
+    fn serves_the_page_unless_only_json_is_accepted() {
         let takes = |accept: &'static str| {
             let accept = (ACCEPT, HeaderValue::from_static(accept));
-            takes_html(&HeaderMap::from_iter([accept]))
+            accepts_html(&HeaderMap::from_iter([accept]))
         };
-        assert!(takes_html(&HeaderMap::new()));
+        assert!(accepts_html(&HeaderMap::new()));
         assert!(takes("*/*") && takes("text/html,application/xhtml+xml"));
         assert!(takes("application/json, text/html"));
         assert!(!takes("application/json") && !takes("Application/JSON;q=0.9, */*;q=0.1"));

@@ -1,4 +1,4 @@
-//! Feedback: what people think of runs' answers.
+//! Feedback of users about runs.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use super::{runs, workspace};
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target};
-use crate::guard::Signed;
+use crate::guard::Authenticated;
 use crate::route::Access::Workspace;
 use crate::route::Route;
 
@@ -33,10 +33,10 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// To say the same twice changes nothing, so an idempotency key has nothing to do here.
+/// Sending the same feedback twice changes nothing, so an idempotency key is not needed.
 async fn submit_feedback(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     body: Checked<SubmitFeedback>,
 ) -> Answer<(StatusCode, Json<FeedbackReceipt>)> {
@@ -54,7 +54,7 @@ async fn submit_feedback(
 
 async fn list_feedback(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     query: QueryPairs,
 ) -> Answer<Json<FeedbackList>> {
     let filter = FeedbackFilter {

@@ -1,4 +1,4 @@
-//! What load balancers and curious people ask.
+//! Probes, server information and metrics.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn routes() -> Vec<Route> {
     routes
 }
 
-/// What a process answers that serves no API.
+/// Routes of a process without the API.
 pub(super) fn probes() -> Vec<Route> {
     vec![
         Route::get("/health", Open, get_health),
@@ -33,7 +33,7 @@ pub(super) fn probes() -> Vec<Route> {
     ]
 }
 
-/// The same without a token: for a listener that only those who watch can reach.
+/// Routes of the metrics listener, without a token.
 pub(super) fn watched() -> Vec<Route> {
     vec![
         Route::get("/health", Open, get_health),
@@ -52,7 +52,7 @@ struct Status {
 struct Info {
     name: &'static str,
     version: &'static str,
-    /// Generation of the protocol that is complete.
+    /// The supported version of the protocol.
     protocol: &'static str,
     features: &'static [&'static str],
 }
@@ -61,12 +61,12 @@ async fn get_health() -> Json<Status> {
     Json(Status { status: "ok" })
 }
 
-/// The process answers; nothing else is asked, so that a slow database does not get the process killed.
+/// Liveness: the process responds. Nothing else is checked, so that a slow database does not restart the process.
 async fn get_live() -> Json<Status> {
     Json(Status { status: "live" })
 }
 
-/// The server can take requests: its store answers and it is not stopping.
+/// Readiness: the store responds and the server is not stopping.
 async fn get_ready(State(app): State<App>) -> Answer<Json<Status>> {
     if app.shutdown.is_draining() || app.shutdown.has_ended_streams() {
         let error = Error::Unavailable {
@@ -102,7 +102,7 @@ async fn get_info() -> Json<Info> {
     })
 }
 
-/// For Prometheus.
+/// Metrics in the Prometheus text format.
 async fn get_metrics(State(app): State<App>) -> Response {
     let text = app.service.metrics().await;
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()

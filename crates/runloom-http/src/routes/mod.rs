@@ -1,4 +1,4 @@
-//! One file per resource; each lists its routes, one line each, and holds their handlers.
+//! One file per resource, each with its routes (one line each) and their handlers.
 
 mod a2a;
 mod admin;
@@ -40,17 +40,17 @@ pub(crate) fn all() -> Vec<Route> {
     .collect()
 }
 
-/// What people open in a browser. Not part of the API, and served unless an operator switches it off.
+/// The dashboard. Not part of the API, and served unless the operator disables it.
 pub(crate) fn pages() -> Vec<Route> {
     dashboard::routes()
 }
 
-/// The routes of a process that drives runs and answers nobody's requests.
+/// The routes of a worker.
 pub(crate) fn probes() -> Vec<Route> {
     health::probes()
 }
 
-/// The routes of the listener for those who watch the process.
+/// The routes of the metrics listener.
 pub(crate) fn watched() -> Vec<Route> {
     health::watched()
 }
@@ -60,7 +60,7 @@ fn workspace(path: &str) -> String {
     format!("/api/v1/workspaces/{{slug}}{path}")
 }
 
-/// How clients reach this server: as the operator says, else by the host that the client named.
+/// The address at which clients reach this server: `public_url`, or the host of the request.
 fn base_url(app: &App, uri: &Uri, headers: &HeaderMap) -> String {
     if let Some(url) = &app.settings.public_url {
         return url.clone();
@@ -72,8 +72,8 @@ fn base_url(app: &App, uri: &Uri, headers: &HeaderMap) -> String {
     format!("http://{}", host.unwrap_or("localhost"))
 }
 
-/// Default size of a page.
+/// Default page size.
 const PAGE_DEFAULT: u64 = 50;
 
-/// Largest page.
+/// Maximum page size.
 const PAGE_MAX: u64 = 200;

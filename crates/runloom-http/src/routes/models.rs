@@ -8,7 +8,7 @@ use runloom_service::rate::Bucket::Reads;
 
 use super::workspace;
 use crate::app::App;
-use crate::guard::Signed;
+use crate::guard::Authenticated;
 use crate::route::Access::Workspace;
 use crate::route::Route;
 
@@ -20,6 +20,9 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-async fn list_models(State(app): State<App>, Signed(caller): Signed) -> Json<ModelCatalog> {
+async fn list_models(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+) -> Json<ModelCatalog> {
     Json(app.service.catalog().list(&caller.workspace.slug))
 }

@@ -1,4 +1,4 @@
-//! Runs: start, read, follow, answer, cancel.
+//! Runs: start, read, stream, post tool results, cancel.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,15 +19,15 @@ use super::{PAGE_DEFAULT, PAGE_MAX, workspace};
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target, digits};
-use crate::guard::Signed;
+use crate::guard::Authenticated;
 use crate::route::Access::Workspace;
 use crate::route::Route;
 use crate::sse;
 
-/// Default number of events in one answer.
+/// Default number of events of a response.
 const EVENTS_DEFAULT: u64 = 200;
 
-/// Largest number of events in one answer.
+/// Maximum number of events of a response.
 const EVENTS_MAX: u64 = 1000;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -57,15 +57,15 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn create_run(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     query: QueryPairs,
     body: Checked<CreateRun>,
 ) -> Answer<Response> {
     let service = &app.service;
-    if query.switch("dryRun")? {
-        let mut told = service.dry_run(&caller, body.request).await?;
-        told.warnings.extend(body.remarks);
-        return Ok(Json(told).into_response());
+    if query.flag("dryRun")? {
+        let mut report = service.dry_run(&caller, body.request).await?;
+        report.warnings.extend(body.warnings);
+        return Ok(Json(report).into_response());
     }
     let accepted: RunAccepted = service
         .create_run(&caller, body.request, body.idempotency)
@@ -75,7 +75,7 @@ async fn create_run(
 
 async fn get_run(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<RunSnapshot>> {
     Ok(Json(app.service.run(&caller, &target.id).await?))
@@ -83,7 +83,7 @@ async fn get_run(
 
 async fn list_runs(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     query: QueryPairs,
 ) -> Answer<Json<RunList>> {
     let statuses = RunStatus::ALL.map(RunStatus::as_str).join(", ");
@@ -123,7 +123,7 @@ fn tree_filter(query: &QueryPairs) -> Answer<TreeFilter> {
 
 async fn stream_run(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     query: QueryPairs,
     headers: HeaderMap,
@@ -135,7 +135,7 @@ async fn stream_run(
 
 async fn list_run_events(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     query: QueryPairs,
 ) -> Answer<Response> {
@@ -154,7 +154,7 @@ async fn list_run_events(
 
 async fn submit_tool_result(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     body: Checked<SubmitToolResult>,
 ) -> Answer<Json<resource::Ok>> {
@@ -166,14 +166,14 @@ async fn submit_tool_result(
 
 async fn cancel_run(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<resource::Ok>> {
     app.service.cancel_run(&caller, &target.id).await?;
     Ok(Json(resource::Ok::default()))
 }
 
-/// The page of a list that a query asks for.
+/// The requested page of a list.
 pub(super) fn page(query: &QueryPairs) -> Answer<PageRequest> {
     let limit = query
         .integer("limit", (1, PAGE_MAX))?
@@ -183,11 +183,11 @@ pub(super) fn page(query: &QueryPairs) -> Answer<PageRequest> {
         limit: usize::try_from(limit).unwrap_or(usize::MAX),
         cursor: query.text("cursor")?,
         offset: usize::try_from(offset).unwrap_or(usize::MAX),
-        include_total: query.switch("includeTotal")?,
+        include_total: query.flag("includeTotal")?,
     })
 }
 
-/// `{"events":[…],"lastSeq":n,"truncated":false}` out of stored frames: their JSON is copied, not parsed again.
+/// `{"events":[…],"lastSeq":n,"truncated":false}` from stored frames: their JSON is copied, not parsed.
 fn events_as_json(page: &EventPage, after: u64) -> Vec<u8> {
     let EventPage { frames, truncated } = page;
     let size: usize = frames.iter().map(Bytes::len).sum();
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_frames_become_one_json_answer() {
+    fn joins_stored_frames_as_json() {
         let two = "id: 5\nevent: a\ndata: {\"seq\":5}\n\nid: 6\nevent: b\ndata: {\"seq\":6}\n\n";
         let page = EventPage {
             frames: vec![

@@ -1,4 +1,4 @@
-//! Sessions: create, read, talk, end.
+//! Sessions: create, read, send messages, end.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use super::workspace;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target};
-use crate::guard::Signed;
+use crate::guard::Authenticated;
 use crate::route::Access::Workspace;
 use crate::route::Route;
 
@@ -55,7 +55,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn create_session(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     body: Checked<CreateSession>,
 ) -> Answer<(StatusCode, Json<SessionCreated>)> {
     let service = &app.service;
@@ -67,7 +67,7 @@ async fn create_session(
 
 async fn get_session(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<SessionSnapshot>> {
     Ok(Json(app.service.session(&caller, &target.id).await?))
@@ -75,7 +75,7 @@ async fn get_session(
 
 async fn list_sessions(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     query: QueryPairs,
 ) -> Answer<Json<SessionList>> {
     let filter = SessionFilter {
@@ -90,13 +90,13 @@ async fn list_sessions(
 
 async fn create_message(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     query: QueryPairs,
     body: Checked<CreateMessage>,
 ) -> Answer<(StatusCode, Json<RunAccepted>)> {
-    // Whoever asks for a dry run must not get a real one.
-    if query.switch("dryRun")? {
+    // A dry run must never start a real run.
+    if query.flag("dryRun")? {
         let message = "is only for `POST …/agent-runs`; a message always starts a run";
         return Err(Error::invalid("dryRun", message).into());
     }
@@ -109,7 +109,7 @@ async fn create_message(
 
 async fn end_session(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<resource::Ok>> {
     app.service.end_session(&caller, &target.id).await?;
@@ -118,13 +118,13 @@ async fn end_session(
 
 async fn list_session_events(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     query: QueryPairs,
 ) -> Answer<Json<SessionEvents>> {
     let last = query.integer("lastMessages", (1, LAST_MESSAGES_MAX))?;
     let request = SessionEventsRequest {
-        full: query.switch("full")?,
+        full: query.flag("full")?,
         last_messages: last.and_then(|last| usize::try_from(last).ok()),
         before_seq: query.integer("beforeSeq", (1, i64::MAX as u64))?,
     };

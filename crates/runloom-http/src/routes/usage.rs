@@ -1,4 +1,4 @@
-//! What a workspace used.
+//! Usage of a workspace.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use super::workspace;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::QueryPairs;
-use crate::guard::Signed;
+use crate::guard::Authenticated;
 use crate::route::Access::Workspace;
 use crate::route::Route;
 
@@ -27,7 +27,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn get_usage(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     query: QueryPairs,
 ) -> Answer<Json<UsageReport>> {
     let group_by = query.word("groupBy", UsageGroupBy::parse, "day, model, key")?;
@@ -39,7 +39,7 @@ async fn get_usage(
     Ok(Json(app.service.usage(&caller, request).await?))
 }
 
-/// A day; of a moment the day that it belongs to in UTC.
+/// A day, or the UTC day of a timestamp.
 fn day(query: &QueryPairs, name: &str) -> Answer<Option<Day>> {
     let Some(text) = query.text(name)? else {
         return Ok(None);

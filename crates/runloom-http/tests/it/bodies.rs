@@ -1,4 +1,4 @@
-//! What is said to bodies that cannot be taken.
+//! Refusals of request bodies.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -64,7 +64,7 @@ async fn a_tool_result_may_be_as_large_as_the_contract_allows() {
     for (limit, status) in [
         (by_default, StatusCode::NOT_FOUND),
         (2 * by_default, StatusCode::NOT_FOUND),
-        // Whoever lowered it meant every body.
+        // An operator who lowers the limit means every body.
         (by_default - 1, StatusCode::PAYLOAD_TOO_LARGE),
     ] {
         let reply = limited(limit).await.post(results, whole.clone()).await;

@@ -106,12 +106,12 @@ impl Endpoint {
         let client = match &self.tls {
             None => {
                 let (client, connection) = self.config.connect(NoTls).await?;
-                tasks.spawn("postgres connection", serve(connection, messages));
+                tasks.spawn("postgres_connection", serve(connection, messages));
                 client
             }
             Some(tls) => {
                 let (client, connection) = self.config.connect(tls.clone()).await?;
-                tasks.spawn("postgres connection", serve(connection, messages));
+                tasks.spawn("postgres_connection", serve(connection, messages));
                 client
             }
         };
@@ -136,7 +136,7 @@ async fn serve<S>(
                 }
             }
             Some(Err(error)) => {
-                tracing::debug!(%error, "a connection to the database ended");
+                tracing::debug!(%error, "PostgreSQL connection ended");
                 return;
             }
         }

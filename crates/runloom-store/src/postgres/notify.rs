@@ -172,7 +172,7 @@ impl Notifications {
             match self.connect().await {
                 Ok(listening) => return listening,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot listen to the database; trying again");
+                    tracing::warn!(%error, "PostgreSQL notifications disconnected; retrying");
                 }
             }
             tokio::time::sleep(pause).await;

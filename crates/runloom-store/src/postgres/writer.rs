@@ -87,7 +87,7 @@ impl Writer {
             given_back: Vec::new(),
             doubts: HashMap::new(),
         };
-        tasks.spawn("postgres writer", task.serve(receiver));
+        tasks.spawn("postgres_writer", task.serve(receiver));
         Self { jobs }
     }
 
@@ -119,7 +119,7 @@ impl Writer {
     /// Gives a lease back that nobody will use, as soon as the server is there. Nobody waits for it.
     pub(super) fn give_back(&self, lease: Lease) {
         if self.jobs.try_send(Job::GiveBack(lease)).is_err() {
-            tracing::warn!(run = lease.run.0, "a lease could not be given back");
+            tracing::warn!(run = lease.run.0, "lease not released");
         }
     }
 }
@@ -179,7 +179,7 @@ impl Task {
             return;
         }
         if let Err(failure) = self.try_settle(notices_alone).await {
-            tracing::warn!(error = %failure, "the store's writer could not tidy up; trying again with the next work");
+            tracing::warn!(error = %failure, "rollback failed; retrying with the next write");
             self.connection = None;
         }
     }
@@ -348,7 +348,7 @@ impl Task {
                 }
                 Err(failure) if Instant::now() + pause >= until => return Err(failure),
                 Err(failure) => {
-                    tracing::warn!(error = %failure, "the store's writer has no connection; trying again")
+                    tracing::warn!(error = %failure, "PostgreSQL writer disconnected; retrying")
                 }
             }
             tokio::time::sleep(pause).await;
@@ -460,7 +460,7 @@ fn seqs(batch: &Batch) -> (u64, u64) {
 
 fn fail(group: Vec<Waiting>, failure: &Failure) {
     STORE_METRICS.commit_failures.add(group.len() as u64);
-    tracing::error!(error = %failure, batches = group.len(), "a write failed");
+    tracing::error!(error = %failure, batches = group.len(), "write failed");
     let said = chain(failure);
     let kind = failure.kind();
     for job in group {

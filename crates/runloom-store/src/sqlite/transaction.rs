@@ -152,7 +152,7 @@ impl Transactions {
         if outcome.is_err() {
             self.held.forget_all();
             if let Err(error) = self.roll_back() {
-                tracing::error!(error = error.text, "rollback failed; it is tried again");
+                tracing::error!(error = error.text, "rollback failed; retrying");
             }
         }
         outcome

@@ -62,7 +62,7 @@ impl Drop for Writer {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the SQLite writer panicked");
+            tracing::error!("SQLite writer panicked");
         }
     }
 }

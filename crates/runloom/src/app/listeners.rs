@@ -81,7 +81,7 @@ impl Listeners {
             self.shutdown.clone(),
         );
         self.serve("metrics_listener", listener, router);
-        info!(%address, "metrics and probes are served");
+        info!(%address, "metrics listener started");
         Ok(address)
     }
 
@@ -91,7 +91,7 @@ impl Listeners {
         self.connections.spawn(name, async move {
             let served = runloom_http::serve(listener, router, most, shutdown, CLOSE_CONNECTIONS);
             if let Err(error) = served.await {
-                warn!(%error, "the listener failed");
+                warn!(%error, "listener failed");
             }
         });
     }

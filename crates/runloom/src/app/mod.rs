@@ -147,7 +147,7 @@ impl App {
         {
             info!(
                 runs = self.tasks.len(),
-                "interrupting runs that did not reach a step boundary"
+                "interrupting runs after the drain timeout"
             );
             self.tasks.shutdown.interrupt();
             if tokio::time::timeout(KILL_GRACE, self.tasks.ended())
@@ -156,7 +156,7 @@ impl App {
             {
                 warn!(
                     tasks = self.tasks.len(),
-                    "leaving tasks behind; their runs are recovered at the next start"
+                    "tasks still running at exit; their runs are recovered at the next start"
                 );
             }
         }
@@ -166,7 +166,7 @@ impl App {
             .await
             .is_err()
         {
-            warn!("the collector did not take the last traces in time");
+            warn!("trace export timed out at exit");
         }
         // 4. End streams, so that clients resume elsewhere, then stop accepting and close connections.
         self.tasks.shutdown.end_streams();

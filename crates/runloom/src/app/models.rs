@@ -120,7 +120,7 @@ impl CatalogBuilder for Models {
                     workspace = provider.workspace,
                     provider = provider.id,
                     error = format!("{error:#}"),
-                    "a stored provider cannot be opened"
+                    "stored provider cannot be opened"
                 ),
             }
         }

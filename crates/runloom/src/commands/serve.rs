@@ -137,11 +137,11 @@ pub(crate) async fn until_stopped(
     ready(app.address())?;
 
     signals.next().await;
-    tracing::info!("stopping: letting runs reach a step boundary (again to stop at once)");
+    tracing::info!("stopping: waiting for step boundaries (signal again to stop at once)");
     tokio::select! {
         () = app.stop() => {}
         () = signals.next() => {
-            return Err(Failure::new(Exit::Interrupted, "stopped at once; runs go on at the next start"));
+            return Err(Failure::new(Exit::Interrupted, "stopped at once; runs continue at the next start"));
         }
         () = tokio::time::sleep(drain + STOP_GRACE) => {
             return Err(Failure::new(Exit::Failure, "stopping took too long; runs go on at the next start"));

@@ -1,10 +1,9 @@
-//! The shape of the code, as tests: who may depend on whom, what a file may look like, and that
-//! every adapter, provider and route is registered. A rule here is told with its reason, so that a
-//! failure reads as advice.
+//! Architecture tests: dependencies between crates and modules, the form of files, comments and documents, and the
+//! registration of adapters, providers and routes. Each failure says what to do.
 
 #![expect(
     clippy::expect_used,
-    reason = "what cannot be read here is a broken checkout, and the test says so"
+    reason = "an unreadable file is a broken checkout"
 )]
 
 mod cycles;
@@ -14,3 +13,4 @@ mod pages;
 mod purity;
 mod registers;
 mod sources;
+mod wording;

@@ -60,7 +60,12 @@ pub(crate) fn below(folder: &str) -> Vec<Source> {
 
 /// Every Markdown file of the repository.
 pub(crate) fn documents() -> Vec<Source> {
-    read("", "md")
+    with_ending("md")
+}
+
+/// Every file of the repository with this ending.
+pub(crate) fn with_ending(ending: &str) -> Vec<Source> {
+    read("", ending)
 }
 
 fn read(folder: &str, ending: &str) -> Vec<Source> {

@@ -202,6 +202,6 @@ fn an_endpoint_that_is_no_address_costs_the_traces_and_not_the_server() {
         let log = replay(&api, &start(&api, &[])).unwrap();
         assert_eq!(log.last().unwrap().kind(), "result");
         let said = server.said();
-        assert!(said.contains("runs are not traced"), "{endpoint}: {said}");
+        assert!(said.contains("tracing disabled"), "{endpoint}: {said}");
     }
 }

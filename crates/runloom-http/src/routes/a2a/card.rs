@@ -1,12 +1,12 @@
-//! The agent card: one document that clients of both generations read.
+//! The agent card, one document for clients of both versions.
 //!
-//! 0.3 reads `url`, `security` and schemes with a `type`; 1.0 reads `supportedInterfaces`, `securityRequirements` and schemes by field. Each
-//! passes over what belongs to the other.
+//! 0.3 reads `url`, `security` and schemes with a `type`; 1.0 reads `supportedInterfaces`, `securityRequirements` and
+//! schemes by field. Each ignores the fields of the other.
 
 use runloom_service::published_agents::PublishedAgent;
 use serde_json::{Value, json};
 
-/// The card of an agent that is reached at `url`.
+/// The card of an agent at `url`.
 pub(super) fn card(agent: &PublishedAgent, url: &str) -> Value {
     let answers = match &agent.output_schema {
         Some(_) => json!(["application/json", "text/plain"]),
@@ -46,7 +46,7 @@ pub(super) fn card(agent: &PublishedAgent, url: &str) -> Value {
     })
 }
 
-/// One line of the list of agents.
+/// One entry of the list of agents.
 pub(super) fn entry(agent: &PublishedAgent, url: &str) -> Value {
     json!({
         "id": agent.id,
@@ -63,7 +63,7 @@ fn description(agent: &PublishedAgent) -> &str {
     agent.description.as_deref().unwrap_or(&agent.name)
 }
 
-/// Clients want at least one.
+/// Skills; clients require at least one.
 fn skills(agent: &PublishedAgent) -> Vec<Value> {
     let skill = |id: String, name: &str, description: &str| json!({"id": id, "name": name, "description": description, "tags": [agent.slug]});
     if agent.skills.is_empty() {

@@ -1,7 +1,7 @@
-//! Agents over A2A: JSON-RPC on one address per agent, its card beside it, and a list of them.
+//! Published agents over A2A: JSON-RPC at one address per agent, its card, and a list of agents.
 //!
-//! A task is a run and a context is a session. Refused credentials, full windows and bodies that cannot be read are answered as
-//! everywhere else; what is wrong with a call itself is a JSON-RPC error with status 200, as both generations have it.
+//! A task is a run and a context is a session. Errors of credentials, rate limits and unreadable bodies are HTTP
+//! errors; errors of the call are JSON-RPC errors with status 200, as both versions require.
 
 mod card;
 mod stream;
@@ -30,23 +30,23 @@ use super::base_url;
 use crate::app::App;
 use crate::error::{Answer, Refusal, rate_headers};
 use crate::extract::{Posted, Target};
-use crate::follow;
-use crate::guard::Signed;
-use crate::route::Access::{Either, Hosted};
+use crate::guard::Authenticated;
+use crate::route::Access::{Either, Published};
 use crate::route::Route;
 use crate::rpc::{self, Fault, INTERNAL, INVALID_PARAMS, INVALID_REQUEST, Message};
+use crate::run_summary;
 use crate::sse;
-use wire::{Generation, Method};
+use wire::{Method, Version};
 
-/// How long a cancel waits for the task to stop before it tells how the task stands.
+/// How long a cancel waits for the task to stop before it returns the task's state.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Vec<Route> {
     let agent = |path: &str| format!("/api/a2a/{{slug}}/agents/{{id}}{path}");
-    let list_all = Hosted(EntryPoint::A2a, Reads, &[A2aDiscovery]);
-    // Who may call an agent may read how.
+    let list_all = Published(EntryPoint::A2a, Reads, &[A2aDiscovery]);
+    // A credential that may call an agent may read its card.
     let read = Either(EntryPoint::A2a, Reads, [A2aDiscovery, A2aInvoke]);
-    let post = Hosted(EntryPoint::A2a, Reads, &[A2aInvoke, AgentsInvoke]);
+    let post = Published(EntryPoint::A2a, Reads, &[A2aInvoke, AgentsInvoke]);
     vec![
         Route::get("/api/a2a/{slug}/discovery", list_all, list),
         Route::post(agent(""), post, call),
@@ -58,7 +58,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn list(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     (uri, headers): (Uri, HeaderMap),
 ) -> Answer<Json<Value>> {
     let base = base_url(&app, &uri, &headers);
@@ -70,7 +70,7 @@ async fn list(
 
 async fn get_card(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     (uri, headers): (Uri, HeaderMap),
 ) -> Answer<Json<Value>> {
@@ -86,11 +86,12 @@ fn address(base: &str, caller: &Caller, agent: &PublishedAgent) -> String {
 
 async fn call(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     posted: Posted,
 ) -> Answer<Response> {
-    let refuse = |id: &Value, fault: &Fault| Ok(rpc::respond(StatusCode::OK, &fault.to_answer(id)));
+    let refuse =
+        |id: &Value, fault: &Fault| Ok(rpc::respond(StatusCode::OK, &fault.to_response(id)));
     let (id, name, params) = match rpc::read(posted.body) {
         Ok(Message::Call { id, method, params }) => (id, method, params),
         Ok(Message::Notice { .. } | Message::Answer) => {
@@ -101,7 +102,7 @@ async fn call(
     };
     let version = posted.headers.get("a2a-version");
     if let Some(version) = version
-        && !version.to_str().is_ok_and(wire::is_spoken)
+        && !version.to_str().is_ok_and(wire::is_supported)
     {
         let words = "This version of A2A is not spoken here; 1.0 and 0.3 are.";
         return refuse(&id, &Fault::new(wire::VERSION_NOT_SUPPORTED, words));
@@ -114,7 +115,7 @@ async fn call(
     let service = &app.service;
     let found = match method {
         Method::Send | Method::Stream => service.offered_agent(&caller, &target.id).await,
-        // An agent that got tools for its client takes no new messages, but its tasks are still there.
+        // An agent that now needs client tools takes no new messages, but its tasks can be read.
         _ => service.known_agent(&caller, &target.id).await,
     };
     let agent = match found {
@@ -125,7 +126,7 @@ async fn call(
         }
         Err(error) => return Err(error.into()),
     };
-    let exchange = Exchange {
+    let exchange = AgentCall {
         app,
         caller,
         agent,
@@ -135,35 +136,35 @@ async fn call(
     };
     match exchange.perform(method, &params, posted.idempotency).await {
         Ok(response) => Ok(response),
-        Err(Trouble::Fault(fault)) => refuse(&exchange.id, &generation.fault(fault)),
-        Err(Trouble::Refusal(refusal)) => Err(refusal),
+        Err(CallError::Fault(fault)) => refuse(&exchange.id, &generation.fault(fault)),
+        Err(CallError::Refusal(refusal)) => Err(refusal),
     }
 }
 
-/// Why a call has no result.
-enum Trouble {
-    /// The call itself is wrong.
+/// Why a call failed.
+enum CallError {
+    /// A JSON-RPC error.
     Fault(Fault),
-    /// Something around it.
+    /// An HTTP error.
     Refusal(Refusal),
 }
 
-impl From<Fault> for Trouble {
+impl From<Fault> for CallError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<Refusal> for Trouble {
+impl From<Refusal> for CallError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Core(error) => error.into(),
+            Refusal::Service(error) => error.into(),
             other => Self::Refusal(other),
         }
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for CallError {
     fn from(error: Error) -> Self {
         let words = error.to_string();
         let code = match &error {
@@ -187,23 +188,23 @@ impl From<Error> for Trouble {
     }
 }
 
-/// One call to one agent.
-struct Exchange {
+/// One call of one agent.
+struct AgentCall {
     app: App,
     caller: Caller,
     agent: PublishedAgent,
-    generation: Generation,
+    generation: Version,
     id: Value,
     began: Instant,
 }
 
-impl Exchange {
+impl AgentCall {
     async fn perform(
         &self,
         method: Method,
         params: &Map<String, Value>,
         idempotency: Option<Idempotency>,
-    ) -> Result<Response, Trouble> {
+    ) -> Result<Response, CallError> {
         match method {
             Method::Send => self.send(params, idempotency).await,
             Method::Stream => {
@@ -219,8 +220,8 @@ impl Exchange {
             Method::Cancel => self.cancel(params).await,
             Method::Subscribe => {
                 let run = self.task(params).await?;
-                // 1.0 wants it so; 0.3 is silent, and who came too late there gets the end.
-                if self.generation == Generation::V10 && run.status.is_terminal() {
+                // Required by 1.0. 0.3 does not say; a late subscriber gets the end.
+                if self.generation == Version::V10 && run.status.is_terminal() {
                     let words = "The task has ended; get it instead.";
                     return Err(Fault::new(wire::UNSUPPORTED, words).into());
                 }
@@ -241,15 +242,19 @@ impl Exchange {
         }
     }
 
-    /// Waits for the answer, though not longer than a request may take: who is told that the task is being worked on asks for it again.
+    /// Waits for the answer, at most as long as the request may take. A client whose task continues polls for it.
     async fn send(
         &self,
         params: &Map<String, Value>,
         idempotency: Option<Idempotency>,
-    ) -> Result<Response, Trouble> {
+    ) -> Result<Response, CallError> {
         let (run, at_once, rate) = self.begin(params, idempotency).await?;
         let mut run = run;
-        if !at_once && self.ended(&run, self.app.settings.answer_within).await? {
+        if !at_once
+            && self
+                .wait_for_end(&run, self.app.settings.answer_within)
+                .await?
+        {
             run = self.app.service.run(&self.caller, run.id.as_str()).await?;
         }
         let generation = self.generation;
@@ -264,12 +269,12 @@ impl Exchange {
         Ok(response)
     }
 
-    /// Begins the run of a message; also whether its sender wants to be answered at once, and the window that it was counted in.
+    /// Starts the run of a message.
     async fn begin(
         &self,
         params: &Map<String, Value>,
         idempotency: Option<Idempotency>,
-    ) -> Result<(RunSnapshot, bool, RateState), Trouble> {
+    ) -> Result<(RunSnapshot, bool, RateState), CallError> {
         let service = &self.app.service;
         let incoming = wire::incoming(params)?;
         if let Some(id) = &incoming.task {
@@ -288,7 +293,7 @@ impl Exchange {
         Ok((run, incoming.at_once, rate))
     }
 
-    async fn cancel(&self, params: &Map<String, Value>) -> Result<Response, Trouble> {
+    async fn cancel(&self, params: &Map<String, Value>) -> Result<Response, CallError> {
         let run = self.task(params).await?;
         if run.status.is_terminal() {
             let words = format!("The task has ended: it is {}.", run.status);
@@ -297,14 +302,14 @@ impl Exchange {
         let rate = self.count(Lifecycle).await?;
         let service = &self.app.service;
         service.cancel_run(&self.caller, run.id.as_str()).await?;
-        self.ended(&run, STOP_WITHIN).await?;
+        self.wait_for_end(&run, STOP_WITHIN).await?;
         let run = service.run(&self.caller, run.id.as_str()).await?;
         let mut response = self.answer(&self.generation.task(&run));
         rate_headers(response.headers_mut(), &rate);
         Ok(response)
     }
 
-    async fn stream(&self, run: RunSnapshot) -> Result<Response, Trouble> {
+    async fn stream(&self, run: RunSnapshot) -> Result<Response, CallError> {
         let (app, caller) = (self.app.clone(), self.caller.clone());
         let frames = app.service.stream(&caller, run.id.as_str(), 0).await?;
         let heartbeat = app.settings.heartbeat;
@@ -314,12 +319,12 @@ impl Exchange {
     }
 
     /// The task that the parameters name.
-    async fn task(&self, params: &Map<String, Value>) -> Result<RunSnapshot, Trouble> {
+    async fn task(&self, params: &Map<String, Value>) -> Result<RunSnapshot, CallError> {
         self.find(wire::task_id(params)?).await
     }
 
     /// A task of this agent.
-    async fn find(&self, id: &str) -> Result<RunSnapshot, Trouble> {
+    async fn find(&self, id: &str) -> Result<RunSnapshot, CallError> {
         let service = &self.app.service;
         let (run, agent) = service
             .published_agent_run(&self.caller, EntryPoint::A2a, id)
@@ -328,14 +333,14 @@ impl Exchange {
         Ok(own.ok_or(Error::NotFound { what: "run" })?)
     }
 
-    /// Waits for the end of a run, though not into the end of the request.
-    async fn ended(&self, run: &RunSnapshot, wanted: Duration) -> Result<bool, Trouble> {
+    /// Waits for the end of a run, at most as long as the request may take.
+    async fn wait_for_end(&self, run: &RunSnapshot, wanted: Duration) -> Result<bool, CallError> {
         let limit = self.app.settings.request_timeout;
-        let patience = follow::patience(wanted, limit, self.began.elapsed());
-        Ok(follow::ended(&self.app, &self.caller, &run.id, patience).await?)
+        let wait_limit = run_summary::wait_limit(wanted, limit, self.began.elapsed());
+        Ok(run_summary::wait_for_end(&self.app, &self.caller, &run.id, wait_limit).await?)
     }
 
-    async fn count(&self, bucket: Bucket) -> Result<RateState, Trouble> {
+    async fn count(&self, bucket: Bucket) -> Result<RateState, CallError> {
         let service = &self.app.service;
         let now = service.clock().now();
         Ok(service.rates().let_in(&self.caller, bucket, now).await?)

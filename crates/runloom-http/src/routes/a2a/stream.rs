@@ -1,4 +1,4 @@
-//! A run as a stream of A2A events: the task, the answer as it grows, the end.
+//! A run as a stream of A2A events: the task, the growing answer, the end.
 
 use std::collections::VecDeque;
 
@@ -9,28 +9,28 @@ use runloom_service::EventStream;
 use runloom_service::auth::Caller;
 use serde_json::Value;
 
-use super::wire::Generation;
+use super::wire::Version;
 use crate::app::App;
-use crate::follow::{Heard, heard};
 use crate::rpc;
+use crate::run_summary::{EventSummary, summaries};
 
-/// Follows a run from its beginning. Ends with it, or early when the server stops: the client then subscribes again.
+/// Streams a run from its beginning until it ends or the server stops; the client then subscribes again.
 pub(super) fn events(
     app: App,
     caller: Caller,
-    (generation, id): (Generation, Value),
+    (generation, id): (Version, Value),
     run: RunSnapshot,
     frames: EventStream,
 ) -> impl Stream<Item = Bytes> {
     let mut ready = VecDeque::new();
-    // Told from the beginning, also when it has ended by now: the log says the rest, and who reads of an end stops reading.
+    // Streams from the beginning, also for a run that has ended: the log has all events.
     let run = RunSnapshot {
         status: RunStatus::Queued,
         final_text: None,
         completed_at: None,
         ..run
     };
-    let teller = Teller {
+    let teller = EventWriter {
         generation,
         id,
         run,
@@ -38,7 +38,7 @@ pub(super) fn events(
         fresh: true,
     };
     ready.push_back(teller.frame("task", generation.task(&teller.run)));
-    let following = Following {
+    let following = RunEvents {
         app,
         caller,
         teller,
@@ -51,23 +51,23 @@ pub(super) fn events(
     })
 }
 
-struct Following {
+struct RunEvents {
     app: App,
     caller: Caller,
-    teller: Teller,
+    teller: EventWriter,
     /// `None` after the end.
     frames: Option<EventStream>,
     ready: VecDeque<Bytes>,
 }
 
-impl Following {
+impl RunEvents {
     async fn next(&mut self) -> Option<Bytes> {
         while self.ready.is_empty() {
             let chunk = self.frames.as_mut()?.next().await?;
-            let ended = self.teller.hear(&chunk, &mut self.ready);
+            let ended = self.teller.write_chunk(&chunk, &mut self.ready);
             if ended {
                 self.frames = None;
-                // The end and the run's row are one transaction, so the row is final.
+                // The terminal event and the row of the run are one transaction, so the row is final.
                 let id = self.teller.run.id.clone();
                 let run = self.app.service.run(&self.caller, id.as_str()).await.ok()?;
                 self.teller.end(run, &mut self.ready);
@@ -77,25 +77,25 @@ impl Following {
     }
 }
 
-/// Turns what is heard into events; knows what it has told.
-struct Teller {
-    generation: Generation,
+/// Turns summaries into A2A events and remembers what was sent.
+struct EventWriter {
+    generation: Version,
     id: Value,
     run: RunSnapshot,
     /// The answer as the client has it.
     said: String,
-    /// The next piece begins the answer anew.
+    /// The next piece replaces the answer.
     fresh: bool,
 }
 
-impl Teller {
-    /// Tells what a chunk of the log says; true when the run has ended.
-    fn hear(&mut self, chunk: &[u8], ready: &mut VecDeque<Bytes>) -> bool {
+impl EventWriter {
+    /// Adds the events of a chunk. Returns true when the run has ended.
+    fn write_chunk(&mut self, chunk: &[u8], ready: &mut VecDeque<Bytes>) -> bool {
         let mut piece = String::new();
-        for (_, heard) in heard(chunk) {
-            match heard {
-                Heard::Text(text) => piece.push_str(&text),
-                Heard::Started => {
+        for (_, summaries) in summaries(chunk) {
+            match summaries {
+                EventSummary::Text(text) => piece.push_str(&text),
+                EventSummary::Started => {
                     let run = RunSnapshot {
                         status: RunStatus::Running,
                         ..self.run.clone()
@@ -103,23 +103,23 @@ impl Teller {
                     let update = self.generation.status_update(&run);
                     ready.push_back(self.frame("statusUpdate", update));
                 }
-                Heard::TurnOver | Heard::Restarted => {
-                    self.tell(&mut piece, ready);
+                EventSummary::TurnOver | EventSummary::Restarted => {
+                    self.write_answer(&mut piece, ready);
                     self.fresh = true;
                 }
-                Heard::Ended => {
-                    self.tell(&mut piece, ready);
+                EventSummary::Ended => {
+                    self.write_answer(&mut piece, ready);
                     return true;
                 }
-                Heard::Thinking | Heard::Tool => {}
+                EventSummary::Thinking | EventSummary::Tool => {}
             }
         }
-        self.tell(&mut piece, ready);
+        self.write_answer(&mut piece, ready);
         false
     }
 
-    /// Many pieces of a chunk are one event.
-    fn tell(&mut self, piece: &mut String, ready: &mut VecDeque<Bytes>) {
+    /// Joins the pieces of a chunk into one event.
+    fn write_answer(&mut self, piece: &mut String, ready: &mut VecDeque<Bytes>) {
         if piece.is_empty() {
             return;
         }
@@ -133,7 +133,7 @@ impl Teller {
         piece.clear();
     }
 
-    /// The answer, when it is not what was told, and the end.
+    /// The whole answer, if it differs from what was sent, and the end.
     fn end(&mut self, run: RunSnapshot, ready: &mut VecDeque<Bytes>) {
         let text = run.final_text.as_deref().unwrap_or_default();
         if run.status == RunStatus::Succeeded && text != self.said {

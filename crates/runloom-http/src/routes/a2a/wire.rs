@@ -1,42 +1,42 @@
-//! Both generations of the protocol over one model: what is read of a request, and how a run is shown.
+//! Both versions of A2A over one model: reading requests, and showing a run as a task.
 //!
-//! 0.3 tells its objects apart by `kind`, 1.0 by the field that they stand in; 1.0 writes its words as protobuf does. Requests
-//! are read leniently: clients mix the generations.
+//! Version 0.3 marks objects by `kind`, 1.0 by the name of their field; 1.0 writes enums as protobuf does. Requests
+//! are read leniently, because clients mix the versions.
 
 use runloom_protocol::resource::{RunSnapshot, RunStatus};
 use serde_json::{Map, Value, json};
 
-use crate::follow::failure;
 use crate::rpc::{Fault, INVALID_PARAMS};
+use crate::run_summary::failure;
 
-/// No such task for this caller.
+/// Unknown task.
 pub(super) const TASK_NOT_FOUND: i64 = -32001;
-/// It has ended.
+/// The task has ended.
 pub(super) const TASK_NOT_CANCELABLE: i64 = -32002;
-/// Nobody is called back.
+/// Push notifications are not supported.
 pub(super) const PUSH_NOT_SUPPORTED: i64 = -32003;
-/// Not here.
+/// Unsupported operation.
 pub(super) const UNSUPPORTED: i64 = -32004;
-/// A part that no model is shown.
+/// A content type that is not supported.
 pub(super) const CONTENT_TYPE: i64 = -32005;
-/// There is only one card.
+/// There is no extended card.
 pub(super) const NO_EXTENDED_CARD: i64 = -32007;
-/// A generation that nobody here speaks.
+/// Unsupported protocol version.
 pub(super) const VERSION_NOT_SUPPORTED: i64 = -32009;
 
-/// The artifact that an answer grows in.
+/// The id of the artifact that holds the answer.
 const ANSWER: &str = "answer";
 
-/// Which generation of the protocol is spoken.
+/// The version of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Generation {
+pub(super) enum Version {
     /// 0.2 and 0.3.
     V03,
     /// 1.0.
     V10,
 }
 
-/// What a request asks for.
+/// The operation that a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Send,
@@ -49,37 +49,35 @@ pub(super) enum Method {
     Push,
 }
 
-/// A method of either generation.
-pub(super) fn method(name: &str) -> Option<(Generation, Method)> {
+/// The operation of a method name, in either version.
+pub(super) fn method(name: &str) -> Option<(Version, Method)> {
     Some(match name {
-        "message/send" => (Generation::V03, Method::Send),
-        "message/stream" => (Generation::V03, Method::Stream),
-        "tasks/get" => (Generation::V03, Method::Get),
-        "tasks/cancel" => (Generation::V03, Method::Cancel),
-        "tasks/resubscribe" => (Generation::V03, Method::Subscribe),
-        "tasks/list" => (Generation::V03, Method::List),
-        "agent/getAuthenticatedExtendedCard" => (Generation::V03, Method::ExtendedCard),
-        "SendMessage" => (Generation::V10, Method::Send),
-        "SendStreamingMessage" => (Generation::V10, Method::Stream),
-        "GetTask" => (Generation::V10, Method::Get),
-        "CancelTask" => (Generation::V10, Method::Cancel),
-        "SubscribeToTask" => (Generation::V10, Method::Subscribe),
-        "ListTasks" => (Generation::V10, Method::List),
-        "GetExtendedAgentCard" => (Generation::V10, Method::ExtendedCard),
-        name if name.starts_with("tasks/pushNotificationConfig/") => {
-            (Generation::V03, Method::Push)
-        }
+        "message/send" => (Version::V03, Method::Send),
+        "message/stream" => (Version::V03, Method::Stream),
+        "tasks/get" => (Version::V03, Method::Get),
+        "tasks/cancel" => (Version::V03, Method::Cancel),
+        "tasks/resubscribe" => (Version::V03, Method::Subscribe),
+        "tasks/list" => (Version::V03, Method::List),
+        "agent/getAuthenticatedExtendedCard" => (Version::V03, Method::ExtendedCard),
+        "SendMessage" => (Version::V10, Method::Send),
+        "SendStreamingMessage" => (Version::V10, Method::Stream),
+        "GetTask" => (Version::V10, Method::Get),
+        "CancelTask" => (Version::V10, Method::Cancel),
+        "SubscribeToTask" => (Version::V10, Method::Subscribe),
+        "ListTasks" => (Version::V10, Method::List),
+        "GetExtendedAgentCard" => (Version::V10, Method::ExtendedCard),
+        name if name.starts_with("tasks/pushNotificationConfig/") => (Version::V03, Method::Push),
         name if name.ends_with("TaskPushNotificationConfig")
             || name.ends_with("TaskPushNotificationConfigs") =>
         {
-            (Generation::V10, Method::Push)
+            (Version::V10, Method::Push)
         }
         _ => return None,
     })
 }
 
-/// Whether a version in `A2A-Version` is spoken here; none is 0.3.
-pub(super) fn is_spoken(version: &str) -> bool {
+/// The version that `A2A-Version` names; 0.3 without the header.
+pub(super) fn is_supported(version: &str) -> bool {
     let version = version.trim();
     let mut numbers = version.split('.');
     let (major, minor) = (numbers.next(), numbers.next());
@@ -90,7 +88,7 @@ pub(super) fn is_spoken(version: &str) -> bool {
     }
 }
 
-/// A message as it came.
+/// A message as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Incoming {
     pub(super) text: String,
@@ -100,7 +98,7 @@ pub(super) struct Incoming {
     pub(super) at_once: bool,
 }
 
-/// Reads the parameters of a send.
+/// Reads the parameters of `message/send`.
 pub(super) fn incoming(params: &Map<String, Value>) -> Result<Incoming, Fault> {
     let wrong = |words: &str| Fault::new(INVALID_PARAMS, words);
     let message = params
@@ -129,12 +127,12 @@ pub(super) fn incoming(params: &Map<String, Value>) -> Result<Incoming, Fault> {
         Some(_) => Err(wrong(&format!("`message.{name}` must be a text."))),
     };
     let configuration = params.get("configuration").and_then(Value::as_object);
-    let switch = |name: &str| configuration?.get(name)?.as_bool();
+    let flag = |name: &str| configuration?.get(name)?.as_bool();
     Ok(Incoming {
         text,
         context: field("contextId")?,
         task: field("taskId")?,
-        at_once: switch("blocking") == Some(false) || switch("returnImmediately") == Some(true),
+        at_once: flag("blocking") == Some(false) || flag("returnImmediately") == Some(true),
     })
 }
 
@@ -149,14 +147,14 @@ fn part((index, part): (usize, &Value)) -> Result<String, Fault> {
     Err(Fault::new(CONTENT_TYPE, words))
 }
 
-/// The id in the parameters of a method about a task.
+/// The task id in the parameters.
 pub(super) fn task_id(params: &Map<String, Value>) -> Result<&str, Fault> {
     let id = params.get("id").and_then(Value::as_str);
     id.ok_or_else(|| Fault::new(INVALID_PARAMS, "`id` must be the id of a task."))
 }
 
-impl Generation {
-    /// The word for where a run stands.
+impl Version {
+    /// The state of a run.
     fn state(self, status: RunStatus) -> &'static str {
         match (self, status) {
             (Self::V03, RunStatus::Queued) => "submitted",
@@ -179,7 +177,7 @@ impl Generation {
         }
     }
 
-    /// Something that the agent says.
+    /// A message of the agent.
     fn said(self, run: &RunSnapshot, id: &str, text: &str) -> Value {
         let mut message = match self {
             Self::V03 => json!({"kind": "message", "role": "agent"}),
@@ -206,7 +204,7 @@ impl Generation {
         status
     }
 
-    /// The answer of a run that succeeded, as a message.
+    /// The answer of a succeeded run, as a message.
     pub(super) fn message(self, run: &RunSnapshot) -> Value {
         let text = run.final_text.as_deref().unwrap_or_default();
         let mut message = self.said(run, &format!("{}-answer", run.id), text);
@@ -237,7 +235,7 @@ impl Generation {
         json!({"artifactId": ANSWER, "name": ANSWER, "parts": [self.text(text)]})
     }
 
-    /// Where a run stands, as an event.
+    /// The state of a run, as an event.
     pub(super) fn status_update(self, run: &RunSnapshot) -> Value {
         let mut update =
             json!({"taskId": run.id, "contextId": context(run), "status": self.status(run)});
@@ -251,7 +249,7 @@ impl Generation {
         update
     }
 
-    /// A piece of the answer, as an event: behind the pieces before it, or in their place.
+    /// A piece of the answer, as an event: appended to the pieces before it, or replacing them.
     pub(super) fn piece(self, run: &RunSnapshot, text: &str, append: bool, last: bool) -> Value {
         let mut update = json!({
             "taskId": run.id, "contextId": context(run), "artifact": self.artifact(text), "append": append, "lastChunk": last,
@@ -262,7 +260,7 @@ impl Generation {
         update
     }
 
-    /// A result under the name that 1.0 tells it apart by.
+    /// A result under the field name that 1.0 uses.
     pub(super) fn named(self, name: &str, value: Value) -> Value {
         match self {
             Self::V03 => value,
@@ -270,7 +268,7 @@ impl Generation {
         }
     }
 
-    /// The fault as this generation tells it: 1.0 wants a reason for programs.
+    /// The error in the form of this version: 1.0 requires a reason for programs.
     pub(super) fn fault(self, fault: Fault) -> Fault {
         let reason = match fault.code {
             TASK_NOT_FOUND => "TASK_NOT_FOUND",
@@ -292,14 +290,14 @@ impl Generation {
     }
 }
 
-/// The context of a run; a run that is kept longer than its session has none, but clients want a text.
+/// The context of a run. A run that outlives its session has none, but clients require a text.
 fn context(run: &RunSnapshot) -> &str {
     run.session_id
         .as_ref()
         .map_or("", |session| session.as_str())
 }
 
-/// What a run used, under the protocol's own name.
+/// The usage of a run, under the protocol's metadata key.
 fn metadata(run: &RunSnapshot) -> Value {
     json!({"mantyx": {"tokens": run.tokens, "turns": run.turns, "model": run.model}})
 }

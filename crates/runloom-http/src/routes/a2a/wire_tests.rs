@@ -1,4 +1,4 @@
-//! What each generation sends and is sent.
+//! Requests and responses of both protocol versions.
 
 use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::outcome::{ErrorClass, FailureReason, Tokens};
@@ -6,7 +6,7 @@ use runloom_protocol::resource::{RunSnapshot, RunStatus};
 use runloom_protocol::spec::AgentSpec;
 use serde_json::{Map, Value, json};
 
-use super::wire::{self, Generation, Incoming, Method};
+use super::wire::{self, Incoming, Method, Version};
 use crate::rpc::{Fault, INVALID_PARAMS};
 
 fn run(status: RunStatus) -> RunSnapshot {
@@ -48,8 +48,8 @@ fn read(message: Value) -> Result<Incoming, Fault> {
 }
 
 #[test]
-fn the_reply_is_the_protocols() {
-    let message = Generation::V03.message(&run(RunStatus::Succeeded));
+fn reply_follows_the_protocol() {
+    let message = Version::V03.message(&run(RunStatus::Succeeded));
     assert_eq!(message["kind"], "message");
     assert_eq!(message["role"], "agent");
     assert!(message["messageId"].is_string());
@@ -62,13 +62,13 @@ fn the_reply_is_the_protocols() {
 }
 
 #[test]
-fn each_generation_has_its_words() {
+fn writes_both_versions() {
     let run = run(RunStatus::Failed);
-    let old = Generation::V03.task(&run);
+    let old = Version::V03.task(&run);
     assert_eq!(old["kind"], "task");
     assert_eq!(old["status"]["state"], "failed");
     assert_eq!(old["status"]["message"]["parts"][0]["kind"], "text");
-    let new = Generation::V10.task(&run);
+    let new = Version::V10.task(&run);
     assert_eq!(new.get("kind"), None);
     assert_eq!(new["status"]["state"], "TASK_STATE_FAILED");
     assert_eq!(new["status"]["message"]["role"], "ROLE_AGENT");
@@ -76,17 +76,17 @@ fn each_generation_has_its_words() {
         new["status"]["message"]["parts"],
         json!([{"text": "The agent failed."}])
     );
-    let old = Generation::V03.status_update(&run);
+    let old = Version::V03.status_update(&run);
     assert_eq!(
         (&old["kind"], &old["final"]),
         (&json!("status-update"), &json!(true))
     );
-    let new = Generation::V10.status_update(&run);
+    let new = Version::V10.status_update(&run);
     assert_eq!((new.get("kind"), new.get("final")), (None, None));
 }
 
 #[test]
-fn of_a_failure_strangers_hear_what_they_can_do_and_nothing_of_the_inside() {
+fn hides_internals_of_failures() {
     for (class, word) in [
         (ErrorClass::Overloaded, "later"),
         (ErrorClass::ContextWindow, "longer"),
@@ -100,14 +100,14 @@ fn of_a_failure_strangers_hear_what_they_can_do_and_nothing_of_the_inside() {
             failure_reason,
             ..run(RunStatus::Failed)
         };
-        let told = Generation::V10.status_update(&run).to_string();
-        assert!(told.contains(word), "{class:?}: {told}");
-        assert!(!told.contains("provider"), "{class:?}: {told}");
+        let report = Version::V10.status_update(&run).to_string();
+        assert!(report.contains(word), "{class:?}: {report}");
+        assert!(!report.contains("provider"), "{class:?}: {report}");
     }
 }
 
 #[test]
-fn parts_of_both_generations_are_read() {
+fn reads_parts_of_both_versions() {
     let old = json!({"kind": "message", "role": "user", "messageId": "m", "contextId": "ses_1",
         "parts": [{"kind": "text", "text": "a"}, {"kind": "data", "data": {"b": 1}}]});
     let expected = Incoming {
@@ -123,7 +123,7 @@ fn parts_of_both_generations_are_read() {
 }
 
 #[test]
-fn who_does_not_wait_says_so_in_either_way() {
+fn reads_non_blocking_in_both_versions() {
     let message = json!({"messageId": "m", "parts": [{"text": "a"}]});
     for (configuration, at_once) in [
         (json!({"blocking": false}), true),
@@ -139,7 +139,7 @@ fn who_does_not_wait_says_so_in_either_way() {
 }
 
 #[test]
-fn bad_messages_are_told_what_is_wrong() {
+fn explains_bad_messages() {
     let file = json!({"kind": "file", "file": {"uri": "https://x.example"}});
     for (message, code, word) in [
         (json!("hi"), INVALID_PARAMS, "message"),
@@ -182,7 +182,7 @@ fn bad_messages_are_told_what_is_wrong() {
 }
 
 #[test]
-fn the_methods_of_both_generations_are_known() {
+fn knows_methods_of_both_versions() {
     for (old, new, method) in [
         ("message/send", "SendMessage", Method::Send),
         ("message/stream", "SendStreamingMessage", Method::Stream),
@@ -195,18 +195,18 @@ fn the_methods_of_both_generations_are_known() {
             Method::Push,
         ),
     ] {
-        assert_eq!(wire::method(old), Some((Generation::V03, method)));
-        assert_eq!(wire::method(new), Some((Generation::V10, method)));
+        assert_eq!(wire::method(old), Some((Version::V03, method)));
+        assert_eq!(wire::method(new), Some((Version::V10, method)));
     }
     assert_eq!(wire::method("tasks/steal"), None);
 }
 
 #[test]
-fn versions_to_come_are_not_pretended() {
+fn refuses_newer_versions() {
     for spoken in ["", "0.2", "0.3", "0.3.0", "1.0", "1.0.1", "1.2"] {
-        assert!(wire::is_spoken(spoken), "{spoken}");
+        assert!(wire::is_supported(spoken), "{spoken}");
     }
     for other in ["0.1", "2.0", "x", "10.0"] {
-        assert!(!wire::is_spoken(other), "{other}");
+        assert!(!wire::is_supported(other), "{other}");
     }
 }

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn conditional_headers_become_expectations() {
+    fn reads_conditional_headers() {
         assert_eq!(asked(&[]), Some(Expect::Anything));
         assert_eq!(asked(&[("if-match", "*")]), Some(Expect::Present));
         assert_eq!(asked(&[("if-none-match", "*")]), Some(Expect::Absent));

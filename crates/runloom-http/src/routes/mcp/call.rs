@@ -1,4 +1,4 @@
-//! A call of an agent: its run as a stream of progress that ends with the answer.
+//! A call of a published agent: its run as a stream of progress notifications that ends with the result.
 
 use std::collections::VecDeque;
 
@@ -11,40 +11,40 @@ use runloom_service::auth::Caller;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::follow::{Heard, failure, heard};
 use crate::rpc;
+use crate::run_summary::{EventSummary, failure, summaries};
 
-/// A call that is followed.
+/// A call whose run is streamed.
 pub(super) struct Call {
     pub(super) app: App,
     pub(super) caller: Caller,
     pub(super) run: RunId,
-    /// The request's.
+    /// The id of the request.
     pub(super) id: Value,
-    /// Under which the client wants to hear of progress.
+    /// The progress token of the client.
     pub(super) progress: Option<Value>,
-    /// Whether closing the answer cancels the run.
+    /// Whether closing the response cancels the run.
     pub(super) closing_cancels: bool,
-    /// Whether the stream begins with a place to go on from.
+    /// Whether the stream begins with an event id to resume from.
     pub(super) primed: bool,
-    /// Whether the result is one of the revisions without a handshake.
+    /// Whether the result has the form of stateless revisions.
     pub(super) modern: bool,
 }
 
 impl Call {
-    /// Where the client goes on from that knows this event; nowhere, when closing the answer has cancelled the run.
+    /// The event id to resume from after this event; `None` when closing the response cancels the run.
     fn place(&self, seq: u64) -> Option<String> {
         (!self.closing_cancels).then(|| place(&self.run, seq, &self.id))
     }
 
-    /// The stream: frames after the event `after`.
+    /// The stream of frames after the event `after`.
     pub(super) fn events(self, frames: EventStream, after: u64) -> impl Stream<Item = Bytes> {
         let mut ready = VecDeque::new();
         if self.primed {
             let place = place(&self.run, after, &self.id);
             ready.push_back(Bytes::from(format!("id: {place}\ndata: \n\n")));
         }
-        let following = Following {
+        let following = RunEvents {
             call: self,
             frames: Some(frames),
             last: None,
@@ -57,22 +57,22 @@ impl Call {
     }
 }
 
-struct Following {
+struct RunEvents {
     call: Call,
     /// `None` after the end.
     frames: Option<EventStream>,
-    /// What the client was last told.
+    /// The last progress that was sent.
     last: Option<&'static str>,
     ready: VecDeque<Bytes>,
 }
 
-impl Following {
+impl RunEvents {
     async fn next(&mut self) -> Option<Bytes> {
         while self.ready.is_empty() {
             let chunk = self.frames.as_mut()?.next().await?;
-            for (seq, heard) in heard(&chunk) {
-                let ended = heard == Heard::Ended;
-                if let Some(words) = words(&heard) {
+            for (seq, summaries) in summaries(&chunk) {
+                let ended = summaries == EventSummary::Ended;
+                if let Some(words) = words(&summaries) {
                     self.tell(seq, words);
                 }
                 if ended {
@@ -84,7 +84,7 @@ impl Following {
         self.ready.pop_front()
     }
 
-    /// Progress, when it is something new: a client must not be told of every word.
+    /// A progress notification if something new happens, not for every word.
     fn tell(&mut self, seq: u64, words: &'static str) {
         let Some(token) = &self.call.progress else {
             return;
@@ -99,7 +99,7 @@ impl Following {
         self.ready.push_back(event);
     }
 
-    /// The end and the run's row are one transaction, so the row is final.
+    /// The terminal event and the row of the run are one transaction, so the row is final.
     async fn end(&mut self, seq: u64) {
         let Call {
             app,
@@ -112,19 +112,20 @@ impl Following {
         let answer = match app.service.run(caller, run.as_str()).await {
             Ok(run) => rpc::answer(id, &result(&run, *modern)),
             Err(error) => {
-                tracing::warn!(%error, "the end of a call cannot be read");
-                rpc::Fault::new(rpc::INTERNAL, "The end of the call cannot be read.").to_answer(id)
+                tracing::warn!(%error, "result of a call cannot be read");
+                rpc::Fault::new(rpc::INTERNAL, "The result of the call cannot be read.")
+                    .to_response(id)
             }
         };
-        // Going on from here gives the answer again: it may not have arrived.
+        // Resuming from here repeats the result, which may not have arrived.
         let place = self.call.place(seq.saturating_sub(1));
         let event = rpc::event(place.as_deref(), &answer);
         self.ready.push_back(event);
     }
 }
 
-impl Drop for Following {
-    /// The client has closed the answer before its end, unless this server did.
+impl Drop for RunEvents {
+    /// Cancels the run when the client closed the response before its end.
     fn drop(&mut self) {
         let Call {
             app, caller, run, ..
@@ -137,7 +138,7 @@ impl Drop for Following {
         let cancel = async move {
             let cancelled = app.service.cancel_run(&caller, run.as_str()).await;
             if let Err(error) = cancelled {
-                tracing::warn!(%error, "a call that its client gave up goes on");
+                tracing::warn!(%error, "abandoned call not cancelled");
             }
         };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -146,15 +147,15 @@ impl Drop for Following {
     }
 }
 
-/// What a client is told; nothing of the agent's inside.
-fn words(heard: &Heard) -> Option<&'static str> {
-    match heard {
-        Heard::Started => Some("The agent has begun."),
-        Heard::Thinking => Some("The agent is thinking."),
-        Heard::Text(_) => Some("The agent is answering."),
-        Heard::Tool => Some("The agent is working."),
-        Heard::Restarted => Some("The agent begins its turn again."),
-        Heard::TurnOver | Heard::Ended => None,
+/// The text of a progress notification, without internals of the agent.
+fn words(summaries: &EventSummary) -> Option<&'static str> {
+    match summaries {
+        EventSummary::Started => Some("The agent has begun."),
+        EventSummary::Thinking => Some("The agent is thinking."),
+        EventSummary::Text(_) => Some("The agent is answering."),
+        EventSummary::Tool => Some("The agent is working."),
+        EventSummary::Restarted => Some("The agent begins its turn again."),
+        EventSummary::TurnOver | EventSummary::Ended => None,
     }
 }
 
@@ -177,7 +178,7 @@ fn succeeded(run: &RunSnapshot) -> Value {
     let mut result = json!({"content": [{"type": "text", "text": text}], "isError": false});
     let schema = run.agent_spec.output_schema.as_ref();
     if schema.is_some_and(|schema| is_object(&schema.schema)) {
-        // Who was promised a structure and gets none is told of a failure, not of an answer.
+        // A missing structured result is an error, because the tool declares an output schema.
         match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => result["structuredContent"] = value,
             _ => result["isError"] = json!(true),
@@ -186,17 +187,17 @@ fn succeeded(run: &RunSnapshot) -> Value {
     result
 }
 
-/// A result that tells a model what went wrong.
+/// A result that reports an error to the model.
 pub(super) fn failed(words: &str) -> Value {
     json!({"content": [{"type": "text", "text": words}], "isError": true})
 }
 
-/// Whether answers of this schema are objects, which is all that every revision takes.
+/// True when answers of this schema are objects; older revisions allow nothing else.
 pub(super) fn is_object(schema: &serde_json::Map<String, Value>) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
 }
 
-/// Where a client goes on from: the run, the last event that it knows of, and the request that it asked.
+/// An event id: the run, the last known event, and the id of the request.
 fn place(run: &RunId, seq: u64, id: &Value) -> String {
     let id: String = id
         .to_string()
@@ -206,8 +207,8 @@ fn place(run: &RunId, seq: u64, id: &Value) -> String {
     format!("{run}.{seq}.{id}")
 }
 
-/// Reads such a place.
-pub(super) fn placed(text: &str) -> Option<(RunId, u64, Value)> {
+/// Parses an event id.
+pub(super) fn parse_event_id(text: &str) -> Option<(RunId, u64, Value)> {
     let mut parts = text.splitn(3, '.');
     let run = RunId::parse(parts.next()?)?;
     let seq = crate::extract::digits(parts.next()?)?;
@@ -225,12 +226,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_back_and_no_other_text_is() {
+    fn parses_only_its_own_event_ids() {
         let run = RunId::from_suffix("1");
         for id in [json!(7), json!("a.b\n\u{e9}")] {
             let text = place(&run, 3, &id);
             assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
-            assert_eq!(placed(&text), Some((run.clone(), 3, id)));
+            assert_eq!(parse_event_id(&text), Some((run.clone(), 3, id)));
         }
         for other in [
             "",
@@ -243,7 +244,7 @@ mod tests {
             "run_1.3.zz",
             "run_1.3.7b7d",
         ] {
-            assert_eq!(placed(other), None, "{other}");
+            assert_eq!(parse_event_id(other), None, "{other}");
         }
     }
 }

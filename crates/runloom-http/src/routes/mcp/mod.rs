@@ -1,10 +1,11 @@
-//! Agents over MCP: each is a tool that takes a message, on one address for all workspaces; the credential says which one.
+//! Published agents over MCP: each is a tool that takes a message, at one address for all workspaces.
 //!
-//! The server keeps nothing of its clients between requests. A call is a run, so a broken connection loses nothing: who comes back with
-//! the last place goes on. Refused credentials, full windows and bodies that cannot be read are answered as everywhere else.
+//! The credential selects the workspace. The server keeps no client state between requests. A call is a run, so a
+//! client whose connection broke resumes with the last event id. Errors of credentials, rate limits and unreadable
+//! bodies are HTTP errors.
 
 mod call;
-mod era;
+mod protocol_version;
 
 use axum::extract::State;
 use axum::http::header::{ACCEPT, ALLOW, ORIGIN};
@@ -22,56 +23,68 @@ use tracing::Instrument;
 use crate::app::App;
 use crate::error::{Answer, Refusal, rate_headers, rpc_status};
 use crate::extract::Posted;
-use crate::guard::Signed;
-use crate::route::Access::Hosted;
+use crate::guard::Authenticated;
+use crate::route::Access::Published;
 use crate::route::Route;
 use crate::rpc::{self, Fault, INVALID_PARAMS, INVALID_REQUEST, Message};
 use crate::sse;
 use call::Call;
-use era::Era;
+use protocol_version::ProtocolVersion;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/mcp", Hosted(EntryPoint::Mcp, Reads, &[McpConnect]), post),
-        Route::get("/mcp", Hosted(EntryPoint::Mcp, Reads, &[McpConnect]), go_on),
+        Route::post(
+            "/mcp",
+            Published(EntryPoint::Mcp, Reads, &[McpConnect]),
+            post,
+        ),
+        Route::get(
+            "/mcp",
+            Published(EntryPoint::Mcp, Reads, &[McpConnect]),
+            resume,
+        ),
     ]
 }
 
-async fn post(State(app): State<App>, Signed(caller): Signed, posted: Posted) -> Answer<Response> {
+async fn post(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    posted: Posted,
+) -> Answer<Response> {
     check_origin(&app, &posted.headers)?;
-    let era = match Era::of(&posted.headers) {
-        Ok(era) => era,
+    let protocol_version = match ProtocolVersion::of(&posted.headers) {
+        Ok(protocol_version) => protocol_version,
         Err(fault) => return Ok(refused(&Value::Null, &fault)),
     };
     let (id, method, params) = match rpc::read(posted.body) {
         Ok(Message::Call { id, method, params }) => (id, method, params),
         Ok(Message::Notice { method, params }) => {
             if method == "notifications/cancelled" {
-                cancel(&app, &caller, &era, &params).await?;
+                cancel(&app, &caller, &protocol_version, &params).await?;
             }
             return Ok(StatusCode::ACCEPTED.into_response());
         }
         Ok(Message::Answer) => return Ok(StatusCode::ACCEPTED.into_response()),
         Err(unread) => return Ok(refused(&unread.0, &unread.1)),
     };
-    if let Err(fault) = era.check(&posted.headers, &method, &params) {
+    if let Err(fault) = protocol_version.check(&posted.headers, &method, &params) {
         return Ok(refused(&id, &fault));
     }
-    let exchange = Exchange {
+    let exchange = McpRequest {
         app,
         caller,
-        era,
+        protocol_version,
         id,
     };
     exchange.perform(&method, &params, &posted.headers).await
 }
 
-/// Goes on with the stream of a call whose connection broke. There is no other stream to be had with GET.
-async fn go_on(
+/// Resumes the stream of a call. `GET` offers no other stream.
+async fn resume(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     headers: HeaderMap,
 ) -> Answer<Response> {
     check_origin(&app, &headers)?;
@@ -79,7 +92,7 @@ async fn go_on(
         let allowed = [(ALLOW, HeaderValue::from_static("POST"))];
         return Ok((allowed, Refusal::WrongMethod).into_response());
     };
-    let place = last.to_str().ok().and_then(call::placed);
+    let place = last.to_str().ok().and_then(call::parse_event_id);
     let (run, seq, id) = place.ok_or_else(|| {
         let message = "must be the id of an event of a stream of this server";
         Error::invalid("Last-Event-ID", message)
@@ -111,26 +124,26 @@ async fn stream(call: Call, after: u64) -> Answer<Response> {
 
 /// One request.
 #[derive(Clone)]
-struct Exchange {
+struct McpRequest {
     app: App,
     caller: Caller,
-    era: Era,
+    protocol_version: ProtocolVersion,
     id: Value,
 }
 
-impl Exchange {
+impl McpRequest {
     async fn perform(
         &self,
         method: &str,
         params: &Map<String, Value>,
         headers: &HeaderMap,
     ) -> Answer<Response> {
-        let modern = self.era == Era::Modern;
+        let modern = self.protocol_version == ProtocolVersion::Modern;
         match method {
-            "initialize" if !modern => Ok(self.greet(params)),
+            "initialize" if !modern => Ok(self.initialize(params)),
             "ping" if !modern => Ok(self.answer(json!({}))),
             "server/discover" if modern => Ok(self.answer(json!({
-                "supportedVersions": era::spoken(),
+                "supportedVersions": protocol_version::supported(),
                 "capabilities": capabilities(),
                 "instructions": INSTRUCTIONS,
                 "_meta": {"io.modelcontextprotocol/serverInfo": server_info()},
@@ -147,11 +160,11 @@ impl Exchange {
         }
     }
 
-    /// The handshake. The session's name is only there to tell the numbers of requests of one client from those of another.
-    fn greet(&self, params: &Map<String, Value>) -> Response {
+    /// The handshake. The session id only separates the request ids of different clients.
+    fn initialize(&self, params: &Map<String, Value>) -> Response {
         let asked = params.get("protocolVersion").and_then(Value::as_str);
         let mut response = self.answer(json!({
-            "protocolVersion": era::agreed(asked),
+            "protocolVersion": protocol_version::agreed(asked),
             "capabilities": capabilities(),
             "serverInfo": server_info(),
             "instructions": INSTRUCTIONS,
@@ -163,7 +176,7 @@ impl Exchange {
         response
     }
 
-    /// All tools at once: a workspace has at most a thousand agents.
+    /// All tools in one page: a workspace has at most a thousand agents.
     async fn list(&self, params: &Map<String, Value>) -> Answer<Response> {
         if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
             let words = "`cursor` is none of this server's: the list has one page.";
@@ -172,7 +185,7 @@ impl Exchange {
         let agents = self.app.service.offered(&self.caller).await?;
         let tools: Vec<Value> = agents.iter().map(tool).collect();
         let mut result = json!({"tools": tools});
-        if self.era == Era::Modern {
+        if self.protocol_version == ProtocolVersion::Modern {
             result["ttlMs"] = json!(0);
             result["cacheScope"] = json!("private");
         }
@@ -185,7 +198,7 @@ impl Exchange {
         let name = params.get("name").and_then(Value::as_str);
         let found = service.offered_agent(&self.caller, name.unwrap_or_default());
         let agent = match found.await {
-            // By its slug only: that is the tool's name.
+            // Only by slug, which is the name of the tool.
             Ok(agent) if Some(agent.slug.as_str()) == name => agent,
             Ok(_) | Err(Error::NotFound { .. }) => {
                 let shown: String = name.unwrap_or_default().chars().take(100).collect();
@@ -213,8 +226,8 @@ impl Exchange {
             .filter(|token| token.is_string() || token.is_number())
             .cloned();
         let (exchange, message) = (self.clone(), message.to_owned());
-        // In a task of its own, which goes on when the client closes the answer before there is one: the run may have begun by then, and only
-        // who knows it can cancel it. An answer that nobody takes is dropped there, as one that is closed.
+        // In a task of its own, which continues when the client closes the response early: the run may have started
+        // by then, and only this task can cancel it. A response without a receiver is dropped like a closed one.
         let begun = async move { exchange.begin(&agent, &message, token).await };
         #[expect(
             clippy::disallowed_methods,
@@ -226,15 +239,15 @@ impl Exchange {
         Ok(response)
     }
 
-    /// Begins the run of a call; the answer follows it.
+    /// Starts the run of a call and streams it.
     async fn begin(
         &self,
         agent: &PublishedAgent,
         message: &str,
         progress: Option<Value>,
     ) -> Answer<Response> {
-        let number = match &self.era {
-            Era::Handshake {
+        let number = match &self.protocol_version {
+            ProtocolVersion::Handshake {
                 session: Some(session),
                 ..
             } => Some(CallNumber::new(&self.caller, session, &self.id.to_string())),
@@ -244,7 +257,7 @@ impl Exchange {
         let begun = service.ask_once(&self.caller, agent, message, number);
         let run = match begun.await {
             Ok(run) => run,
-            // What a model can mend, or should hear.
+            // Errors that the model should see.
             Err(error @ (Error::Invalid(_) | Error::AgentUnavailable)) => {
                 return Ok(self.answer(call::failed(&error.to_string())));
             }
@@ -260,40 +273,50 @@ impl Exchange {
             run,
             id: self.id.clone(),
             progress,
-            closing_cancels: self.era.closing_cancels(),
-            primed: matches!(self.era, Era::Handshake { primed: true, .. }),
-            modern: self.era == Era::Modern,
+            closing_cancels: self.protocol_version.closing_cancels(),
+            primed: matches!(
+                self.protocol_version,
+                ProtocolVersion::Handshake { primed: true, .. }
+            ),
+            modern: self.protocol_version == ProtocolVersion::Modern,
         };
         stream(call, 0).await
     }
 
     fn answer(&self, result: Value) -> Response {
         let mut result = result;
-        if self.era == Era::Modern {
+        if self.protocol_version == ProtocolVersion::Modern {
             result["resultType"] = json!("complete");
         }
         rpc::respond(StatusCode::OK, &rpc::answer(&self.id, &result))
     }
 
-    /// With a handshake a request that was understood is answered with 200 whatever the answer is.
+    /// With a handshake, a valid request gets status 200 whatever its outcome.
     fn refuse(&self, fault: &Fault) -> Response {
-        match self.era {
-            Era::Handshake { .. } => rpc::respond(StatusCode::OK, &fault.to_answer(&self.id)),
-            Era::Modern => refused(&self.id, fault),
+        match self.protocol_version {
+            ProtocolVersion::Handshake { .. } => {
+                rpc::respond(StatusCode::OK, &fault.to_response(&self.id))
+            }
+            ProtocolVersion::Modern => refused(&self.id, fault),
         }
     }
 }
 
 fn refused(id: &Value, fault: &Fault) -> Response {
-    rpc::respond(rpc_status(fault.code), &fault.to_answer(id))
+    rpc::respond(rpc_status(fault.code), &fault.to_response(id))
 }
 
-/// Cancels the call with the number that a client gave it. One that is not known has ended, or never was: nothing to do.
-async fn cancel(app: &App, caller: &Caller, era: &Era, params: &Map<String, Value>) -> Answer<()> {
-    let Era::Handshake {
+/// Cancels the call with a client's request id. An unknown id is ignored: the call may have ended.
+async fn cancel(
+    app: &App,
+    caller: &Caller,
+    protocol_version: &ProtocolVersion,
+    params: &Map<String, Value>,
+) -> Answer<()> {
+    let ProtocolVersion::Handshake {
         session: Some(session),
         ..
-    } = era
+    } = protocol_version
     else {
         return Ok(());
     };
@@ -338,8 +361,8 @@ fn tool(agent: &PublishedAgent) -> Value {
     tool
 }
 
-/// A page in a browser that made a name of its own point at this server must not get in; everything else in a browser's reach is at this
-/// server's own address, or on the same machine.
+/// Checks `Origin` against DNS rebinding: only pages from this server's own address or from the same machine are
+/// allowed.
 fn check_origin(app: &App, headers: &HeaderMap) -> Answer<()> {
     let Some(origin) = headers.get(ORIGIN) else {
         return Ok(());
@@ -369,7 +392,7 @@ fn is_loopback(origin: &str) -> bool {
     matches!(host, Some("localhost" | "127.0.0.1" | "::1"))
 }
 
-/// Calls are answered by streams. Who says nothing takes everything.
+/// True when the client accepts event streams. Without `Accept` everything is accepted.
 fn check_accept(headers: &HeaderMap) -> Answer<()> {
     let mut given = headers.get_all(ACCEPT).iter().peekable();
     let takes = |value: &HeaderValue| {
@@ -391,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_the_servers_own_or_on_this_machine() {
+    fn allows_own_and_loopback_origins() {
         assert_eq!(
             origin_of("https://runs.example.com/x"),
             "https://runs.example.com"

@@ -1,7 +1,7 @@
-//! The way of a person through the pages: sign in, choose a workspace, allow or deny.
+//! The steps of the consent flow: sign in, choose a workspace, allow or deny.
 //!
-//! The request is in the query all the time and is checked anew at every step; nothing is kept here between them. What a browser posts is
-//! believed only with the token that its form carried, which fits the browser's signed cookie and the request.
+//! The authorisation request stays in the query and is checked at every step; the server keeps no state between
+//! steps. A posted form must carry the token that belongs to the browser's signed cookie and to the request.
 
 use axum::extract::{RawQuery, State};
 use axum::http::header::{COOKIE, SET_COOKIE};
@@ -18,13 +18,13 @@ use crate::error::Refusal;
 use crate::extract::Form;
 use crate::html_page::sealed;
 
-/// Longest query that is looked at.
+/// Maximum length of the query.
 const QUERY_MAX_CHARS: usize = 8 * 1024;
 
-/// Refusals are shown to a person here.
+/// Result of the pages; errors are shown as a page.
 type Shown = Result<Response, Refusal>;
 
-/// `GET`: the page that is next.
+/// `GET`: shows the next page.
 pub(super) async fn show(State(app): State<App>, query: RawQuery, headers: HeaderMap) -> Response {
     let visit = Visit::of(app, query, &headers);
     match visit.show().await {
@@ -33,7 +33,7 @@ pub(super) async fn show(State(app): State<App>, query: RawQuery, headers: Heade
     }
 }
 
-/// `POST`: what a form says.
+/// `POST`: handles a form.
 pub(super) async fn answer(
     State(app): State<App>,
     query: RawQuery,
@@ -51,25 +51,25 @@ pub(super) async fn answer(
 struct Visit {
     app: App,
     query: String,
-    seat: Option<LoginSession>,
+    session: Option<LoginSession>,
 }
 
-impl From<PageError> for Refusal {
-    fn from(error: PageError) -> Self {
+impl From<ConsentError> for Refusal {
+    fn from(error: ConsentError) -> Self {
         Self::Page(error.0)
     }
 }
 
-/// A use case's refusal that a person reads.
-struct PageError(Error);
+/// Shows an error of the use case as a page.
+struct ConsentError(Error);
 
-impl From<Error> for PageError {
+impl From<Error> for ConsentError {
     fn from(error: Error) -> Self {
         Self(error)
     }
 }
 
-/// What a person can be asked, or where they go at once.
+/// The next page, or a redirect.
 enum Next {
     Ask(Box<Authorization>),
     Go(Response),
@@ -79,10 +79,10 @@ impl Visit {
     fn of(app: App, RawQuery(query): RawQuery, headers: &HeaderMap) -> Self {
         let now = app.service.clock().now();
         let name = cookie_name(&app);
-        let seat = cookie(headers, name).and_then(|text| app.service.oauth().seat(text, now));
+        let session = cookie(headers, name).and_then(|text| app.service.oauth().seat(text, now));
         Self {
             query: query.unwrap_or_default(),
-            seat,
+            session,
             app,
         }
     }
@@ -92,8 +92,8 @@ impl Visit {
             Next::Ask(asked) => asked,
             Next::Go(response) => return Ok(response),
         };
-        if let Some((seat, person)) = self.person().await? {
-            return self.choose(&asked, &seat, &person, None).await;
+        if let Some((session, person)) = self.person().await? {
+            return self.choose(&asked, &session, &person, None).await;
         }
         self.sign_in_page(&asked, None)
     }
@@ -103,11 +103,11 @@ impl Visit {
             Next::Ask(asked) => asked,
             Next::Go(response) => return Ok(response),
         };
-        let own = |seat: &&LoginSession| {
+        let own = |session: &&LoginSession| {
             let token = form.get("form").unwrap_or_default();
-            self.oauth().is_own_form(seat, &self.query, token)
+            self.oauth().is_own_form(session, &self.query, token)
         };
-        let Some(seat) = self.seat.as_ref().filter(own) else {
+        let Some(session) = self.session.as_ref().filter(own) else {
             let message = "This page was open for too long, or your browser does not keep cookies. Go back to the app and begin again.";
             return Err(Refusal::Page(Error::Forbidden {
                 message: message.to_owned(),
@@ -123,7 +123,9 @@ impl Visit {
                 };
                 let workspace = form.get("workspace").unwrap_or_default();
                 match step {
-                    Some("workspace") => self.choose(&asked, seat, &person, Some(workspace)).await,
+                    Some("workspace") => {
+                        self.choose(&asked, session, &person, Some(workspace)).await
+                    }
                     Some("allow") => self.allow(&asked, &person, (workspace, form)).await,
                     _ => Err(Refusal::Page(
                         OAuthFault::InvalidRequest.because("The form is incomplete"),
@@ -133,7 +135,7 @@ impl Visit {
         }
     }
 
-    /// What the app asks. An app that is not known, or an address that is not its own, is nowhere to send anybody.
+    /// The authorisation request. An unknown app or redirect URI is an error page, never a redirect.
     async fn asked(&self) -> Result<Next, Refusal> {
         if self.query.len() > QUERY_MAX_CHARS {
             let error = OAuthFault::InvalidRequest.because("The request is too long");
@@ -143,31 +145,31 @@ impl Visit {
             .into_owned()
             .collect();
         let asked = self.oauth().authorization(&pairs, self.issuer());
-        match asked.await.map_err(PageError)? {
+        match asked.await.map_err(ConsentError)? {
             Asked::Well(asked) => Ok(Next::Ask(asked)),
             Asked::Badly(back) => Ok(Next::Go(redirect(&back)?)),
         }
     }
 
     async fn person(&self) -> Result<Option<(LoginSession, PersonRow)>, Refusal> {
-        let Some(seat) = self.seat.clone().filter(LoginSession::is_taken) else {
+        let Some(session) = self.session.clone().filter(LoginSession::is_taken) else {
             return Ok(None);
         };
-        let person = self.oauth().sitting(&seat).await.map_err(PageError)?;
-        Ok(person.map(|person| (seat, person)))
+        let person = self.oauth().sitting(&session).await.map_err(ConsentError)?;
+        Ok(person.map(|person| (session, person)))
     }
 
     fn sign_in_page(&self, asked: &Authorization, tried: Option<&str>) -> Shown {
-        // The form of another tab of this browser stays good.
-        if let Some(seat) = self.seat.as_ref().filter(|seat| !seat.is_taken()) {
-            return Ok(page::sign_in(&self.form(asked, seat), tried));
+        // Keeps the cookie, so that a form in another tab stays valid.
+        if let Some(session) = self.session.as_ref().filter(|session| !session.is_taken()) {
+            return Ok(page::sign_in(&self.form(asked, session), tried));
         }
         let now = self.app.service.clock().now();
-        let (seat, cookie) = self
+        let (session, cookie) = self
             .oauth()
             .new_login_session(None, now)
-            .map_err(PageError)?;
-        let page = page::sign_in(&self.form(asked, &seat), tried);
+            .map_err(ConsentError)?;
+        let page = page::sign_in(&self.form(asked, &session), tried);
         Ok(self.with_cookie(page, &cookie))
     }
 
@@ -180,7 +182,7 @@ impl Visit {
             .oauth()
             .sign_in(service.rates(), (email, password), now)
             .await
-            .map_err(PageError)?;
+            .map_err(ConsentError)?;
         match person {
             Some(person) => self.again(Some(&person)),
             None => {
@@ -190,29 +192,29 @@ impl Visit {
         }
     }
 
-    /// The same request with another seat.
+    /// The same request with another login session.
     fn again(&self, person: Option<&PersonRow>) -> Shown {
         let now = self.app.service.clock().now();
         let (_, cookie) = self
             .oauth()
             .new_login_session(person, now)
-            .map_err(PageError)?;
+            .map_err(ConsentError)?;
         let back = redirect(&self.here())?;
         Ok(self.with_cookie(back, &cookie))
     }
 
-    /// The choice of a workspace where there are several, else the question itself.
+    /// The choice of a workspace if there are several, else the consent page.
     async fn choose(
         &self,
         asked: &Authorization,
-        seat: &LoginSession,
+        session: &LoginSession,
         person: &PersonRow,
         chosen: Option<&str>,
     ) -> Shown {
         let places = asked.places(person);
-        let form = self.form(asked, seat);
+        let form = self.form(asked, session);
         let place: Option<&WorkspaceRow> = match (places.as_slice(), chosen) {
-            ([], _) => return Ok(page::nowhere(&form, person)),
+            ([], _) => return Ok(page::no_workspace(&form, person)),
             ([only], None) => Some(only),
             (places, chosen) => places
                 .iter()
@@ -222,7 +224,11 @@ impl Visit {
         let Some(place) = place else {
             return Ok(page::workspaces(&form, person, &places));
         };
-        let agents = self.oauth().agent_choices(place).await.map_err(PageError)?;
+        let agents = self
+            .oauth()
+            .agent_choices(place)
+            .await
+            .map_err(ConsentError)?;
         Ok(page::consent(&form, person, place, &agents))
     }
 
@@ -248,19 +254,19 @@ impl Visit {
     fn form<'visit>(
         &'visit self,
         asked: &'visit Authorization,
-        seat: &LoginSession,
+        session: &LoginSession,
     ) -> page::Ask<'visit> {
         page::Ask {
             asked,
             action: self.here(),
-            token: self.oauth().form_token(seat, &self.query),
+            token: self.oauth().form_token(session, &self.query),
         }
     }
 
     fn with_cookie(&self, mut response: Response, text: &str) -> Response {
         let age = LOGIN_SESSION_LIFETIME.as_secs();
         let name = cookie_name(&self.app);
-        // A name with this prefix is one that no other host could have set.
+        // Only this host can set a cookie with this prefix.
         let path = if name.starts_with("__Host-") {
             "/; Secure".to_owned()
         } else {
@@ -277,12 +283,12 @@ impl Visit {
         self.app.service.oauth()
     }
 
-    /// This request once more, as the browser knows it.
+    /// The URL of this request as the browser knows it.
     fn here(&self) -> String {
         format!("{}{AUTHORIZE}?{}", self.prefix(), self.query)
     }
 
-    /// What stands before every path where `public_url` has one: a proxy takes it away before this server sees it.
+    /// The path prefix of `public_url`, which a proxy removes before this server sees the request.
     fn prefix(&self) -> &str {
         let rest = self.issuer().split_once("://").map_or("", |(_, rest)| rest);
         rest.find('/')
@@ -311,9 +317,9 @@ fn cookie<'headers>(headers: &'headers HeaderMap, name: &str) -> Option<&'header
         .find_map(|(key, value)| (key == name).then_some(value))
 }
 
-/// Sends a browser on. Targets are URIs that were checked when the app was registered, with an encoded query behind them.
+/// Redirects a browser. Targets are registered URIs with an encoded query.
 fn redirect(to: &str) -> Result<Response, Refusal> {
-    // The query of a request can hold what a header cannot.
+    // The query of a request can contain bytes that a header cannot.
     if HeaderValue::from_str(to).is_err() {
         let error = OAuthFault::InvalidRequest.because("The request is malformed");
         return Err(Refusal::Page(error));

@@ -1,4 +1,4 @@
-//! What this authorization server can do, for programs (RFC 8414).
+//! Authorisation server metadata (RFC 8414).
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The authorization server: what apps call, and the pages that people see (`consent` shows them, `page` writes them).
+//! The authorisation server: endpoints for apps, and the pages for users (`consent` has the flow, `page` the HTML).
 
 mod consent;
 mod describe;
@@ -27,7 +27,7 @@ use crate::guard::credential;
 use crate::route::Access::Open;
 use crate::route::Route;
 
-/// Where people are asked.
+/// Path of the consent page.
 const AUTHORIZE: &str = "/api/oauth/authorize";
 
 pub(super) fn routes() -> Vec<Route> {
@@ -190,7 +190,7 @@ fn needed_token(form: &Form) -> Answer<&str> {
     Ok(token.ok_or_else(missing)?)
 }
 
-/// The app that calls, by HTTP Basic or by the form; not by both.
+/// The credential of the calling app, by HTTP Basic or in the form, not both.
 async fn client(app: &App, headers: &HeaderMap, form: &Form) -> Answer<AppRow> {
     let basic = basic(headers)?;
     let (id, secret) = (form.get("client_id"), form.get("client_secret"));
@@ -212,8 +212,8 @@ async fn client(app: &App, headers: &HeaderMap, form: &Form) -> Answer<AppRow> {
     Ok(client.await?)
 }
 
-/// `Authorization: Basic`, whose parts are form-encoded (RFC 6749, section 2.3.1); many programs do not encode them, so a secret that has
-/// two readings is good in either.
+/// `Authorization: Basic` with form-encoded parts (RFC 6749, section 2.3.1). Many programs do not encode them, so
+/// both readings of a secret are accepted.
 fn basic(headers: &HeaderMap) -> Result<Option<ClientCredential>, Error> {
     let Some(value) = headers.get(AUTHORIZATION) else {
         return Ok(None);
@@ -238,7 +238,7 @@ fn basic(headers: &HeaderMap) -> Result<Option<ClientCredential>, Error> {
 fn decoded(text: &str) -> String {
     let mut pairs = form_urlencoded::parse(text.as_bytes());
     let first = pairs.next();
-    // What has an `=` or `&` in it was not encoded.
+    // A part with `=` or `&` was not encoded.
     match (first, pairs.next()) {
         (Some((name, value)), None) if value.is_empty() && !text.contains('=') => name.into_owned(),
         _ => text.to_owned(),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn basic_credentials_are_read_encoded_or_not() {
+    fn reads_basic_credentials_encoded_or_not() {
         for (text, id, secret) in [
             ("mantyx_oa_1:mantyx_oas_2", "mantyx_oa_1", "mantyx_oas_2"),
             ("a%3Ab:c%25d", "a:b", "c%d"),

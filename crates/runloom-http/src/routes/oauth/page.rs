@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::html_page::{Text, html, sealed};
 
-/// Scopes for which it matters which agents are meant.
+/// Scopes that can be limited to some agents.
 const WITH_AGENTS: [Scope; 7] = [
     Scope::AgentsRead,
     Scope::AgentsInvoke,
@@ -21,12 +21,12 @@ const WITH_AGENTS: [Scope; 7] = [
     Scope::McpConnect,
 ];
 
-/// What every form of a request needs.
+/// What every form of an authorisation request needs.
 pub(super) struct Ask<'visit> {
     pub(super) asked: &'visit Authorization,
-    /// Where forms go.
+    /// The target of forms.
     pub(super) action: String,
-    /// What proves that a form came from here.
+    /// The anti-forgery token of forms.
     pub(super) token: String,
 }
 
@@ -35,7 +35,7 @@ impl Ask<'_> {
         Text(&self.asked.app.name)
     }
 
-    /// A form with something in it.
+    /// A form with this content.
     fn form(&self, inside: impl fmt::Display) -> String {
         let (action, token) = (Text(&self.action), Text(&self.token));
         format!(
@@ -47,7 +47,7 @@ impl Ask<'_> {
         let email = Text(&person.email);
         let out =
             self.form(r#"<button class="link" name="step" value="sign_out">Not you?</button>"#);
-        format!(r#"<div class="who"><span>Signed in as {email}</span>{out}</div>"#)
+        format!(r#"<div class="who"><span>Authenticated in as {email}</span>{out}</div>"#)
     }
 
     fn page(&self, title: &str, body: &str) -> Response {
@@ -64,7 +64,7 @@ impl Ask<'_> {
     }
 }
 
-/// Address and password. `tried`: the address of somebody who got it wrong.
+/// The sign-in page. `tried` is the address of a failed attempt.
 pub(super) fn sign_in(ask: &Ask<'_>, tried: Option<&str>) -> Response {
     let complaint = match tried {
         Some(_) => r#"<p class="bad" role="alert">The address or the password is wrong.</p>"#,
@@ -83,7 +83,7 @@ pub(super) fn sign_in(ask: &Ask<'_>, tried: Option<&str>) -> Response {
     ask.page("Sign in", &body)
 }
 
-/// Which workspace.
+/// The choice of a workspace.
 pub(super) fn workspaces(ask: &Ask<'_>, person: &PersonRow, places: &[&WorkspaceRow]) -> Response {
     let mut choices = String::new();
     for (index, place) in places.iter().enumerate() {
@@ -104,7 +104,7 @@ pub(super) fn workspaces(ask: &Ask<'_>, person: &PersonRow, places: &[&Workspace
     ask.page("Choose a workspace", &body)
 }
 
-/// The question itself.
+/// The consent page.
 pub(super) fn consent(
     ask: &Ask<'_>,
     person: &PersonRow,
@@ -138,8 +138,8 @@ pub(super) fn consent(
     ask.page("Allow access", &body)
 }
 
-/// There is no workspace in which this person could say yes.
-pub(super) fn nowhere(ask: &Ask<'_>, person: &PersonRow) -> Response {
+/// The page of a user who has no workspace for this app.
+pub(super) fn no_workspace(ask: &Ask<'_>, person: &PersonRow) -> Response {
     let app = ask.app();
     let why = if ask.asked.app.public {
         "You belong to no workspace in which apps can be used."
@@ -153,7 +153,7 @@ pub(super) fn nowhere(ask: &Ask<'_>, person: &PersonRow) -> Response {
     ask.page("No access", &body)
 }
 
-/// `asks`: what the app asks for. What some agents only does not narrow, people should know.
+/// The choice of agents. `asks` tells which scopes the app requests; a note names those that agents do not limit.
 fn choose_agents(agents: &[AgentChoice], asks: impl Fn(&Scope) -> bool) -> String {
     if agents.is_empty() {
         return String::new();
@@ -186,7 +186,7 @@ fn cancel(ask: &Ask<'_>) -> String {
     ask.form(button)
 }
 
-/// A host, or what a scheme of an app's own says.
+/// The host of a redirect URI, or its scheme for a native app.
 fn destination(uri: &str) -> String {
     match Url::parse(uri) {
         Ok(url) => match url.host_str() {

@@ -39,13 +39,13 @@ pub(crate) fn open(tasks: &Tasks) -> Option<Arc<dyn Tracer>> {
             warn!(
                 error = format!("{error:#}"),
                 endpoint = settings.endpoint,
-                "runs are not traced"
+                "tracing disabled"
             );
             return None;
         }
     };
     exporter.set_resource(&resource(&settings));
-    info!(endpoint = settings.endpoint, "runs are traced");
+    info!(endpoint = settings.endpoint, "tracing enabled");
     let (queue, waiting) = mpsc::channel(settings.queue);
     let limits = BatchLimits {
         spans: settings.batch,
@@ -148,14 +148,14 @@ async fn send(
             Ok(()) => {
                 METRICS.spans_sent.add(count);
                 if !std::mem::replace(&mut reachable, true) {
-                    info!("the collector takes traces again");
+                    info!("trace export recovered");
                 }
             }
             Err(error) => {
                 METRICS.spans_dropped.add(count);
                 // Once, not with every batch.
                 if std::mem::replace(&mut reachable, false) {
-                    warn!(%error, "traces cannot be sent; runs are not affected");
+                    warn!(%error, "trace export failed; runs are not affected");
                 }
             }
         }

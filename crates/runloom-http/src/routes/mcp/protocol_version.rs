@@ -1,7 +1,7 @@
-//! Which MCP is spoken: revisions with a handshake, and those without.
+//! The MCP revision of a request: with a handshake, or stateless.
 //!
-//! Up to 2025-11-25 a client introduces itself with `initialize`, gets a session's name, and cancels by a notification. From 2026-07-28 on
-//! every request says for itself what its sender speaks, and cancels by closing the answer.
+//! Up to 2025-11-25 a client sends `initialize`, gets a session id, and cancels by a notification. From 2026-07-28 on
+//! every request names its revision, and a client cancels by closing the response.
 
 use axum::http::HeaderMap;
 use serde_json::{Map, Value, json};
@@ -14,39 +14,39 @@ const WITH_HANDSHAKE: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "20
 /// The newest of them.
 const LATEST_WITH_HANDSHAKE: &str = "2025-11-25";
 
-/// Revisions without.
+/// Stateless revisions.
 const WITHOUT_HANDSHAKE: [&str; 1] = ["2026-07-28"];
 
-/// The headers disagree with the body.
+/// The headers contradict the body.
 const HEADER_MISMATCH: i64 = -32020;
-/// A revision that nobody here speaks.
+/// Unsupported revision.
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// Longest name of a session.
+/// Maximum length of a session id.
 const SESSION_MAX_BYTES: usize = 128;
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// What a request's headers say of its sender.
+/// The revision that the headers of a request name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum ProtocolVersion {
     /// With a handshake.
     Handshake {
-        /// From `initialize`; who did not repeat it cannot cancel.
+        /// The session id from `initialize`; a client that does not repeat it cannot cancel.
         session: Option<String>,
-        /// Whether an event without a message is understood: it carries the place to go on from.
+        /// Whether the client accepts an event without a message, which carries the event id to resume from.
         primed: bool,
     },
-    /// Without.
+    /// Stateless.
     Modern,
 }
 
-impl Era {
+impl ProtocolVersion {
     /// Reads the headers.
     ///
     /// # Errors
-    /// A revision that nobody here speaks, or a malformed session.
+    /// The revision is unsupported, or the session id malformed.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, Fault> {
         let version = match headers.get("mcp-protocol-version") {
             None => None,
@@ -62,15 +62,15 @@ impl Era {
         }
     }
 
-    /// Whether the sender cancels by closing the answer.
+    /// Whether the client cancels by closing the response.
     pub(super) fn closing_cancels(&self) -> bool {
         *self == Self::Modern
     }
 
-    /// Checks what a request without a handshake must say of itself; proxies may route by its headers, so they must not lie.
+    /// Checks the metadata of a stateless request. Proxies may route by its headers, so they must match the body.
     ///
     /// # Errors
-    /// What is missing or contradicts itself.
+    /// Missing or contradictory metadata.
     pub(super) fn check(
         &self,
         headers: &HeaderMap,
@@ -115,7 +115,7 @@ impl Era {
     }
 }
 
-/// The revision that a handshake agrees on: the client's, if it is spoken here.
+/// The revision of a handshake: the client's, if it is supported.
 pub(super) fn agreed(asked: Option<&str>) -> &'static str {
     let known = WITH_HANDSHAKE
         .into_iter()
@@ -123,15 +123,15 @@ pub(super) fn agreed(asked: Option<&str>) -> &'static str {
     known.unwrap_or(LATEST_WITH_HANDSHAKE)
 }
 
-/// Every revision that is spoken.
-pub(super) fn spoken() -> Vec<&'static str> {
+/// Every supported revision.
+pub(super) fn supported() -> Vec<&'static str> {
     let modern = WITHOUT_HANDSHAKE.into_iter();
     modern.chain(WITH_HANDSHAKE.into_iter().rev()).collect()
 }
 
 fn unsupported(version: &str) -> Fault {
     let shown: String = version.chars().take(64).collect();
-    let data = json!({"supported": spoken(), "requested": shown});
+    let data = json!({"supported": supported(), "requested": shown});
     Fault::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(data)
 }
 
@@ -166,45 +166,45 @@ mod tests {
     }
 
     #[test]
-    fn the_header_says_which_revision_is_spoken() {
-        let none = Era::Handshake {
+    fn reads_the_revision_from_the_header() {
+        let none = ProtocolVersion::Handshake {
             session: None,
             primed: false,
         };
-        assert_eq!(Era::of(&headers(&[])), Ok(none.clone()));
+        assert_eq!(ProtocolVersion::of(&headers(&[])), Ok(none.clone()));
         let old = headers(&[("mcp-protocol-version", "2025-03-26")]);
-        assert_eq!(Era::of(&old), Ok(none));
+        assert_eq!(ProtocolVersion::of(&old), Ok(none));
         let newest = headers(&[
             ("mcp-protocol-version", "2025-11-25"),
             ("mcp-session-id", "s"),
         ]);
-        let session = Era::Handshake {
+        let session = ProtocolVersion::Handshake {
             session: Some("s".to_owned()),
             primed: true,
         };
-        assert_eq!(Era::of(&newest), Ok(session));
+        assert_eq!(ProtocolVersion::of(&newest), Ok(session));
         let modern = headers(&[("mcp-protocol-version", "2026-07-28")]);
-        assert_eq!(Era::of(&modern), Ok(Era::Modern));
-        let unknown = Era::of(&headers(&[("mcp-protocol-version", "2031-01-01")]));
+        assert_eq!(ProtocolVersion::of(&modern), Ok(ProtocolVersion::Modern));
+        let unknown = ProtocolVersion::of(&headers(&[("mcp-protocol-version", "2031-01-01")]));
         let fault = unknown.unwrap_err();
         assert_eq!(fault.code, UNSUPPORTED_VERSION);
         assert_eq!(fault.data.unwrap()["supported"][0], "2026-07-28");
     }
 
     #[test]
-    fn a_handshake_agrees_on_what_both_speak() {
+    fn handshake_selects_a_common_revision() {
         assert_eq!(agreed(Some("2025-03-26")), "2025-03-26");
         assert_eq!(agreed(Some("1999-01-01")), "2025-11-25");
         assert_eq!(agreed(None), "2025-11-25");
     }
 
     #[test]
-    fn headers_and_body_of_a_request_without_a_handshake_say_the_same() {
+    fn checks_headers_against_the_body() {
         let meta = json!({VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}});
         let params = json!({"_meta": meta, "name": "support"});
         let params = params.as_object().unwrap();
         let check = |pairs: &[(&'static str, &'static str)]| {
-            let checked = Era::Modern.check(&headers(pairs), "tools/call", params);
+            let checked = ProtocolVersion::Modern.check(&headers(pairs), "tools/call", params);
             checked.map_err(|fault| fault.code)
         };
         let version = ("mcp-protocol-version", "2026-07-28");
@@ -219,7 +219,8 @@ mod tests {
         ] {
             assert_eq!(check(&wrong), Err(HEADER_MISMATCH), "{wrong:?}");
         }
-        let bare = Era::Modern.check(&headers(&[version, method]), "tools/list", &Map::new());
+        let bare =
+            ProtocolVersion::Modern.check(&headers(&[version, method]), "tools/list", &Map::new());
         assert_eq!(bare.unwrap_err().code, INVALID_PARAMS);
     }
 }

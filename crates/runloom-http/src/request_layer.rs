@@ -1,4 +1,4 @@
-//! What happens around every request: an id, a span, a deadline, a net for panics, and the headers that every answer has.
+//! Middleware handle every request: request id, span, deadline, panic handler and common headers.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -15,16 +15,16 @@ use tracing::{Instrument, field};
 
 use crate::app::App;
 use crate::error::Refusal;
-use crate::unread::Watch;
+use crate::lingering_close::BodyWatch;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest request id that is taken from a client.
+/// Maximum length of a client's request id.
 const REQUEST_ID_MAX_CHARS: usize = 128;
 
-/// Gives the request its id and span, bounds the time to its answer, and turns a panic into a refusal. The span shows the
-/// route's pattern, not the path: paths may carry secrets.
-pub(crate) async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Adds id and span, bounds the time to the response and turns a panic into a refusal. The span shows the route's
+/// pattern, not the path, because paths may contain secrets.
+pub(crate) async fn handle(State(app): State<App>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(&app, request.headers());
     let route = request.extensions().get::<MatchedPath>();
@@ -36,9 +36,9 @@ pub(crate) async fn around(State(app): State<App>, request: Request, next: Next)
         status = field::Empty,
         duration_ms = field::Empty,
     );
-    let (request, watch) = Watch::over(request);
-    let guarded = guarded(next.run(request), app.settings.request_timeout);
-    let mut response = guarded.instrument(span.clone()).await;
+    let (request, watch) = BodyWatch::over(request);
+    let with_deadline = with_deadline(next.run(request), app.settings.request_timeout);
+    let mut response = with_deadline.instrument(span.clone()).await;
     if let Some(watch) = watch {
         watch.finish(&mut response);
     }
@@ -47,27 +47,27 @@ pub(crate) async fn around(State(app): State<App>, request: Request, next: Next)
     let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     span.record("status", response.status().as_u16());
     span.record("duration_ms", elapsed);
-    span.in_scope(|| tracing::debug!("answered"));
+    span.in_scope(|| tracing::debug!("request completed"));
     response
 }
 
-/// The answer, or a refusal when there is none in time or its handler panicked.
-async fn guarded(answer: impl Future<Output = Response>, limit: Duration) -> Response {
+/// The response, or a refusal when the handler times out or panics.
+async fn with_deadline(answer: impl Future<Output = Response>, limit: Duration) -> Response {
     let caught = AssertUnwindSafe(answer).catch_unwind();
     match tokio::time::timeout(limit, caught).await {
         Ok(Ok(response)) => response,
         Ok(Err(_panic)) => {
-            tracing::error!("a handler panicked");
+            tracing::error!("handler panicked");
             Refusal::Panicked.into_response()
         }
         Err(_elapsed) => {
-            tracing::warn!("a request ran into its deadline");
+            tracing::warn!("request timed out");
             Refusal::TimedOut.into_response()
         }
     }
 }
 
-/// Headers of every answer, refusals included. One that says nothing else of caches is private to its credential.
+/// Adds the headers of every response. Without `Cache-Control` a response must not be cached.
 fn set_headers(headers: &mut HeaderMap, id: HeaderValue) {
     headers.insert(REQUEST_ID, id);
     headers
@@ -76,7 +76,7 @@ fn set_headers(headers: &mut HeaderMap, id: HeaderValue) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// The client's id when it is harmless in logs and headers, else a new one.
+/// The client's request id if it is safe in logs and headers, else a new one.
 fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let sane = |value: &&HeaderValue| {
@@ -97,22 +97,22 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
 
     #[tokio::test]
-    async fn a_panic_is_answered_in_shape() {
-        let response = guarded(async { panic!("a secret") }, LONG).await;
+    async fn panic_becomes_a_json_error() {
+        let response = with_deadline(async { panic!("a secret") }, LONG).await;
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()["content-type"], "application/json");
     }
 
     #[tokio::test]
-    async fn an_answer_that_never_comes_is_given_up() {
-        let response = guarded(std::future::pending(), Duration::ZERO).await;
+    async fn timeout_becomes_unavailable() {
+        let response = with_deadline(std::future::pending(), Duration::ZERO).await;
         assert_eq!(response.status(), 503);
         assert!(response.headers().contains_key("retry-after"));
     }
 
     #[tokio::test]
-    async fn an_answer_passes() {
-        let response = guarded(async { "fine".into_response() }, LONG).await;
+    async fn response_passes() {
+        let response = with_deadline(async { "fine".into_response() }, LONG).await;
         assert_eq!(response.status(), 200);
     }
 }

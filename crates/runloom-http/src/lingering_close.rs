@@ -1,8 +1,8 @@
-//! Bodies that are refused before they were read: whoever still sends one is given time to see why.
+//! Lingering close: a client that still sends a refused body gets time to read the response.
 //!
-//! The kernel resets a connection that is closed with bytes unread, and a client that writes its whole request before it reads (most do) then
-//! sees a broken pipe instead of the answer. So after such an answer the connection's [`Socket`](crate::socket::Socket) reads on and throws away
-//! what comes, within bounds.
+//! The kernel resets a connection that is closed with unread bytes, and a client that writes its whole request before
+//! it reads then sees a broken pipe instead of the response. After such a response the connection's
+//! [`Socket`](crate::socket::Socket) discards incoming bytes, within limits.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,36 +17,36 @@ use axum::http::header::CONNECTION;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 
-/// Bodies that are not watched: they come with the head of their request, and what nobody wants of them is dropped in one piece.
+/// Bodies of this size are not watched: they arrive with the request head.
 const SMALL_BYTES: u64 = 4 * 1024;
 
-/// How much, and for how long, is read of a body that nobody wants.
+/// Limits of discarding an unread body.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// Bytes at most.
+pub(crate) struct DiscardLimits {
+    /// Maximum bytes.
     pub(crate) bytes: u64,
-    /// Time at most.
+    /// Maximum time.
     pub(crate) time: Duration,
 }
 
-impl Patience {
-    /// For whoever has shown a credential: any body that is not absurd, also over a slow line.
-    const KNOWN: Self = Self {
+impl DiscardLimits {
+    /// Limits for authenticated clients: any ordinary body, also over a slow connection.
+    const AUTHENTICATED: Self = Self {
         bytes: 64 * 1024 * 1024,
         time: Duration::from_secs(10),
     };
 
-    /// For everybody else: enough to tell a client on a good line that its key is wrong, and far less than the time that an idle
-    /// connection is kept anyway.
-    const STRANGER: Self = Self {
+    /// Limits for others: enough to tell a client that its key is wrong, and far less than the time that an idle
+    /// connection is kept.
+    const ANONYMOUS: Self = Self {
         bytes: 16 * 1024 * 1024,
         time: Duration::from_secs(5),
     };
 }
 
-/// Knows whether a request's body was read to its end, and whose it is.
+/// Records whether a request body was read to its end, and whether its sender authenticated.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Watch(Arc<Seen>);
+pub(crate) struct BodyWatch(Arc<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -54,8 +54,8 @@ struct Seen {
     known: AtomicBool,
 }
 
-impl Watch {
-    /// Watches the request's body, if it has one worth it. Guards find the watch in the request's extensions.
+impl BodyWatch {
+    /// Watches the body of a request, unless it is small. Guards find the watch in the request's extensions.
     pub(crate) fn over(mut request: Request) -> (Request, Option<Self>) {
         let most = request.body().size_hint().upper();
         if most.is_some_and(|most| most <= SMALL_BYTES) {
@@ -64,40 +64,40 @@ impl Watch {
         let watch = Self::default();
         request.extensions_mut().insert(watch.clone());
         let watched = watch.clone();
-        let request = request.map(|body| Body::new(Watched { body, watch }));
+        let request = request.map(|body| Body::new(WatchedBody { body, watch }));
         (request, Some(watched))
     }
 
-    /// The sender has shown a credential.
-    pub(crate) fn knows_the_sender(&self) {
+    /// Marks the sender as authenticated.
+    pub(crate) fn mark_authenticated(&self) {
         self.0.known.store(true, Ordering::Relaxed);
     }
 
-    /// Tells the connection what to do after this answer.
+    /// Tells the connection what to do after this response.
     pub(crate) fn finish(&self, response: &mut Response) {
         if self.0.to_the_end.load(Ordering::Relaxed) {
             return;
         }
-        // Nothing can follow a body of which the rest is thrown away.
+        // No request can follow a body that is discarded.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
         let known = self.0.known.load(Ordering::Relaxed);
         let patience = if known {
-            Patience::KNOWN
+            DiscardLimits::AUTHENTICATED
         } else {
-            Patience::STRANGER
+            DiscardLimits::ANONYMOUS
         };
         response.extensions_mut().insert(patience);
     }
 }
 
-/// A body that notes its end.
-struct Watched {
+/// A body that records its end.
+struct WatchedBody {
     body: Body,
-    watch: Watch,
+    watch: BodyWatch,
 }
 
-impl HttpBody for Watched {
+impl HttpBody for WatchedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -107,7 +107,7 @@ impl HttpBody for Watched {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
-        // A body with an announced length ends with its last byte, and nobody asks for more.
+        // A body with a known length ends with its last byte; no further read follows.
         if frame.is_none() || this.body.is_end_stream() {
             this.watch.0.to_the_end.store(true, Ordering::Relaxed);
         }

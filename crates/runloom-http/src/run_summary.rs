@@ -1,4 +1,4 @@
-//! Runs that are followed on behalf of clients of other protocols: what happens in the log, in few words, and waiting for the end.
+//! Runs for clients of A2A and MCP: a summary of each event of the log, and waiting for the end.
 
 use std::time::Duration;
 
@@ -12,58 +12,58 @@ use runloom_service::auth::Caller;
 use crate::app::App;
 use crate::error::Answer;
 
-/// What a log says, as far as strangers are told. An agent's tools and thoughts are its own business.
+/// What a caller of a published agent learns from an event. The agent's tools and thinking are not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// A worker has begun.
+pub(crate) enum EventSummary {
+    /// A worker started the run.
     Started,
-    /// A piece of the answer, of this turn.
+    /// A piece of the answer of this turn.
     Text(String),
     /// The model thinks.
     Thinking,
-    /// The turn is over; what was said in it is not the answer if another one follows.
+    /// The turn ended; its text is not the answer if another turn follows.
     TurnOver,
-    /// What was said in this turn does not count.
+    /// The text of this turn is discarded.
     Restarted,
-    /// Work beside the model.
+    /// Other work, such as a tool call.
     Tool,
-    /// Nothing follows.
+    /// The run ended.
     Ended,
 }
 
-/// What frames say, each with its number. Frames of newer versions are passed over.
-pub(crate) fn heard(frames: &[u8]) -> Vec<(u64, Heard)> {
+/// The summary of each frame with its sequence number. Unknown events are skipped.
+pub(crate) fn summaries(frames: &[u8]) -> Vec<(u64, EventSummary)> {
     split_frames(frames)
         .filter_map(|frame| {
             let read = parse_frame(frame)?.ok()?;
-            Some((read.seq, heard_of(read.event)))
+            Some((read.seq, summary_of(read.event)))
         })
         .collect()
 }
 
-/// Events that are not for callers, and those without a word of their own, only show that the agent works.
-fn heard_of(event: Event) -> Heard {
+/// Events for the workspace only, and events without a variant of their own, show as other work.
+fn summary_of(event: Event) -> EventSummary {
     let kind = event.kind();
     if kind.is_terminal() {
-        Heard::Ended
+        EventSummary::Ended
     } else if kind.audience() == Audience::Workspace {
-        Heard::Tool
+        EventSummary::Tool
     } else if let Event::AssistantDelta(delta) = event {
-        Heard::Text(delta.text)
+        EventSummary::Text(delta.text)
     } else if kind == EventKind::Started {
-        Heard::Started
+        EventSummary::Started
     } else if kind == EventKind::ThinkingDelta {
-        Heard::Thinking
+        EventSummary::Thinking
     } else if kind == EventKind::AssistantMessage {
-        Heard::TurnOver
+        EventSummary::TurnOver
     } else if kind == EventKind::TurnRestarted {
-        Heard::Restarted
+        EventSummary::Restarted
     } else {
-        Heard::Tool
+        EventSummary::Tool
     }
 }
 
-/// Why a run failed, as far as strangers are told: what the provider or a tool said is the inside of the agent.
+/// The reason of a failure for callers of a published agent. Messages of providers and tools are not shown.
 pub(crate) fn failure(run: &RunSnapshot) -> &'static str {
     let class = run.failure_reason.as_ref().map(|reason| reason.error_class);
     match class.unwrap_or(ErrorClass::Unknown) {
@@ -90,21 +90,21 @@ pub(crate) fn failure(run: &RunSnapshot) -> &'static str {
     }
 }
 
-/// What of the time of a request is kept for its answer: to be told that a task goes on is better than to be refused and never hear of it.
-const FOR_THE_ANSWER: Duration = Duration::from_secs(5);
+/// Part of a request's time that is kept for the response, so that the caller learns that the task continues.
+const RESPONSE_RESERVE: Duration = Duration::from_secs(5);
 
-/// How long who wants to wait so long can, in a request of which so much has passed.
-pub(crate) fn patience(wanted: Duration, limit: Duration, passed: Duration) -> Duration {
+/// How long a request may wait: `wanted`, or less when its own time limit is near.
+pub(crate) fn wait_limit(wanted: Duration, limit: Duration, passed: Duration) -> Duration {
     let left = limit.saturating_sub(passed);
-    wanted.min(left.saturating_sub(FOR_THE_ANSWER))
+    wanted.min(left.saturating_sub(RESPONSE_RESERVE))
 }
 
-/// Waits for the end of a run; false when it did not come in this time, or this server stops.
-pub(crate) async fn ended(
+/// Waits for the end of a run. Returns false when the run did not end in time, or this server stops.
+pub(crate) async fn wait_for_end(
     app: &App,
     caller: &Caller,
     run: &RunId,
-    patience: Duration,
+    wait_limit: Duration,
 ) -> Answer<bool> {
     let mut frames = app.service.stream(caller, run.as_str(), 0).await?;
     let end = async {
@@ -116,7 +116,7 @@ pub(crate) async fn ended(
         }
         false
     };
-    Ok(tokio::time::timeout(patience, end).await.unwrap_or(false))
+    Ok(tokio::time::timeout(wait_limit, end).await.unwrap_or(false))
 }
 
 #[cfg(test)]
@@ -127,16 +127,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_before_the_time_of_its_request_does() {
+    fn waits_end_before_their_request() {
         let seconds = Duration::from_secs;
         for (passed, left) in [(0, 45), (10, 45), (30, 25), (54, 1), (55, 0), (70, 0)] {
-            let patience = patience(seconds(45), seconds(60), seconds(passed));
-            assert_eq!(patience, seconds(left), "after {passed} s");
+            let wait_limit = wait_limit(seconds(45), seconds(60), seconds(passed));
+            assert_eq!(wait_limit, seconds(left), "after {passed} s");
         }
     }
 
     #[test]
-    fn a_log_is_told_in_few_words_and_unknown_events_are_passed_over() {
+    fn summarises_events_and_skips_unknown_ones() {
         let mut frames = BytesMut::new();
         let said = |text: &str| TextDelta {
             text: text.to_owned(),
@@ -152,11 +152,11 @@ mod tests {
             b"id: 4\nevent: new\ndata: {\"seq\":4,\"type\":\"new\",\"data\":{}}\n\n: heartbeat\n\n",
         );
         assert_eq!(
-            heard(&frames),
+            summaries(&frames),
             [
-                (1, Heard::Started),
-                (2, Heard::Thinking),
-                (3, Heard::Text("hi".to_owned()))
+                (1, EventSummary::Started),
+                (2, EventSummary::Thinking),
+                (3, EventSummary::Text("hi".to_owned()))
             ]
         );
     }
