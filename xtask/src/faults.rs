@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_and_slips_are_refused() {
+    fn reads_options_and_refuses_mistakes() {
         let options = parse("--seed 7 --minutes 0.5 --only kill-worker,flush-all").unwrap();
         assert_eq!((options.seed, options.minutes), (Some(7), Some(0.5)));
         assert_eq!(options.only.as_deref(), Some("kill-worker,flush-all"));

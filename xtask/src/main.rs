@@ -103,13 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn only_takes_names_in_every_usual_spelling() {
+    fn reads_every_form_of_only() {
         let given = arguments(&["--only", "fmt,clippy", "--only=vendors"]);
         assert_eq!(only_stages(&given).unwrap(), ["fmt", "clippy", "vendors"]);
     }
 
     #[test]
-    fn only_without_a_name_and_unknown_options_are_refused() {
+    fn refuses_unknown_options() {
         assert!(only_stages(&arguments(&["--only"])).is_err());
         assert!(only_stages(&arguments(&["--fast"])).is_err());
     }

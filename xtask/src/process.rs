@@ -137,7 +137,7 @@ mod tests {
     use crate::report::Tally;
 
     #[test]
-    fn a_program_that_fails_without_counting_is_one_failure() {
+    fn uncounted_failure_is_one_failure() {
         let finished = Finished {
             success: false,
             counted: Tally::default(),

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lines_of_all_three_kinds_are_read() {
+    fn reads_three_kinds_of_summaries() {
         let cases = [
             (
                 Closing::Nextest,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_captured_test_under_nextest_is_not_counted_twice() {
+    fn counts_captured_tests_once() {
         let captured = "    test result: FAILED. 0 passed; 1 failed; 0 ignored";
         assert_eq!(Closing::Nextest.read(captured), None);
     }

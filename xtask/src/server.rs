@@ -153,7 +153,7 @@ mod tests {
     use super::Announcement;
 
     #[test]
-    fn the_servers_line_is_read_in_any_order_and_spacing() {
+    fn reads_the_servers_line() {
         let line = r#"{"apiKey": "mantyx_dev_1", "url":"http://127.0.0.1:4711","workspace" : "demo", "adminToken":"t"}"#;
         let announced = Announcement::read(line).unwrap();
         assert_eq!(announced.url, "http://127.0.0.1:4711");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_key_is_refused_by_name() {
+    fn names_a_missing_field() {
         let line = r#"{"url":"http://127.0.0.1:4711","workspace":"demo"}"#;
         let error = Announcement::read(line).unwrap_err();
         assert!(error.to_string().contains("apiKey"), "{error}");

@@ -192,7 +192,7 @@ mod tests {
     use super::{STAGES, Suite, chosen, run};
 
     #[test]
-    fn every_stage_has_a_name_of_its_own_and_a_command_that_runs_it() {
+    fn stages_have_unique_names_and_commands() {
         for (index, stage) in STAGES.iter().enumerate() {
             assert!(!stage.suites.is_empty(), "{} never runs", stage.name);
             assert!(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_stage_is_refused_before_anything_runs() {
+    fn refuses_unknown_stages() {
         let error = run(Suite::Test, &["nonsense".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("interop-0.11"), "{error}");
     }

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_event_is_typed() {
+    fn types_known_events() {
         let event = parse(
             Some("assistant_delta"),
             r#"{"seq":2,"type":"assistant_delta","text":"hi","data":{"text":"hi"}}"#,
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_a_newer_server_is_kept_raw() {
+    fn keeps_unknown_events_raw() {
         let data = r#"{"seq":3,"type":"task_plan","v":2,"data":{"v":2}}"#;
         let event = parse(None, data).unwrap();
         assert_eq!((event.kind.as_str(), event.raw.get()), ("task_plan", data));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_event_ends_the_stream_even_in_a_form_we_do_not_know() {
+    fn unknown_terminal_event_ends_the_stream() {
         let event = parse(
             Some("result"),
             r#"{"seq":4,"type":"result","data":{"shape":"new"}}"#,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_a_protocol_error() {
+    fn refuses_data_that_is_not_an_event() {
         for data in ["nonsense", "{}", r#"{"seq":1}"#] {
             assert!(
                 matches!(parse(None, data), Err(Error::Protocol(_))),

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_the_longest() {
+    fn delays_double_up_to_the_maximum() {
         let policy = RetryPolicy::default();
         for (retry, longest) in [(1, 500), (2, 1000), (3, 2000), (40, 8000)] {
             let millis = policy.delay(retry, None).as_millis();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_follow_retry_after_up_to_the_longest() {
+    fn delays_follow_retry_after() {
         let policy = RetryPolicy::default();
         let seconds = |wanted| policy.delay(1, Some(Duration::from_secs(wanted))).as_secs();
         assert_eq!(seconds(3), 3);

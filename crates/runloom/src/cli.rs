@@ -32,7 +32,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a server with everything embedded, a demo workspace and a key
@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Worker(serve::Worker),
     /// Migrate the database to the schema of this version
     Migrate(migrate::Migrate),
-    /// Look for what could be wrong: configuration, data, disk, database, queue, bus, port, clock, server, keys
+    /// Check configuration, data, disk, database, queue, bus, port, clock, server and keys
     Doctor(doctor::Doctor),
     /// Work with the configuration
     #[command(subcommand)]
@@ -76,9 +76,9 @@ pub(crate) enum Command {
     /// Run one code tool; started by the server itself
     #[command(name = SANDBOX_COMMAND, hide = true)]
     Sandbox {
-        /// Megabytes of memory
+        /// Maximum memory in megabytes
         memory_mb: u32,
-        /// Seconds of the processor
+        /// Maximum processor time in seconds
         cpu_seconds: u64,
     },
 }
@@ -86,7 +86,7 @@ pub(crate) enum Command {
 /// `runloom config …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Check a configuration and the environment over it; every problem is shown at once
+    /// Check a configuration with the environment laid over it; reports all problems at once
     Check(ConfigFile),
 }
 
@@ -128,12 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn the_documented_lines_are_understood() {
+    fn parses_documented_commands() {
         for line in [
             "dev",
             "dev --listen 127.0.0.1:0 --data-dir d --json",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn refuses_invalid_commands() {
         for line in [
             "",
             "serve --role boss",

@@ -6,10 +6,10 @@ use clap::Args;
 
 use crate::config::Source;
 
-/// Which configuration.
+/// The configuration file of a command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ConfigFile {
-    /// The configuration; without it ./runloom.toml if there is one, else defaults and the environment
+    /// The configuration file; default: ./runloom.toml if it exists, else only defaults and the environment
     #[arg(long, short, value_name = "FILE", env = "RUNLOOM_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 }

@@ -8,10 +8,10 @@ use crate::config::Environment;
 use crate::data_dir::{DEFAULT, DataDir, DevCredentials};
 use crate::exit::{Exit, Failure};
 
-/// Where a server listens unless it is told otherwise.
+/// Default address of a server.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8787";
 
-/// Somebody is watching: a server that is away is said to be away soon. Streams stay as patient as they are.
+/// Short timeouts for interactive use. Streams keep their own.
 fn options() -> Options {
     Options {
         retry: RetryPolicy {
@@ -74,7 +74,7 @@ pub(crate) fn admin(url: Option<&str>, environment: &Environment) -> Result<Admi
     }
 }
 
-/// The `runloom dev` of this folder, which may have ended since.
+/// The `runloom dev` of this folder, which may have stopped since.
 pub(crate) fn dev_server(environment: &Environment) -> Result<Option<DevCredentials>, Failure> {
     let folder = DataDir::new(environment.get("RUNLOOM_DATA_DIR").unwrap_or(DEFAULT));
     let known = folder.credentials()?;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_goes_before_the_dev_server_of_the_folder() {
+    fn environment_overrides_the_dev_server() {
         let folder = tempfile::tempdir().unwrap();
         let dev = DevCredentials {
             url: "http://127.0.0.1:1".to_owned(),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dev_token_is_not_sent_to_another_server() {
+    fn never_sends_the_dev_token_elsewhere() {
         let folder = tempfile::tempdir().unwrap();
         let environment = [("RUNLOOM_DATA_DIR", folder.path().to_str().unwrap())]
             .into_iter()

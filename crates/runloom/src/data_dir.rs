@@ -1,4 +1,4 @@
-//! The folder of an embedded server: its keys beside its data, readable by its owner only.
+//! The data folder of an embedded server: keys beside the data, readable by the owner only.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,10 +9,10 @@ use anyhow::Context;
 use runloom_ports::secret::Secret;
 use serde::{Deserialize, Serialize};
 
-/// Where `runloom dev` keeps its data unless it is told otherwise.
+/// Default data folder of `runloom dev`.
 pub(crate) const DEFAULT: &str = ".runloom";
 
-/// What `runloom dev` made up at its first start, and where it listens now.
+/// The credentials that `runloom dev` created at its first start, and its current address.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DevCredentials {
@@ -44,7 +44,7 @@ impl DataDir {
         self.0.join("dev.json")
     }
 
-    /// Makes the folder if it is not there.
+    /// Creates the folder if it is missing.
     pub(crate) fn create(&self) -> anyhow::Result<()> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -55,7 +55,7 @@ impl DataDir {
             .with_context(|| format!("cannot create the data folder {}", self.0.display()))
     }
 
-    /// The master key of this folder, made at the first call.
+    /// The master key of this folder, created by the first call.
     pub(crate) fn master_key(&self) -> anyhow::Result<Secret> {
         let path = self.0.join("master.key");
         match fs::read_to_string(&path) {
@@ -74,7 +74,7 @@ impl DataDir {
         }
     }
 
-    /// What `runloom dev` made up here; `None` when it never ran here.
+    /// The credentials of `runloom dev`; `None` when it never ran here.
     pub(crate) fn credentials(&self) -> anyhow::Result<Option<DevCredentials>> {
         let path = self.credentials_file();
         match fs::read(&path) {
@@ -89,7 +89,7 @@ impl DataDir {
         }
     }
 
-    /// The credentials of this folder, made at the first call.
+    /// The credentials of this folder, created by the first call.
     pub(crate) fn credentials_or_new(&self) -> anyhow::Result<DevCredentials> {
         if let Some(credentials) = self.credentials()? {
             return Ok(credentials);
@@ -104,7 +104,7 @@ impl DataDir {
         Ok(credentials)
     }
 
-    /// Keeps the credentials for the next start and for client commands.
+    /// Stores the credentials for the next start and for client commands.
     pub(crate) fn keep(&self, credentials: &DevCredentials) -> anyhow::Result<()> {
         let path = self.credentials_file();
         let text = serde_json::to_string_pretty(credentials)?;
@@ -124,10 +124,10 @@ pub(crate) fn random_hex() -> anyhow::Result<String> {
     Ok(hex)
 }
 
-/// Writes a file that only its owner can read, whole or not at all.
+/// Writes a file atomically, readable by the owner only.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let draft = path.with_extension("new");
-    // A draft that a crash left may have other permissions.
+    // A draft left by a crash may have other permissions.
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_survive_a_restart_and_are_private() {
+    fn keys_are_stored_privately() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir::new(folder.path().join("data"));
         assert!(data.credentials().unwrap().is_none());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_keys_are_named_and_not_replaced() {
+    fn refuses_damaged_keys() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir::new(folder.path());
         fs::write(folder.path().join("master.key"), "short").unwrap();

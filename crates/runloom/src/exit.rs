@@ -1,4 +1,4 @@
-//! Exit codes, and failures that know theirs.
+//! Exit codes, and failures with their exit code.
 
 use std::io;
 use std::process::ExitCode;
@@ -7,13 +7,13 @@ use runloom_client::Error as ClientError;
 
 use crate::config::Invalid;
 
-/// How the program ends. The numbers are documented in `runloom --help` and `docs/cli.md`.
+/// The outcome of the program. The numbers are documented in `runloom --help` and `docs/cli.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// It did not work.
+    /// Failure.
     Failure = 1,
     /// The command line is wrong.
     Usage = 2,
@@ -37,7 +37,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// For people; `None` when there is nobody to tell.
+    /// The message; `None` when standard output was closed.
     pub(crate) message: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl From<ClientError> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            // The reader has seen enough, as in `runloom runs list | head -1`.
+            // The reader closed the pipe, as in `runloom runs list | head -1`.
             return Self {
                 exit: Exit::Ok,
                 message: None,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_who_left_is_no_failure() {
+    fn closed_pipe_is_not_a_failure() {
         let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!((failure.exit, failure.message), (Exit::Ok, None));
         let failure = Failure::from(io::Error::from(io::ErrorKind::StorageFull));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_away_has_its_own_code() {
+    fn unreachable_server_has_its_own_exit_code() {
         let failure = Failure::from(ClientError::Network("refused".to_owned(), None));
         assert_eq!(failure.exit, Exit::Unreachable);
     }

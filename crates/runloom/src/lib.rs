@@ -1,10 +1,10 @@
 //! The Runloom server and command line.
 //!
-//! Not here: the product. This crate reads the configuration, puts the parts together and speaks with people.
+//! The product is in the other crates. This one reads the configuration, connects the parts and has the command line.
 //!
-//! Reading order: [`config`] (what can be set), [`app`] (the parts put together: [`app::App`]), `cli` and `commands` (one file
-//! per command), `connect` and `data_dir` (how client commands find a server), `output` (the only place that prints), `exit`
-//! (exit codes), `plugin_folder` (plugins as folders), `shutdown`, `telemetry`.
+//! Reading order: [`config`] (settings), [`app`] (the parts connected: [`app::App`]), `cli` and `commands` (one file
+//! per command), `connect` and `data_dir` (how client commands find a server), `output` (the only place that prints),
+//! `exit` (exit codes), `plugin_folder` (plugins as folders), `shutdown`, `telemetry`.
 
 pub mod app;
 mod cli;
@@ -26,7 +26,7 @@ use clap::Parser;
 
 use crate::exit::{Exit, Failure};
 
-/// Every second task that a worker thread runs is taken from the queue that all share.
+/// A worker thread takes every second task from the global queue.
 const GLOBAL_QUEUE_INTERVAL: u32 = 2;
 
 /// Runs the command line of this process.
@@ -35,7 +35,7 @@ pub fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output and are no failure; a reader who left is none either.
+            // Help and version go to standard output and are not failures; a closed pipe is not one either.
             let _ = error.print();
             return if error.use_stderr() {
                 Exit::Usage
@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
             .into();
         }
     };
-    // Before anything else is set up: a sandbox has no threads, no TLS and no runtime.
+    // First of all: a sandbox has no threads, no TLS and no runtime.
     if let cli::Command::Sandbox {
         memory_mb,
         cpu_seconds,
@@ -59,11 +59,11 @@ pub fn main() -> ExitCode {
         }
         .into();
     }
-    // A second installation would only say that there is one.
+    // Fails only when a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // By default tasks that were woken by the store's thread, or for which a worker's own queue had no room, may wait for seconds
-        // where thousands of others are ready.
+        // With the default, tasks that the store's thread woke, or that overflowed a worker's own queue, may wait for
+        // seconds while thousands of other tasks are ready.
         .global_queue_interval(GLOBAL_QUEUE_INTERVAL)
         .enable_all()
         .build();

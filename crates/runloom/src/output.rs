@@ -1,10 +1,10 @@
-//! The only place that prints. Answers go to standard output, everything said about them to standard error.
+//! The only place that prints. Results go to standard output, everything else to standard error.
 
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
-/// A line of the answer.
+/// Prints a line of the result.
 pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_ref().as_bytes())?;
@@ -12,25 +12,25 @@ pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
     stdout.flush()
 }
 
-/// A piece of the answer, shown at once.
+/// Prints a piece of the result at once.
 pub(crate) fn piece(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
-/// One JSON object on one line.
+/// Prints one JSON object on one line.
 pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     line(serde_json::to_string(value)?)
 }
 
-/// A remark. Nobody may be listening; that is not an error.
+/// Prints a message to standard error. A closed standard error is not a failure.
 pub(crate) fn note(text: impl AsRef<str>) {
     let mut stderr = io::stderr().lock();
     let _ = writeln!(stderr, "{}", text.as_ref());
 }
 
-/// A remark in a fainter colour, without a line end.
+/// Prints a dimmed message to standard error, without a line end.
 pub(crate) fn faint(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = if colour(&io::stderr()) {
@@ -41,7 +41,7 @@ pub(crate) fn faint(text: &str) {
     let _ = stderr.flush();
 }
 
-/// Why the command ends.
+/// Prints the error that ends the command.
 pub(crate) fn error(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = if colour(&io::stderr()) {
@@ -51,7 +51,7 @@ pub(crate) fn error(text: &str) {
     };
 }
 
-/// A table with aligned columns; the last one is not padded.
+/// A table with aligned columns; the last column is not padded.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let width = |column: usize| {
         let cells = rows
@@ -75,12 +75,12 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether somebody watches the answer come, rather than a file or another program taking it.
+/// True when standard output is a terminal.
 pub(crate) fn is_watched() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether colours would be seen as such.
+/// True when standard error shows colours.
 fn colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }

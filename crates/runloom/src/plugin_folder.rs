@@ -9,21 +9,21 @@ use serde_json::Value;
 /// The files that may be the manifest.
 const MANIFESTS: [&str; 2] = ["plugin.toml", "plugin.json"];
 
-/// A plugin as it was found.
+/// A plugin folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Its slug, when the manifest says a name.
+    /// The slug, if the manifest has a name.
     pub(crate) slug: Option<String>,
     /// The manifest with `files`, as the admin API takes it.
     pub(crate) body: Value,
-    /// Where it is, without links.
+    /// The folder's path without symbolic links.
     pub(crate) place: PathBuf,
 }
 
-/// Reads a plugin's folder. What the manifest says is checked by whoever takes it.
+/// Reads a plugin folder. The caller checks the manifest.
 ///
 /// # Errors
-/// Everything that is wrong with the folder.
+/// All problems of the folder.
 pub(crate) fn read(folder: &Path) -> Result<Folder, Vec<String>> {
     let place = folder
         .canonicalize()
@@ -88,7 +88,7 @@ fn named_files(body: &Value) -> Vec<String> {
     tools.into_iter().flatten().filter_map(named).collect()
 }
 
-/// A file inside the folder; a link must not lead out of it.
+/// A file inside the folder; a symbolic link must not lead out of it.
 fn file(place: &Path, name: &str) -> Result<String, String> {
     let path = place.join(name);
     let real = path
@@ -130,7 +130,7 @@ mod tests {
         "name = \"@math\"\n[[tools]]\ntype = \"code\"\nname = \"add\"\nfile = \"lib/add.js\"\n";
 
     #[test]
-    fn a_folder_becomes_a_manifest_with_its_files() {
+    fn reads_a_manifest_with_its_files() {
         let found = folder(&[
             ("plugin.toml", TOML),
             ("lib/add.js", "return 1"),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_folder_is_said() {
+    fn reports_problems_of_a_folder() {
         for (files, part) in [
             (vec![], "neither plugin.toml nor plugin.json"),
             (vec![("plugin.toml", ""), ("plugin.json", "{}")], "both"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_outside_the_folder_is_refused() {
+    fn refuses_files_outside_the_folder() {
         let outside = folder(&[("secret.txt", "x")]);
         let found = folder(&[("plugin.toml", TOML), ("lib/keep", "")]);
         let link = found.path().join("lib/add.js");

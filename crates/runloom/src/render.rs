@@ -1,4 +1,4 @@
-//! A run on the screen, as it happens: the answer on standard output, everything else on standard error.
+//! Shows a run in the terminal: the answer on standard output, everything else on standard error.
 
 use std::io;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::shutdown::Signals;
 
-/// How long a cancelled run may take to say that it has ended.
+/// How long a cancelled run may take to end.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Characters of a tool's arguments or result on the screen.
+/// Maximum characters of a tool's arguments or result.
 const PREVIEW_CHARS: usize = 160;
 
 /// What Ctrl-C does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnInterrupt {
-    /// Cancels the run, and says so.
+    /// Cancels the run.
     CancelRun,
-    /// Only stops looking.
+    /// Stops showing the run.
     Detach,
 }
 
-/// In which form a run is shown.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// For people.
@@ -75,7 +75,7 @@ pub(crate) async fn follow(
             ));
         };
         if let Err(error) = screen.show(&event) {
-            // Nobody reads the answer any more, so nobody shall pay for the rest of it.
+            // The reader closed the pipe, so the run is cancelled to save its cost.
             if on_interrupt == OnInterrupt::CancelRun {
                 client.cancel_run(run).await?;
             }
@@ -98,7 +98,7 @@ fn exit_of(end: &RunEvent) -> Exit {
     }
 }
 
-/// What stands on the current line.
+/// What the current line of the terminal holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
     Empty,
@@ -106,16 +106,16 @@ enum Line {
     Thinking,
 }
 
-/// The answer's text on its way out.
+/// The text of the answer.
 ///
-/// A person sees a turn as it is written and can be told to forget it. A file or a pipe cannot: it gets a turn's text when the
-/// turn is complete, and nothing of one that begins again.
+/// A terminal shows a turn as it is written and can mark it as discarded. A file or pipe gets the text of a turn when
+/// the turn is complete, and nothing of a turn that restarts.
 #[derive(Debug)]
 struct Answer {
     live: bool,
-    /// Whether the running turn has shown text: then its message need not be repeated.
+    /// Whether the current turn has shown text, so that its message is not repeated.
     shown: bool,
-    /// What the running turn has said so far and nobody has seen.
+    /// Text of the current turn that was not written yet.
     held: String,
 }
 
@@ -128,7 +128,7 @@ impl Answer {
         }
     }
 
-    /// A piece of the turn; what of it is written now.
+    /// Adds a piece of the turn. Returns the text to write now.
     fn piece<'a>(&mut self, text: &'a str) -> &'a str {
         if self.live {
             self.shown = true;
@@ -138,7 +138,7 @@ impl Answer {
         ""
     }
 
-    /// The turn is complete; what of it is written now.
+    /// Completes the turn. Returns the text to write now.
     fn complete<'a>(&mut self, text: &'a str) -> &'a str {
         self.held.clear();
         if std::mem::take(&mut self.shown) {
@@ -148,13 +148,13 @@ impl Answer {
         }
     }
 
-    /// The turn begins again.
+    /// Restarts the turn.
     fn restart(&mut self) {
         self.shown = false;
         self.held.clear();
     }
 
-    /// The run has ended, perhaps in the middle of a turn: what is left to write.
+    /// Ends the run, possibly inside a turn. Returns the remaining text.
     fn end(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
@@ -334,7 +334,7 @@ impl Screen {
     fn end_line(&mut self) {
         match std::mem::replace(&mut self.line, Line::Empty) {
             Line::Empty => {}
-            // A reader who left is noticed at the next piece.
+            // A closed pipe is noticed at the next piece.
             Line::Answer => drop(output::piece("\n")),
             Line::Thinking => output::faint("\n"),
         }
@@ -386,7 +386,7 @@ fn taking_over(moved: &ModelFallback) -> String {
     )
 }
 
-/// The beginning of a text, on one line, without control characters that could drive the terminal.
+/// The beginning of a text on one line, without control characters that could affect the terminal.
 pub(crate) fn preview(text: &str) -> String {
     let mut shown: String = text
         .chars()
@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_leaves_out_what_is_nothing() {
+    fn summary_omits_zeros() {
         let tokens = Tokens {
             input_tokens: 12,
             output_tokens: 4,
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_sees_a_turn_as_it_is_written() {
+    fn terminal_shows_deltas() {
         let mut answer = Answer::new(true);
         assert_eq!(answer.piece("one "), "one ");
         answer.restart();
@@ -433,21 +433,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_whole_turns_and_nothing_that_was_discarded() {
+    fn pipe_gets_completed_turns_only() {
         let mut answer = Answer::new(false);
         assert_eq!(answer.piece("half a tho"), "");
         answer.restart();
         assert_eq!(answer.piece("a whole "), "");
         assert_eq!(answer.piece("thought"), "");
         assert_eq!(answer.complete("a whole thought"), "a whole thought");
-        // A run that was stopped in the middle of a turn keeps what it had said.
+        // A run that was stopped inside a turn keeps its text.
         assert_eq!(answer.piece("and th"), "");
         assert_eq!(answer.end(), "and th");
         assert_eq!(answer.end(), "");
     }
 
     #[test]
-    fn previews_are_short_and_cannot_drive_the_terminal() {
+    fn previews_are_short_and_escaped() {
         assert_eq!(preview("a\n\u{1b}[2Jb"), "a  [2Jb");
         assert_eq!(preview(&"x".repeat(500)).chars().count(), PREVIEW_CHARS + 1);
     }

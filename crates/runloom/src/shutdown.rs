@@ -1,6 +1,6 @@
 //! Signals.
 
-/// Interruptions of this process: Ctrl-C, and for servers SIGTERM too. None is lost between two calls of `next`.
+/// Signals of this process: Ctrl-C, and for servers SIGTERM. None is lost between two calls of `next`.
 #[derive(Debug)]
 pub(crate) struct Signals {
     #[cfg(unix)]
@@ -25,7 +25,7 @@ impl Signals {
             Wanted::Interrupt => &[SignalKind::interrupt()],
             Wanted::Stop => &[SignalKind::interrupt(), SignalKind::terminate()],
         };
-        // A signal that cannot be heard keeps its default effect, which ends the process.
+        // A signal whose handler cannot be installed keeps its default effect, which ends the process.
         Self {
             heard: kinds.iter().filter_map(|kind| signal(*kind).ok()).collect(),
         }

@@ -13,7 +13,7 @@ use crate::server::{Server, json, json_with};
 const ACCEPTED: &str = r#"{"runId":"run_1","streamUrl":"/x"}"#;
 
 #[tokio::test]
-async fn a_run_is_created_with_the_spec_flat_beside_its_prompt() {
+async fn sends_spec_and_prompt_in_one_object() {
     let server = Server::start(|_, _, stream| json(stream, "202 Accepted", ACCEPTED));
     let mut request = RunRequest::prompt("Be terse.", "hello");
     request.spec.model_id = Some("platform:demo".to_owned());
@@ -34,7 +34,7 @@ async fn a_run_is_created_with_the_spec_flat_beside_its_prompt() {
 }
 
 #[tokio::test]
-async fn a_rate_limited_creation_is_repeated_but_a_failed_one_is_not() {
+async fn repeats_a_rate_limited_create_only() {
     let server = Server::start(|_, seen, stream| match seen.count("/agent-runs") {
         1 => json_with(stream, "429 Too Many Requests", "Retry-After: 0\r\n", "{}"),
         _ => json(stream, "500 Internal Server Error", "oops"),
@@ -50,7 +50,7 @@ async fn a_rate_limited_creation_is_repeated_but_a_failed_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_creation_with_an_idempotency_key_is_repeated() {
+async fn repeats_a_create_with_an_idempotency_key() {
     let server = Server::start(|_, seen, stream| match seen.count("/agent-runs") {
         1 => {}
         2 => json(stream, "503 Service Unavailable", "{}"),
@@ -69,7 +69,7 @@ async fn a_creation_with_an_idempotency_key_is_repeated() {
 }
 
 #[tokio::test]
-async fn a_tool_result_survives_429_500_and_a_broken_connection() {
+async fn retries_tool_results() {
     let server = Server::start(|_, seen, stream| match seen.count("/tool-results") {
         1 => json(stream, "429 Too Many Requests", "{}"),
         2 => json(stream, "502 Bad Gateway", "<html>"),
@@ -93,7 +93,7 @@ async fn a_tool_result_survives_429_500_and_a_broken_connection() {
 }
 
 #[tokio::test]
-async fn refusals_are_typed_and_readable() {
+async fn refusals_are_typed() {
     let server = Server::start(|_, _, stream| {
         let body = r#"{"error":"invalid_model","code":"invalid_model","message":"no such model","candidates":["platform:demo"]}"#;
         json(stream, "400 Bad Request", body);
@@ -112,7 +112,7 @@ async fn refusals_are_typed_and_readable() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_unreachable() {
+async fn missing_server_is_unreachable() {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -134,7 +134,7 @@ async fn a_server_that_is_away_is_unreachable() {
 }
 
 #[test]
-fn a_bad_address_is_explained() {
+fn explains_a_bad_address() {
     for url in ["127.0.0.1:8787", "ftp://x", "", "http://"] {
         assert!(
             matches!(Client::new(url, "k", "w"), Err(Error::Setup(_))),
@@ -144,7 +144,7 @@ fn a_bad_address_is_explained() {
 }
 
 #[tokio::test]
-async fn ids_and_slugs_cannot_leave_their_place_in_the_path() {
+async fn escapes_ids_in_paths() {
     let server = Server::start(|_, _, stream| json(stream, "200 OK", "{}"));
     let client = Client::new(&format!("{}/base/", server.url), "k", "a/../b?c").unwrap();
     let id: RunId = serde_json::from_str("\"run_/x#y\"").unwrap();
@@ -157,7 +157,7 @@ async fn ids_and_slugs_cannot_leave_their_place_in_the_path() {
 }
 
 #[tokio::test]
-async fn lists_are_filtered_and_sessions_are_talked_to() {
+async fn filters_lists_and_sends_messages() {
     let server = Server::start(|request, _, stream| {
         if request.line.contains("messages") {
             json(stream, "202 Accepted", ACCEPTED);
@@ -194,7 +194,7 @@ async fn lists_are_filtered_and_sessions_are_talked_to() {
 }
 
 #[tokio::test]
-async fn admin_calls_carry_the_token_and_a_created_key_does_not_show_in_debug() {
+async fn admin_calls_carry_the_token() {
     let server = Server::start(|_, _, stream| {
         json(
             stream,
@@ -218,7 +218,7 @@ async fn admin_calls_carry_the_token_and_a_created_key_does_not_show_in_debug() 
 }
 
 #[tokio::test]
-async fn servers_of_other_versions_are_understood_when_plugins_are_listed() {
+async fn lists_plugins_of_other_versions() {
     for (answer, sources) in [
         (r#"{"plugins":[]}"#, &[][..]),
         (
@@ -236,7 +236,7 @@ async fn servers_of_other_versions_are_understood_when_plugins_are_listed() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_named_without_what_is_secret_in_its_address() {
+async fn hides_credentials_in_addresses() {
     let options = Options {
         retry: RetryPolicy::none(),
         ..Options::default()

@@ -42,7 +42,7 @@ fn cut_after_two(head: fn(&mut TcpStream)) -> Server {
 }
 
 #[tokio::test]
-async fn a_stream_is_resumed_after_a_broken_connection_and_after_a_clean_early_close() {
+async fn resumes_broken_and_closed_streams() {
     for head in [breaking_stream_head, stream_head] {
         let server = cut_after_two(head);
         assert_eq!(
@@ -68,7 +68,7 @@ async fn a_stream_is_resumed_after_a_broken_connection_and_after_a_clean_early_c
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_after_a_given_event() {
+async fn resumes_after_an_event() {
     let server = Server::start(|_, _, stream| {
         stream_head(stream);
         write(stream, &result(8, "x"));
@@ -83,7 +83,7 @@ async fn a_stream_goes_on_after_a_given_event() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
+async fn retries_busy_servers_only() {
     let server = Server::start(|_, seen, stream| match seen.count("/stream") {
         1 => json_with(stream, "429 Too Many Requests", "Retry-After: 0\r\n", "{}"),
         2 => json(stream, "503 Service Unavailable", "{}"),
@@ -99,7 +99,7 @@ async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_without_end_is_given_up() {
+async fn gives_up_on_closing_servers() {
     let server = Server::start(|_, _, stream| stream_head(stream));
     let error = seqs(server.client().stream(&run_id())).await.unwrap_err();
     assert!(matches!(error, Error::Protocol(_)), "{error}");
@@ -111,7 +111,7 @@ async fn a_server_that_closes_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn events_of_a_newer_server_pass_through() {
+async fn passes_unknown_events() {
     let server = Server::start(|_, _, stream| {
         stream_head(stream);
         write(
@@ -132,7 +132,7 @@ async fn events_of_a_newer_server_pass_through() {
 }
 
 #[tokio::test]
-async fn an_endless_frame_is_refused() {
+async fn refuses_endless_frames() {
     let server = Server::start(|_, _, stream| {
         stream_head(stream);
         write(stream, &delta(1, &"x".repeat(5000)));

@@ -46,7 +46,7 @@ fn answers(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pending_tools_run_at_the_same_time_and_each_is_answered() {
+async fn runs_tools_concurrently() {
     let server = asking(call(1, "tu_1", "echo") + &call(2, "tu_2", "echo"), 2);
     // Each call waits for the other one: only concurrent execution gets past the barrier.
     let barrier = Arc::new(Barrier::new(2));
@@ -73,7 +73,7 @@ async fn pending_tools_run_at_the_same_time_and_each_is_answered() {
 }
 
 #[tokio::test]
-async fn failures_and_unknown_tools_are_answered_as_errors() {
+async fn returns_failures_as_errors() {
     let server = asking(call(1, "tu_1", "broken") + &call(2, "tu_2", "missing"), 2);
     let tools = ToolHandlers::new().on("broken", |_| async { Err("it broke".to_owned()) });
     server
@@ -91,7 +91,7 @@ async fn failures_and_unknown_tools_are_answered_as_errors() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_does_not_end_the_run() {
+async fn late_result_does_not_end_the_run() {
     let server = Server::start(|request, seen, stream| {
         if request.line.contains("/stream") {
             stream_head(stream);
@@ -120,7 +120,7 @@ async fn an_answer_that_comes_too_late_does_not_end_the_run() {
 }
 
 #[tokio::test]
-async fn files_go_beside_the_result() {
+async fn sends_files_with_a_result() {
     let server = asking(call(1, "tu_1", "draw"), 1);
     let tools = ToolHandlers::new().on_with_files("draw", |_| async {
         Ok(ToolOutput {

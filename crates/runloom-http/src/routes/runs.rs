@@ -108,7 +108,7 @@ fn tree_filter(query: &QueryPairs) -> Answer<TreeFilter> {
     let ids = "the ids of runs, `run_…`";
     let parent = query.word("parentRunId", RunId::parse, ids)?;
     let root = query.word("rootRunId", RunId::parse, ids)?;
-    let all = query.switch("includeChildren")?;
+    let all = query.flag("includeChildren")?;
     match (parent, root) {
         (Some(_), Some(_)) => {
             let message = "is allowed without `parentRunId` only";

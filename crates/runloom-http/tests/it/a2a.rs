@@ -83,7 +83,7 @@ fn slugs(reply: &Reply) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn each_door_takes_its_keys_and_those_of_developers() {
+async fn entry_points_accept_their_keys() {
     let app = house(Settings::default()).await;
     let (a2a, mcp) = (
         key(&app, KeyUsage::A2a, &[]).await,
@@ -104,7 +104,7 @@ async fn each_door_takes_its_keys_and_those_of_developers() {
 }
 
 #[tokio::test]
-async fn an_agent_outside_a_keys_list_is_not_there() {
+async fn hides_agents_outside_the_keys_list() {
     let app = house(Settings::default()).await;
     let narrow = key(&app, KeyUsage::A2a, &["two"]).await;
     assert_eq!(slugs(&get(&app, &narrow, "/discovery").await), ["two"]);
@@ -150,7 +150,7 @@ async fn token(app: &TestApp, scopes: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_token_that_may_call_agents_may_read_their_cards_and_one_for_runs_may_not() {
+async fn cards_need_an_agent_scope() {
     let app = house(Settings::default()).await;
     let caller = token(&app, &["a2a:invoke", "agents:invoke"]).await;
     let finder = token(&app, &["a2a:discovery"]).await;
@@ -176,7 +176,7 @@ async fn a_token_that_may_call_agents_may_read_their_cards_and_one_for_runs_may_
 }
 
 #[tokio::test]
-async fn a_card_lies_at_every_usual_place_and_names_where_its_agent_is() {
+async fn serves_cards_at_usual_paths() {
     let app = house(Settings::default()).await;
     for place in [
         "",
@@ -201,7 +201,7 @@ async fn a_card_lies_at_every_usual_place_and_names_where_its_agent_is() {
 }
 
 #[tokio::test]
-async fn an_agent_that_needs_its_clients_tools_is_refused_at_once_by_name() {
+async fn refuses_agents_with_client_tools() {
     let app = house(Settings::default()).await;
     let sent = call(&app, &app.key, ("local", "SendMessage"), say("hi")).await;
     assert_eq!(code(&sent), -32004);
@@ -215,7 +215,7 @@ async fn an_agent_that_needs_its_clients_tools_is_refused_at_once_by_name() {
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_be_run_tells_strangers_nothing_of_its_inside() {
+async fn hides_why_an_agent_cannot_run() {
     let app = house(Settings::default()).await;
     let tools = json!([{"kind": "mantyx", "id": "secret_ledger"}]);
     let broken = json!({"systemPrompt": "x", "modelId": "platform:silent", "tools": tools});
@@ -230,7 +230,7 @@ async fn an_agent_that_cannot_be_run_tells_strangers_nothing_of_its_inside() {
 }
 
 #[tokio::test]
-async fn an_agent_may_have_as_many_labels_here_as_anywhere() {
+async fn agents_may_have_many_labels() {
     let app = house(Settings::default()).await;
     let labels: Map<String, Value> = (0..16)
         .map(|number| (format!("label{number}"), json!("x")))
@@ -242,7 +242,7 @@ async fn an_agent_may_have_as_many_labels_here_as_anywhere() {
 }
 
 #[tokio::test]
-async fn a_task_outlives_that_its_agent_gets_tools_for_its_client() {
+async fn task_survives_a_change_of_its_agent() {
     // Nothing is left for waiting: without a worker no cancel comes to its end.
     let app = house(Settings {
         request_timeout: Duration::from_secs(5),
@@ -263,7 +263,7 @@ async fn a_task_outlives_that_its_agent_gets_tools_for_its_client() {
 }
 
 #[tokio::test]
-async fn malformed_calls_get_the_protocols_numbers() {
+async fn malformed_calls_get_protocol_codes() {
     let app = house(Settings::default()).await;
     let deep = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{{"id":{}1{}}}}}"#,
@@ -329,7 +329,7 @@ async fn malformed_calls_get_the_protocols_numbers() {
 }
 
 #[tokio::test]
-async fn a_version_to_come_is_refused() {
+async fn refuses_future_versions() {
     let app = house(Settings::default()).await;
     let request = Request::post("/api/a2a/acme/agents/one")
         .header("x-api-key", &app.key)
@@ -343,7 +343,7 @@ async fn a_version_to_come_is_refused() {
 }
 
 #[tokio::test]
-async fn a_task_is_a_run_and_a_context_is_a_session_of_one_agent() {
+async fn task_is_a_run_in_a_session() {
     let app = house(Settings::default()).await;
     let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
     let task = &sent.body["result"];
@@ -375,7 +375,7 @@ async fn a_task_is_a_run_and_a_context_is_a_session_of_one_agent() {
 }
 
 #[tokio::test]
-async fn what_came_through_another_door_is_not_there() {
+async fn tasks_belong_to_their_entry_point() {
     let app = house(Settings::default()).await;
     let agent = get(&app, &app.key, "/discovery").await.body["agents"][0]["id"].clone();
     let spec = json!({"agentId": agent, "prompt": "hi"});
@@ -392,7 +392,7 @@ async fn what_came_through_another_door_is_not_there() {
 }
 
 #[tokio::test]
-async fn another_workspace_finds_neither_task_nor_context() {
+async fn tasks_belong_to_their_workspace() {
     let app = house(Settings::default()).await;
     let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
     let tenancy = app.service.tenancy();
@@ -414,7 +414,7 @@ async fn another_workspace_finds_neither_task_nor_context() {
 }
 
 #[tokio::test]
-async fn who_waits_longer_than_a_request_may_take_gets_the_task() {
+async fn long_waits_return_the_task() {
     let impatient = Settings {
         answer_within: Duration::ZERO,
         ..Settings::default()
@@ -437,7 +437,7 @@ async fn who_waits_longer_than_a_request_may_take_gets_the_task() {
 }
 
 #[tokio::test]
-async fn sends_are_counted_as_run_starts() {
+async fn sends_count_as_run_starts() {
     let app = house(Settings::default()).await;
     for _ in 0..5 {
         let sent = call(&app, &app.key, ("one", "message/send"), say("hi")).await;
@@ -456,7 +456,7 @@ async fn sends_are_counted_as_run_starts() {
 }
 
 #[tokio::test]
-async fn a_message_with_an_idempotency_key_is_one_task_however_often_it_is_sent() {
+async fn repeated_message_is_one_task() {
     let app = house(Settings::default()).await;
     let send = async |key: &str, text: &str| {
         let body =

@@ -23,7 +23,7 @@ async fn call(app: &TestApp, method: &str, path: &str, body: Option<Value>) -> R
 }
 
 #[tokio::test]
-async fn only_the_token_opens_the_admin_api() {
+async fn admin_api_needs_the_token() {
     let app = TestApp::new().await;
     for header in [
         None,
@@ -42,7 +42,7 @@ async fn only_the_token_opens_the_admin_api() {
 }
 
 #[tokio::test]
-async fn without_a_token_there_is_no_admin_api() {
+async fn admin_api_is_off_without_a_token() {
     let mut app = TestApp::new().await;
     let service = app.service.clone();
     app.router = runloom_http::router(service, Settings::default(), Shutdown::default());
@@ -53,7 +53,7 @@ async fn without_a_token_there_is_no_admin_api() {
 }
 
 #[tokio::test]
-async fn a_workspace_and_its_keys_are_managed() {
+async fn manages_workspaces_and_keys() {
     let app = TestApp::new().await;
     let put = call(
         &app,
@@ -94,7 +94,7 @@ async fn a_workspace_and_its_keys_are_managed() {
 }
 
 #[tokio::test]
-async fn bad_requests_are_told_what_is_wrong() {
+async fn explains_bad_requests() {
     let app = TestApp::new().await;
     for (path, body) in [
         ("/workspaces/Beta", json!({})),

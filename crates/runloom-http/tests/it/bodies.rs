@@ -28,7 +28,7 @@ async fn small() -> TestApp {
 }
 
 #[tokio::test]
-async fn malformed_json_is_refused_with_its_place() {
+async fn locates_syntax_errors() {
     let app = TestApp::new().await;
     let reply = app.post(RUNS, "{\n  \"prompt\": nope\n}").await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
@@ -37,7 +37,7 @@ async fn malformed_json_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn half_a_character_is_replaced_and_the_rest_is_kept() {
+async fn replaces_a_lone_surrogate() {
     let app = TestApp::new().await;
     let body = r#"{"systemPrompt":"x","prompt":"cut \ud83d","metadata":{"a":"\\ud83d \ud83d\ude00 \ude00"}}"#;
     let reply = app.post(RUNS, body).await;
@@ -48,7 +48,7 @@ async fn half_a_character_is_replaced_and_the_rest_is_kept() {
 }
 
 #[tokio::test]
-async fn a_tool_result_may_be_as_large_as_the_contract_allows() {
+async fn accepts_the_largest_tool_result() {
     let results = "/agent-runs/run_x/tool-results";
     let file = json!({"filename": "f", "mimeType": "text/plain", "data": "A".repeat(4 * TOOL_FILES_MAX_BYTES / 3 / 4 * 4)});
     let result = "\u{1b}".repeat(TOOL_RESULT_MAX_BYTES);
@@ -75,7 +75,7 @@ async fn a_tool_result_may_be_as_large_as_the_contract_allows() {
 }
 
 #[tokio::test]
-async fn an_empty_body_is_called_empty() {
+async fn names_an_empty_body() {
     let app = TestApp::new().await;
     let reply = app.post(RUNS, " ").await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
@@ -96,7 +96,7 @@ async fn deep_nesting_is_refused() {
 }
 
 #[tokio::test]
-async fn every_violation_of_the_contract_is_listed() {
+async fn lists_every_violation() {
     let app = TestApp::new().await;
     let body =
         r#"{"systemPrompt":"x","prompt":"y","reasoningLevel":101,"budgets":{"maxToolTurns":0}}"#;
@@ -112,7 +112,7 @@ async fn every_violation_of_the_contract_is_listed() {
 }
 
 #[tokio::test]
-async fn a_valid_run_reaches_the_service() {
+async fn accepts_a_valid_body() {
     let app = TestApp::new().await;
     for content_type in [
         "application/json; charset=utf-8",
@@ -131,7 +131,7 @@ async fn a_valid_run_reaches_the_service() {
 }
 
 #[tokio::test]
-async fn other_media_types_are_refused() {
+async fn refuses_other_media_types() {
     let app = TestApp::new().await;
     for headers in [
         &[("content-type", "text/plain")][..],
@@ -157,7 +157,7 @@ async fn other_media_types_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_limit_is_refused_whether_announced_or_not() {
+async fn refuses_large_bodies() {
     let app = small().await;
     let announced = app.post(RUNS, "x".repeat(101)).await;
     let chunks =
@@ -171,7 +171,7 @@ async fn a_body_beyond_the_limit_is_refused_whether_announced_or_not() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_the_clients_error() {
+async fn broken_body_is_a_client_error() {
     let app = TestApp::new().await;
     let chunks = stream::iter([
         Ok(Bytes::from_static(b"{\"prompt\":")),
@@ -183,7 +183,7 @@ async fn a_body_that_breaks_off_is_the_clients_error() {
 }
 
 #[tokio::test]
-async fn a_body_that_stops_coming_is_the_clients_error_too() {
+async fn slow_body_is_a_client_error() {
     let settings = Settings {
         body_timeout: std::time::Duration::from_millis(1),
         ..Settings::default()
@@ -225,7 +225,7 @@ async fn idempotency_keys_are_checked() {
 }
 
 #[tokio::test]
-async fn cancel_and_delete_need_no_body_and_no_type() {
+async fn cancel_and_delete_need_no_body() {
     let app = TestApp::new().await;
     for (method, path) in [
         ("POST", "/agent-runs/run_x/cancel"),

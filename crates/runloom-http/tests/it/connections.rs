@@ -51,7 +51,7 @@ async fn read_until(client: &mut TcpStream, end: &str) {
 }
 
 #[tokio::test]
-async fn an_idle_connection_does_not_hold_the_server() {
+async fn idle_connections_do_not_delay_the_stop() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = connect(&listener, "/short").await;
     let shutdown = Shutdown::default();
@@ -68,7 +68,7 @@ async fn an_idle_connection_does_not_hold_the_server() {
 }
 
 #[tokio::test]
-async fn a_stream_that_never_ends_is_closed_after_the_drain() {
+async fn endless_stream_is_closed_after_the_drain() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = connect(&listener, "/endless").await;
     let shutdown = Shutdown::default();
@@ -89,7 +89,7 @@ async fn a_stream_that_never_ends_is_closed_after_the_drain() {
 }
 
 #[tokio::test]
-async fn hundreds_of_clients_can_come_before_the_first_is_accepted() {
+async fn accept_queue_is_long() {
     let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
     let crowd = allowed.trim().parse().unwrap_or(128).min(300);
     let listener = runloom_http::listen("127.0.0.1:0").await.unwrap();
@@ -113,7 +113,7 @@ async fn hundreds_of_clients_can_come_before_the_first_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_place_waits_until_another_has_gone() {
+async fn client_over_the_limit_waits() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut first = connect(&listener, "/short").await;
     let mut second = connect(&listener, "/short").await;
@@ -140,7 +140,7 @@ async fn a_client_without_a_place_waits_until_another_has_gone() {
 }
 
 #[tokio::test]
-async fn a_name_can_be_listened_on_and_a_taken_address_is_refused() {
+async fn listens_by_name_and_refuses_taken_ports() {
     let listener = runloom_http::listen("localhost:0").await.unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     let refused = runloom_http::listen(&taken).await.unwrap_err();

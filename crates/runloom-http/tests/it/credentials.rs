@@ -18,7 +18,7 @@ async fn models(app: &TestApp, slug: &str, headers: &[(&str, &str)]) -> Reply {
 }
 
 #[tokio::test]
-async fn no_credential_is_told_what_to_send() {
+async fn missing_credential_is_explained() {
     let app = TestApp::new().await;
     let reply = models(&app, "acme", &[]).await;
     assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
@@ -30,7 +30,7 @@ async fn no_credential_is_told_what_to_send() {
 }
 
 #[tokio::test]
-async fn an_unknown_credential_is_refused_by_either_header() {
+async fn refuses_unknown_credentials() {
     let app = TestApp::new().await;
     for headers in [
         [("authorization", "Bearer mantyx_unknown_key")],
@@ -46,7 +46,7 @@ async fn an_unknown_credential_is_refused_by_either_header() {
 }
 
 #[tokio::test]
-async fn either_header_opens_the_door() {
+async fn accepts_either_header() {
     let app = TestApp::new().await;
     let bearer = format!("Bearer {}", app.key);
     for headers in [
@@ -59,7 +59,7 @@ async fn either_header_opens_the_door() {
 }
 
 #[tokio::test]
-async fn another_workspaces_path_names_the_right_slug() {
+async fn wrong_slug_names_the_right_one() {
     let app = TestApp::new().await;
     let reply = models(&app, "other", &[("x-api-key", &app.key)]).await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
@@ -72,7 +72,7 @@ async fn another_workspaces_path_names_the_right_slug() {
 }
 
 #[tokio::test]
-async fn a_key_for_another_door_is_forbidden() {
+async fn refuses_keys_of_another_usage() {
     let app = TestApp::new().await;
     let create = CreateKey {
         usage: KeyUsage::Mcp,
@@ -95,7 +95,7 @@ async fn a_key_for_another_door_is_forbidden() {
 }
 
 #[tokio::test]
-async fn a_plan_without_keys_has_its_own_code() {
+async fn plan_without_keys_has_its_code() {
     let app = TestApp::new().await;
     let put = PutWorkspace {
         without: Some(vec!["apiKeys".to_owned()]),
@@ -112,7 +112,7 @@ async fn a_plan_without_keys_has_its_own_code() {
 }
 
 #[tokio::test]
-async fn a_stranger_is_refused_before_the_body_is_looked_at() {
+async fn checks_credentials_before_the_body() {
     let app = TestApp::new().await;
     let request = Request::builder()
         .method("POST")
@@ -123,7 +123,7 @@ async fn a_stranger_is_refused_before_the_body_is_looked_at() {
 }
 
 #[tokio::test]
-async fn every_answer_shows_its_window() {
+async fn responses_have_rate_headers() {
     let app = TestApp::new().await;
     let reads = app.get("/models").await;
     assert_eq!(reads.header("x-ratelimit-limit"), "6000");
@@ -139,7 +139,7 @@ async fn every_answer_shows_its_window() {
 }
 
 #[tokio::test]
-async fn the_request_beyond_the_limit_is_told_to_wait() {
+async fn refuses_requests_over_the_limit() {
     let limits = RateLimits {
         reads_per_minute: 2,
         ..RateLimits::default()

@@ -44,7 +44,7 @@ async fn place(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn the_page_may_load_its_own_files_and_nothing_else() {
+async fn page_loads_own_files_only() {
     let app = TestApp::new().await;
     let reply = get(&app, "/", &[("accept", "text/html,*/*;q=0.8")]).await;
     assert_eq!(reply.status, StatusCode::OK);
@@ -74,7 +74,7 @@ async fn the_page_may_load_its_own_files_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_page_is_asked_for_each_time_and_sent_once() {
+async fn page_is_revalidated() {
     let app = TestApp::new().await;
     let first = get(&app, "/", &[]).await;
     assert_eq!(first.header("cache-control"), "no-cache");
@@ -91,7 +91,7 @@ async fn the_page_is_asked_for_each_time_and_sent_once() {
 }
 
 #[tokio::test]
-async fn every_file_of_the_folder_is_served_for_ever() {
+async fn files_are_cached_for_ever() {
     let app = TestApp::new().await;
     let place = place(&app).await;
     let mut count = 0;
@@ -119,7 +119,7 @@ async fn every_file_of_the_folder_is_served_for_ever() {
 }
 
 #[tokio::test]
-async fn files_of_another_build_and_other_paths_are_not_there() {
+async fn other_builds_are_404() {
     let app = TestApp::new().await;
     let place = place(&app).await;
     for path in [
@@ -139,7 +139,7 @@ async fn files_of_another_build_and_other_paths_are_not_there() {
 }
 
 #[tokio::test]
-async fn a_program_that_wants_json_is_told_where_the_api_is() {
+async fn json_clients_are_pointed_to_the_api() {
     let app = TestApp::new().await;
     let reply = get(&app, "/", &[("accept", "application/json")]).await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
@@ -148,7 +148,7 @@ async fn a_program_that_wants_json_is_told_where_the_api_is() {
 }
 
 #[tokio::test]
-async fn a_dashboard_that_is_off_is_not_there() {
+async fn disabled_dashboard_is_404() {
     let settings = Settings {
         dashboard: false,
         ..Settings::default()
@@ -172,7 +172,7 @@ fn between<'text>(text: &'text str, before: &str, after: &str) -> Vec<&'text str
 }
 
 #[test]
-fn the_files_name_only_each_other() {
+fn files_refer_only_to_each_other() {
     let read = |name: &str| std::fs::read_to_string(folder().join(name)).unwrap();
     let names: Vec<String> = std::fs::read_dir(folder())
         .unwrap()
@@ -206,7 +206,7 @@ fn the_files_name_only_each_other() {
 }
 
 #[test]
-fn no_file_makes_markup_or_code_out_of_a_text() {
+fn files_never_build_markup() {
     for entry in std::fs::read_dir(folder()).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();

@@ -55,7 +55,7 @@ async fn snapshot(app: &TestApp, accepted: &Reply) -> Value {
 }
 
 #[tokio::test]
-async fn schemas_that_a_plugins_tool_would_ignore_are_kept_and_warned_of() {
+async fn warns_about_ignored_schemas() {
     let app = TestApp::new().await;
     let body = json!({"type": "plugin", "plugin": "@time/now",
                       "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}}});
@@ -65,7 +65,7 @@ async fn schemas_that_a_plugins_tool_would_ignore_are_kept_and_warned_of() {
 }
 
 #[tokio::test]
-async fn an_agent_may_come_before_its_tools_and_is_told_which_are_missing() {
+async fn warns_about_missing_tools() {
     let app = TestApp::new().await;
     let agent = json!({"systemPrompt": "x", "tools": [{"kind": "mantyx", "id": "later"}]});
     let put = call(&app, "PUT", "/agents/a", Some(agent.clone())).await;
@@ -85,7 +85,7 @@ async fn an_agent_may_come_before_its_tools_and_is_told_which_are_missing() {
 }
 
 #[tokio::test]
-async fn a_definition_that_no_run_could_use_is_refused_when_it_is_put() {
+async fn refuses_unusable_definitions() {
     let app = TestApp::new().await;
     let http = |parameters: Value| json!({"type": "http", "url": "https://a.example/", "parameters": parameters});
     let kind = json!({"type": "object", "properties": {"a": {"type": "zzz"}}});
@@ -156,7 +156,7 @@ async fn a_definition_that_no_run_could_use_is_refused_when_it_is_put() {
 }
 
 #[tokio::test]
-async fn every_kind_is_put_read_listed_and_deleted() {
+async fn manages_every_kind() {
     let app = TestApp::new().await;
     put(&app, "/secrets/KEY", json!({"value": "s3cret"})).await;
     let tool = json!({"type": "http", "url": "https://a.example/{{x}}", "headers": {"A": "{{secret:KEY}}"}});
@@ -219,7 +219,7 @@ async fn every_kind_is_put_read_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn changes_are_guarded_by_what_the_caller_saw() {
+async fn checks_preconditions() {
     let app = TestApp::new().await;
     let body = |text: &str| Some(json!({"systemPrompt": text}));
     let path = "/agents/a";
@@ -264,7 +264,7 @@ async fn changes_are_guarded_by_what_the_caller_saw() {
 }
 
 #[tokio::test]
-async fn every_slip_of_a_definition_is_named() {
+async fn reports_all_violations_of_a_definition() {
     let app = TestApp::new().await;
     for (path, body, paths) in [
         (
@@ -317,7 +317,7 @@ async fn every_slip_of_a_definition_is_named() {
 }
 
 #[tokio::test]
-async fn a_run_of_an_agent_takes_its_prompt_tools_and_model_and_records_its_version() {
+async fn run_uses_and_records_its_agent() {
     let app = TestApp::new().await;
     let local = |name: &str| json!({"kind": "local", "name": name});
     let body = json!({"name": "Support", "systemPrompt": "Agent.", "tools": [local("a")],
@@ -353,7 +353,7 @@ async fn a_run_of_an_agent_takes_its_prompt_tools_and_model_and_records_its_vers
 }
 
 #[tokio::test]
-async fn a_session_meets_its_agent_as_the_agent_is_at_each_message() {
+async fn session_uses_the_current_agent() {
     let app = TestApp::new().await;
     let tool = json!({"kind": "local", "name": "a"});
     let body = json!({"systemPrompt": "One.", "tools": [tool]});
@@ -382,7 +382,7 @@ async fn a_session_meets_its_agent_as_the_agent_is_at_each_message() {
 }
 
 #[tokio::test]
-async fn unknown_foreign_and_forbidden_agents_look_the_same() {
+async fn unknown_and_forbidden_agents_look_alike() {
     let app = TestApp::new().await;
     let id = agent(&app, "support", json!({"systemPrompt": "x"})).await;
     let other = agent(&app, "other", json!({"systemPrompt": "x"})).await;
@@ -432,7 +432,7 @@ async fn unknown_foreign_and_forbidden_agents_look_the_same() {
 }
 
 #[tokio::test]
-async fn an_agent_of_another_workspace_is_forbidden() {
+async fn refuses_agents_of_another_workspace() {
     let app = TestApp::new().await;
     let service = &app.service;
     let beta = runloom_service::tenancy::PutWorkspace::default();
@@ -465,7 +465,7 @@ async fn an_agent_of_another_workspace_is_forbidden() {
 }
 
 #[tokio::test]
-async fn a_stored_providers_models_come_and_go_at_once() {
+async fn stored_models_change_at_once() {
     let app = TestApp::new().await;
     let body = json!({"kind": "openai", "apiKey": "sk-literal", "models": [{"id": "m1"}]});
     let made = put(&app, "/providers/mine", body).await;

@@ -13,7 +13,7 @@ async fn new_run(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn the_first_feedback_is_created_and_later_ones_replace_it() {
+async fn replaces_earlier_feedback() {
     let app = TestApp::new().await;
     let run = new_run(&app).await;
     let path = format!("/agent-runs/{run}/feedback");
@@ -45,7 +45,7 @@ async fn the_first_feedback_is_created_and_later_ones_replace_it() {
 }
 
 #[tokio::test]
-async fn feedback_is_listed_by_verdict_run_and_page() {
+async fn lists_feedback() {
     let app = TestApp::new().await;
     let mut runs = Vec::new();
     for verdict in ["UP", "DOWN", "UP"] {
@@ -80,7 +80,7 @@ async fn feedback_is_listed_by_verdict_run_and_page() {
 }
 
 #[tokio::test]
-async fn feedback_that_breaks_a_rule_or_is_of_no_run_is_refused_and_changes_nothing() {
+async fn refuses_invalid_feedback() {
     let app = TestApp::new().await;
     let run = new_run(&app).await;
     let path = format!("/agent-runs/{run}/feedback");

@@ -73,7 +73,7 @@ impl Drop for Served {
 }
 
 #[tokio::test]
-async fn a_client_that_is_refused_while_it_sends_sees_the_answer() {
+async fn client_reads_an_early_refusal() {
     let one_run = RateLimits {
         run_starts_per_minute: 1,
         ..RateLimits::default()
@@ -131,7 +131,7 @@ async fn a_client_that_is_refused_while_it_sends_sees_the_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_for_ever_is_cut_off() {
+async fn closes_endless_senders() {
     let served = Served::new(RateLimits::default()).await;
     let head = served.head(
         "/agent-runs",
@@ -147,7 +147,7 @@ async fn a_client_that_sends_for_ever_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_that_was_read_leaves_the_connection_open() {
+async fn read_body_keeps_the_connection() {
     let served = Served::new(RateLimits::default()).await;
     let mut client = TcpStream::connect(served.address).await.unwrap();
     let body = format!("{{\"prompt\":{}}}", " ".repeat(50_000));

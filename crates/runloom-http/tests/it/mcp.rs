@@ -37,7 +37,7 @@ fn names(reply: &Reply) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn each_key_sees_the_agents_that_it_may_call() {
+async fn keys_see_their_agents_only() {
     let app = house(Settings::default()).await;
     let list = ask("tools/list", json!({}));
     let (all, narrow) = (
@@ -67,7 +67,7 @@ async fn each_key_sees_the_agents_that_it_may_call() {
 }
 
 #[tokio::test]
-async fn a_handshake_agrees_on_a_revision_and_names_a_session() {
+async fn handshake_returns_revision_and_session() {
     let app = house(Settings::default()).await;
     for (asked, agreed) in [("2025-03-26", "2025-03-26"), ("2030-01-01", "2025-11-25")] {
         let params = json!({"protocolVersion": asked, "capabilities": {}});
@@ -86,7 +86,7 @@ async fn a_handshake_agrees_on_a_revision_and_names_a_session() {
 }
 
 #[tokio::test]
-async fn without_a_handshake_every_request_says_what_it_speaks() {
+async fn stateless_requests_name_their_revision() {
     let app = house(Settings::default()).await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let headers = |method: &'static str| {
@@ -127,7 +127,7 @@ async fn without_a_handshake_every_request_says_what_it_speaks() {
 }
 
 #[tokio::test]
-async fn what_a_model_can_mend_is_a_result_that_it_reads() {
+async fn correctable_errors_are_results() {
     let app = house(Settings::default()).await;
     for (arguments, tool, word) in [
         (json!({}), "one", "message"),
@@ -145,7 +145,7 @@ async fn what_a_model_can_mend_is_a_result_that_it_reads() {
 }
 
 #[tokio::test]
-async fn a_number_is_one_call_in_its_session_and_never_the_answer_of_another() {
+async fn request_ids_belong_to_a_session() {
     let app = house(Settings::default()).await;
     let session = [("mcp-session-id", "mcp_one")];
     let say = |tool: &str, text: &str| {
@@ -166,7 +166,7 @@ async fn a_number_is_one_call_in_its_session_and_never_the_answer_of_another() {
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_be_run_is_not_available_and_no_more_is_said() {
+async fn hides_why_an_agent_is_unavailable() {
     let app = house(Settings::default()).await;
     let tools = json!([{"kind": "mantyx", "id": "secret_ledger"}]);
     let broken = json!({"systemPrompt": "x", "modelId": "platform:silent", "tools": tools});
@@ -179,7 +179,7 @@ async fn an_agent_that_cannot_be_run_is_not_available_and_no_more_is_said() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_stranger_does_not_get_in() {
+async fn refuses_foreign_origins() {
     let public = Settings {
         public_url: Some("https://runs.example.com".to_owned()),
         ..Settings::default()
@@ -199,7 +199,7 @@ async fn a_page_of_a_stranger_does_not_get_in() {
 }
 
 #[tokio::test]
-async fn requests_that_nobody_understands_are_told_so() {
+async fn refuses_unknown_requests() {
     let app = house(Settings::default()).await;
     let reply = post(&app, &app.key, &[], &json!([ask("ping", json!({}))])).await;
     assert_eq!(

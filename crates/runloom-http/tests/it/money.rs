@@ -9,7 +9,7 @@ const RUN: &str = r#"{"systemPrompt":"x","prompt":"hello","budgets":{"maxCostUsd
     "tools":[{"kind":"local","name":"look"}]}"#;
 
 #[tokio::test]
-async fn a_dry_run_is_answered_at_once_and_creates_nothing() {
+async fn dry_run_creates_nothing() {
     let app = TestApp::new().await;
     let reply = app.post("/agent-runs?dryRun=1", RUN).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
@@ -24,7 +24,7 @@ async fn a_dry_run_is_answered_at_once_and_creates_nothing() {
 }
 
 #[tokio::test]
-async fn a_dry_run_warns_of_what_nobody_would_heed() {
+async fn dry_run_warns_about_unused_fields() {
     let app = TestApp::new().await;
     let body = r#"{"systemPrompt":"x","prompt":"hello","toolBudget":{},"budgets":{"maxCostUsd":1,"maxSteps":3},
         "toolBudgets":{"look":{"maxCalls":1},"loook":{"maxCalls":1}},
@@ -63,7 +63,7 @@ async fn a_dry_run_warns_of_what_nobody_would_heed() {
 }
 
 #[tokio::test]
-async fn a_dry_run_refuses_what_a_run_would_be_refused_for() {
+async fn dry_run_refuses_like_a_run() {
     let app = TestApp::new().await;
     let bad = r#"{"systemPrompt":"x","prompt":"hello","modelId":"nope"}"#;
     for path in ["/agent-runs", "/agent-runs?dryRun=true"] {
@@ -76,7 +76,7 @@ async fn a_dry_run_refuses_what_a_run_would_be_refused_for() {
 }
 
 #[tokio::test]
-async fn a_message_is_never_a_dry_run_and_says_so() {
+async fn messages_refuse_dry_run() {
     let app = TestApp::new().await;
     let session = app.post("/agent-sessions", r#"{"systemPrompt":"x"}"#).await;
     let id = session.body["sessionId"].as_str().unwrap();
@@ -93,7 +93,7 @@ async fn a_message_is_never_a_dry_run_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_account_of_nothing_has_its_shape() {
+async fn empty_usage_has_its_fields() {
     let app = TestApp::new().await;
     let reply = app
         .get("/usage?from=2026-10-01&to=2026-10-31T12:00:00Z&groupBy=key")
@@ -107,7 +107,7 @@ async fn an_account_of_nothing_has_its_shape() {
 }
 
 #[tokio::test]
-async fn bad_parameters_are_refused_by_name() {
+async fn refuses_invalid_parameters() {
     let app = TestApp::new().await;
     for query in [
         "from=today",

@@ -25,7 +25,7 @@ async fn new_run(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_run_is_accepted_and_shown() {
+async fn creates_and_shows_a_run() {
     let app = TestApp::new().await;
     let reply = app.post("/agent-runs", RUN).await;
     assert_eq!(reply.status, StatusCode::ACCEPTED);
@@ -41,7 +41,7 @@ async fn a_run_is_accepted_and_shown() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_gives_the_first_answer_again() {
+async fn idempotency_key_repeats_the_response() {
     let app = TestApp::new().await;
     let first = post_once(&app, "/agent-runs", "k1", RUN).await;
     let again = post_once(&app, "/agent-runs", "k1", RUN).await;
@@ -56,7 +56,7 @@ async fn an_idempotency_key_gives_the_first_answer_again() {
 }
 
 #[tokio::test]
-async fn runs_are_listed_by_filter() {
+async fn lists_runs_by_filter() {
     let app = TestApp::new().await;
     let (older, newer) = (new_run(&app).await, new_run(&app).await);
     let page = app
@@ -78,7 +78,7 @@ async fn runs_are_listed_by_filter() {
 }
 
 #[tokio::test]
-async fn an_unknown_model_is_refused_with_candidates() {
+async fn unknown_model_names_candidates() {
     let app = TestApp::new().await;
     let body = r#"{"systemPrompt":"x","prompt":"y","modelId":"platform:silnt"}"#;
     let reply = app.post("/agent-runs", body).await;
@@ -88,7 +88,7 @@ async fn an_unknown_model_is_refused_with_candidates() {
 }
 
 #[tokio::test]
-async fn cancel_is_idempotent_and_answers_to_nobody_are_refused() {
+async fn cancel_is_idempotent() {
     let app = TestApp::new().await;
     let id = new_run(&app).await;
     let answer = r#"{"toolUseId":"tu_x","result":""}"#;
@@ -106,7 +106,7 @@ async fn cancel_is_idempotent_and_answers_to_nobody_are_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_opens_at_once_and_ends_with_the_server() {
+async fn stream_opens_at_once() {
     let app = TestApp::new().await;
     let id = new_run(&app).await;
     let request = app.request("GET", &format!("/agent-runs/{id}/stream"));
@@ -133,7 +133,7 @@ async fn a_stream_opens_at_once_and_ends_with_the_server() {
 }
 
 #[tokio::test]
-async fn a_session_lives_until_it_is_ended() {
+async fn session_lives_until_its_end() {
     let app = TestApp::new().await;
     let made = app.post("/agent-sessions", r#"{"systemPrompt":"x"}"#).await;
     assert_eq!(made.status, StatusCode::CREATED);

@@ -10,7 +10,7 @@ use crate::documents::{call, put, run};
 const CANARY: &str = "canary-7c1f-do-not-show";
 
 #[tokio::test]
-async fn a_client_cannot_name_secrets() {
+async fn clients_cannot_name_secrets() {
     let app = TestApp::new().await;
     put(&app, "/secrets/KEY", json!({"value": CANARY})).await;
     let tool = json!({"kind": "mcp", "name": "x", "url": "https://evil.example/", "headers": {"A": "{{secret:KEY}}"}});
@@ -27,7 +27,7 @@ async fn a_client_cannot_name_secrets() {
 }
 
 #[tokio::test]
-async fn a_secret_is_shown_nowhere_and_stored_nowhere_in_clear() {
+async fn secrets_are_never_shown_or_stored_in_clear() {
     let app = TestApp::new().await;
     let literal = format!("Bearer {CANARY}-2");
     put(&app, "/secrets/KEY", json!({"value": CANARY})).await;
@@ -95,7 +95,7 @@ async fn a_secret_is_shown_nowhere_and_stored_nowhere_in_clear() {
 }
 
 #[tokio::test]
-async fn what_is_sealed_is_in_clear_for_the_tool_that_needs_it() {
+async fn tools_get_unsealed_values() {
     let app = TestApp::new().await;
     let literal = format!("Bearer {CANARY}-2");
     put(&app, "/secrets/KEY", json!({"value": CANARY})).await;

@@ -14,7 +14,7 @@ fn open(method: &str, path: &str) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn an_unknown_path_is_refused_in_shape() {
+async fn unknown_path_is_a_json_error() {
     let app = TestApp::new().await;
     for path in [
         "/nowhere",
@@ -28,7 +28,7 @@ async fn an_unknown_path_is_refused_in_shape() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_refused_in_shape_and_names_the_right_ones() {
+async fn wrong_method_names_the_allowed_ones() {
     let app = TestApp::new().await;
     let reply = app
         .send(open("PATCH", "/api/v1/workspaces/acme/agent-runs"))
@@ -40,7 +40,7 @@ async fn a_wrong_method_is_refused_in_shape_and_names_the_right_ones() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_no_text_names_nothing() {
+async fn binary_path_is_404() {
     let app = TestApp::new().await;
     let reply = app.get("/agent-runs/%FF").await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
@@ -48,7 +48,7 @@ async fn a_path_that_is_no_text_names_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_plain_not_found() {
+async fn unknown_resources_are_404() {
     let app = TestApp::new().await;
     for path in ["/agent-runs/run_x", "/agent-sessions/ses_x"] {
         let reply = app.get(path).await;
@@ -60,7 +60,7 @@ async fn what_is_not_there_is_a_plain_not_found() {
 }
 
 #[tokio::test]
-async fn an_unavailable_service_says_when_to_come_back() {
+async fn unavailable_has_retry_after() {
     let app = TestApp::new().await;
     app.shutdown.end_streams();
     let reply = app.send(open("GET", "/ready")).await;
@@ -71,7 +71,7 @@ async fn an_unavailable_service_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn health_and_info_need_no_credential() {
+async fn health_needs_no_credential() {
     let app = TestApp::new().await;
     for path in ["/health", "/live", "/info", "/openapi.json"] {
         let reply = app.send(open("GET", path)).await;
@@ -83,7 +83,7 @@ async fn health_and_info_need_no_credential() {
 }
 
 #[tokio::test]
-async fn a_sane_request_id_is_kept_and_any_other_replaced() {
+async fn keeps_valid_request_ids() {
     let app = TestApp::new().await;
     for (given, kept) in [
         ("abc-1.2_3", true),
@@ -105,7 +105,7 @@ async fn a_sane_request_id_is_kept_and_any_other_replaced() {
 }
 
 #[tokio::test]
-async fn answers_are_not_for_caches() {
+async fn responses_are_not_cached() {
     let app = TestApp::new().await;
     let reply = app.get("/models").await;
     assert_eq!(reply.header("cache-control"), "no-store");
@@ -113,7 +113,7 @@ async fn answers_are_not_for_caches() {
 }
 
 #[tokio::test]
-async fn agents_and_models_are_listed() {
+async fn lists_agents_and_models() {
     let app = TestApp::new().await;
     assert_eq!(
         app.get("/agents").await.body,
@@ -125,7 +125,7 @@ async fn agents_and_models_are_listed() {
 }
 
 #[tokio::test]
-async fn malformed_cursors_and_filters_are_named() {
+async fn refuses_malformed_cursors_and_filters() {
     let app = TestApp::new().await;
     for (path, place) in [
         ("/agent-runs/run_x/stream?lastSeq=-1", "lastSeq"),
@@ -152,7 +152,7 @@ async fn malformed_cursors_and_filters_are_named() {
 }
 
 #[tokio::test]
-async fn the_query_wins_over_a_malformed_last_event_id() {
+async fn query_overrides_last_event_id() {
     let app = TestApp::new().await;
     let stream = |query: &str| {
         let path = format!("/agent-runs/run_x/stream{query}");
@@ -167,7 +167,7 @@ async fn the_query_wins_over_a_malformed_last_event_id() {
 }
 
 #[tokio::test]
-async fn an_empty_cursor_is_none() {
+async fn empty_cursor_is_absent() {
     let app = TestApp::new().await;
     let reply = app.get("/agent-runs/run_x/stream?lastSeq=").await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND);

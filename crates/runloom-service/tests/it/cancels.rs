@@ -100,7 +100,7 @@ async fn a_queued_run_is_cancelled_although_every_place_is_taken() {
 }
 
 #[tokio::test]
-async fn a_run_between_two_attempts_is_cancelled_without_another() {
+async fn cancels_between_attempts() {
     let world = World::new().await;
     let mut error = server_error();
     error.retry_after = Some(Duration::from_secs(50));
@@ -144,7 +144,7 @@ async fn a_message_behind_another_is_cancelled_without_its_turn() {
 }
 
 #[tokio::test]
-async fn a_finished_run_stays_as_it_is() {
+async fn cancel_keeps_finished_runs() {
     let world = World::new().await;
     let run = world.run("hi").await;
     let events = world.events(&run).await;

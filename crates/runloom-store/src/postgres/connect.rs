@@ -247,7 +247,7 @@ mod tests {
     use super::{Endpoint, split_tls};
 
     #[test]
-    fn tls_options_are_taken_out_of_the_url() {
+    fn removes_tls_options_from_the_url() {
         let (plain, options) = split_tls(
             "postgres://u@h/db?sslmode=verify-full&connect_timeout=3&sslrootcert=a%2Fb.pem",
         );
@@ -257,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_mode_of_tls_is_refused_with_the_known_ones() {
+    fn refuses_unknown_sslmode() {
         let error = Endpoint::of("postgres://u:hunter2@h/db?sslmode=maybe").unwrap_err();
         assert!(error.to_string().contains("verify-full"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }
 
     #[test]
-    fn a_url_that_names_no_server_is_refused_without_repeating_it() {
+    fn refuses_invalid_urls_without_repeating_them() {
         for url in [
             "postgres:",
             "postgres:u:hunter2@h",

@@ -221,7 +221,7 @@ mod tests {
     use super::{EVENTS, MAIL, Notice, Outgoing, RunNo, parse};
 
     #[test]
-    fn notices_come_back_as_they_were_sent() {
+    fn encodes_notices() {
         let events = Notice::Events(vec![(RunNo(3), 7), (RunNo(12), 1)]);
         let mut outgoing = Outgoing::default();
         assert!(outgoing.is_empty());
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_notices_become_look_yourself() {
+    fn too_many_notices_become_lost() {
         let mut outgoing = Outgoing::default();
         let many = (0..2_000).map(|run| (RunNo(1_000_000 + run), 1_000));
         outgoing.add(Notice::Events(many.collect()));

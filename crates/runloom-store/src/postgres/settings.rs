@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn settings_under_which_nothing_is_lost_are_accepted() {
+    fn accepts_durable_settings() {
         for safe in ["on", "local", "remote_write", "remote_apply"] {
             assert_eq!(complaint(&settings("synchronous_commit", safe)), None);
         }
     }
 
     #[test]
-    fn every_setting_that_loses_data_is_named_with_its_remedy() {
+    fn names_settings_that_lose_data() {
         for (name, value) in [
             ("fsync", "off"),
             ("full_page_writes", "off"),

@@ -95,7 +95,7 @@ mod tests {
     use super::{MIGRATIONS, migrate};
 
     #[test]
-    fn sessions_from_before_they_could_be_deleted_are_kept_as_they_were() {
+    fn migration_keeps_sessions() {
         let mut connection = Connection::open_in_memory().unwrap();
         for (version, (_, sql)) in (1_u32..).zip(MIGRATIONS).take(5) {
             connection.execute_batch(sql).unwrap();

@@ -83,7 +83,7 @@ where
 }
 
 #[tokio::test]
-async fn a_poisoned_job_fails_alone() {
+async fn failing_job_fails_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.db");
     let writer = writer(&path);
@@ -103,7 +103,7 @@ async fn a_poisoned_job_fails_alone() {
 }
 
 #[tokio::test]
-async fn a_panic_fails_one_job_and_the_writer_goes_on() {
+async fn panic_fails_one_job() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.db");
     let writer = writer(&path);
@@ -125,7 +125,7 @@ async fn a_panic_fails_one_job_and_the_writer_goes_on() {
 }
 
 #[tokio::test]
-async fn jobs_that_wait_share_one_transaction() {
+async fn waiting_jobs_share_a_transaction() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.db");
     let writer = writer(&path);
@@ -146,7 +146,7 @@ async fn jobs_that_wait_share_one_transaction() {
 }
 
 #[tokio::test]
-async fn a_rollback_forgets_what_its_jobs_remembered() {
+async fn rollback_resets_cached_state() {
     let folder = tempfile::tempdir().unwrap();
     let writer = writer(&folder.path().join("t.db"));
     let run = RunNo(1);
@@ -165,7 +165,7 @@ async fn a_rollback_forgets_what_its_jobs_remembered() {
 }
 
 #[tokio::test]
-async fn dropping_the_writer_finishes_what_waits() {
+async fn drop_finishes_waiting_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.db");
     let writer = writer(&path);
@@ -184,7 +184,7 @@ async fn dropping_the_writer_finishes_what_waits() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_unavailable_and_keeps_nothing_of_the_job() {
+async fn full_disk_is_unavailable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.db");
     let writer = writer(&path);

@@ -22,54 +22,54 @@ struct Left {
 }
 
 #[tokio::test]
-async fn a_death_before_the_commit_of_a_new_run_leaves_no_run() {
+async fn crash_before_creating_leaves_no_run() {
     let left = crash(
-        "a_death_before_the_commit_of_a_new_run_leaves_no_run",
+        "crash_before_creating_leaves_no_run",
         "before_commit.create_run",
     );
     assert_eq!(left.await, None);
 }
 
 #[tokio::test]
-async fn a_death_after_the_commit_of_a_new_run_leaves_the_run() {
+async fn crash_after_creating_leaves_the_run() {
     let left = crash(
-        "a_death_after_the_commit_of_a_new_run_leaves_the_run",
+        "crash_after_creating_leaves_the_run",
         "after_commit.create_run",
     );
     assert_eq!(left.await, Some(live(1)));
 }
 
 #[tokio::test]
-async fn a_death_before_the_commit_of_events_leaves_those_before() {
+async fn crash_before_a_commit_leaves_earlier_events() {
     let left = crash(
-        "a_death_before_the_commit_of_events_leaves_those_before",
+        "crash_before_a_commit_leaves_earlier_events",
         "before_commit.append:2",
     );
     assert_eq!(left.await, Some(live(2)));
 }
 
 #[tokio::test]
-async fn a_death_after_the_commit_of_events_leaves_the_events() {
+async fn crash_after_a_commit_leaves_the_events() {
     let left = crash(
-        "a_death_after_the_commit_of_events_leaves_the_events",
+        "crash_after_a_commit_leaves_the_events",
         "after_commit.append:2",
     );
     assert_eq!(left.await, Some(live(3)));
 }
 
 #[tokio::test]
-async fn a_death_before_the_commit_of_the_end_leaves_a_live_run() {
+async fn crash_before_the_end_leaves_a_live_run() {
     let left = crash(
-        "a_death_before_the_commit_of_the_end_leaves_a_live_run",
+        "crash_before_the_end_leaves_a_live_run",
         "before_commit.finish",
     );
     assert_eq!(left.await, Some(live(3)));
 }
 
 #[tokio::test]
-async fn a_death_after_the_commit_of_the_end_leaves_an_ended_run() {
+async fn crash_after_the_end_leaves_an_ended_run() {
     let left = crash(
-        "a_death_after_the_commit_of_the_end_leaves_an_ended_run",
+        "crash_after_the_end_leaves_an_ended_run",
         "after_commit.finish",
     );
     let ended = Left {

@@ -28,7 +28,7 @@ async fn refusal(url: &str, options: OpenOptions) -> OpenError {
 }
 
 #[tokio::test]
-async fn a_second_opening_is_refused_while_the_first_lives() {
+async fn refuses_a_second_process() {
     let (_folder, url) = place();
     let first = open(&url, OpenOptions::default()).await.unwrap();
     let error = refusal(&url, OpenOptions::default()).await;
@@ -41,7 +41,7 @@ async fn a_second_opening_is_refused_while_the_first_lives() {
 /// SQLite follows the link and puts its log beside the file; whatever else belongs to the database must be there, too.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_database_may_be_a_link_to_a_file_elsewhere_also_before_that_is_there() {
+async fn follows_symbolic_links() {
     let folder = tempfile::tempdir().unwrap();
     let (link, elsewhere) = (folder.path().join("runs.db"), folder.path().join("disk"));
     std::fs::create_dir(&elsewhere).unwrap();
@@ -63,7 +63,7 @@ async fn a_database_may_be_a_link_to_a_file_elsewhere_also_before_that_is_there(
 }
 
 #[tokio::test]
-async fn a_new_process_voids_the_leases_of_the_old_one_at_once() {
+async fn new_process_voids_old_leases() {
     let (folder, url) = place();
     let mut fixture = Fixture::at(url, folder).await;
     let lease = fixture.started("a").await;
@@ -73,7 +73,7 @@ async fn a_new_process_voids_the_leases_of_the_old_one_at_once() {
 }
 
 #[tokio::test]
-async fn a_database_of_a_newer_version_is_refused() {
+async fn refuses_newer_databases() {
     let (_folder, url) = place();
     migrate(&url, DataLoss::Refuse).await.unwrap();
     set_version(&url, 4_711);
@@ -87,7 +87,7 @@ async fn a_database_of_a_newer_version_is_refused() {
 }
 
 #[tokio::test]
-async fn migrations_wait_for_permission_when_asked_to() {
+async fn migrations_wait_for_permission() {
     let (_folder, url) = place();
     let careful = OpenOptions {
         migrations: Migrations::Refuse,
@@ -110,7 +110,7 @@ async fn migrations_wait_for_permission_when_asked_to() {
 }
 
 #[tokio::test]
-async fn a_check_finds_a_healthy_database_healthy_while_it_is_in_use() {
+async fn check_accepts_a_healthy_database() {
     let (_folder, url) = place();
     let _store = open(&url, OpenOptions::default()).await.unwrap();
     let health = check(&url).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_check_finds_a_healthy_database_healthy_while_it_is_in_use() {
 }
 
 #[tokio::test]
-async fn a_check_names_pending_migrations_and_damage() {
+async fn check_reports_migrations_and_damage() {
     let (_folder, url) = place();
     let error = check(&url).await.unwrap_err();
     assert!(matches!(error, OpenError::Missing { .. }), "{error}");
@@ -147,7 +147,7 @@ fn damage(url: &str) {
 }
 
 #[tokio::test]
-async fn urls_that_name_no_store_say_what_would_be_right() {
+async fn explains_invalid_urls() {
     for (url, hint) in [
         ("postgres://localhost/runs?sslmode=maybe", "verify-full"),
         ("mysql://localhost/runs", "sqlite:"),
@@ -164,7 +164,7 @@ async fn urls_that_name_no_store_say_what_would_be_right() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_new_database_and_the_files_beside_it_are_their_owners_alone() {
+async fn new_files_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let (_folder, url) = place();
     let _open = open(&url, OpenOptions::default()).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_new_database_and_the_files_beside_it_are_their_owners_alone() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_database_that_everybody_could_read_is_closed_to_others_and_left_to_its_group() {
+async fn removes_access_of_others() {
     use std::os::unix::fs::PermissionsExt;
     let (_folder, url) = place();
     drop(open(&url, OpenOptions::default()).await.unwrap());

@@ -13,7 +13,7 @@ use crate::proxy::at_the_end_of_a_way;
 impl Place for Cluster {}
 
 #[tokio::test]
-async fn a_server_that_can_lose_data_is_refused_by_name() {
+async fn refuses_servers_that_can_lose_data() {
     for (setting, remedy) in [
         ("fsync", "fsync = on"),
         ("full_page_writes", "full_page_writes = on"),
@@ -31,7 +31,7 @@ async fn a_server_that_can_lose_data_is_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crashed_server_costs_time_and_nothing_else() {
+async fn crashed_server_loses_nothing() {
     let Some(cluster) = Cluster::start(&[]) else {
         return;
     };
@@ -54,7 +54,7 @@ async fn a_crashed_server_costs_time_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_a_crashed_server_gave_away_again_is_not_believed() {
+async fn detects_reused_transaction_ids() {
     // Nothing reaches the disk before somebody commits.
     let quiet = [("wal_writer_delay", "10s"), ("autovacuum", "off")];
     let Some(cluster) = Cluster::start(&quiet) else {
@@ -92,7 +92,7 @@ async fn a_number_that_a_crashed_server_gave_away_again_is_not_believed() {
 }
 
 #[tokio::test]
-async fn tls_is_used_when_asked_for_and_the_certificate_must_be_good() {
+async fn tls_checks_the_certificate() {
     let Some(cluster) = Cluster::start(&[]) else {
         return;
     };

@@ -24,7 +24,7 @@ fn tells(notice: &Notice, run: RunNo, seq: u64) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_mail_and_waiting_runs_are_heard() {
+async fn announces_commits_mail_and_waiting_runs() {
     let database = Database::create().await;
     let url = database.url();
     let fixture = Fixture::at(url.clone(), database).await;
@@ -50,7 +50,7 @@ async fn commits_mail_and_waiting_runs_are_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_connection_is_told_and_heard_again() {
+async fn reports_lost_connections() {
     let database = Database::create().await;
     let url = database.url();
     let beside = database.client().await;

@@ -24,7 +24,7 @@ async fn migrate_further(database: &Database, breaking: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_that_start_at_once_migrate_once() {
+async fn concurrent_starts_migrate_once() {
     let database = Database::create().await;
     let url = database.url();
     let starts = (0..6).map(|_| open(&url, OpenOptions::default()));
@@ -43,7 +43,7 @@ async fn processes_that_start_at_once_migrate_once() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_only_when_it_is_breaking() {
+async fn refuses_breaking_newer_schemas() {
     let database = Database::create().await;
     migrate(&database.url(), DataLoss::Refuse).await.unwrap();
     migrate_further(&database, false).await;
@@ -63,7 +63,7 @@ async fn a_newer_schema_is_refused_only_when_it_is_breaking() {
 }
 
 #[tokio::test]
-async fn migrations_wait_for_permission_when_asked_to() {
+async fn migrations_wait_for_permission() {
     let database = Database::create().await;
     let careful = OpenOptions {
         migrations: Migrations::Refuse,
@@ -93,7 +93,7 @@ async fn migrations_wait_for_permission_when_asked_to() {
 }
 
 #[tokio::test]
-async fn a_database_whose_commits_are_not_durable_is_refused() {
+async fn refuses_databases_without_durable_commits() {
     let database = Database::create().await;
     let client = database.client().await;
     client
@@ -114,7 +114,7 @@ async fn a_database_whose_commits_are_not_durable_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named_without_its_password() {
+async fn names_a_missing_server_without_password() {
     // Port 1 of this machine: nobody listens there.
     let url = "postgres://user:hunter2@127.0.0.1:1/nothing";
     let error = refusal(url, OpenOptions::default()).await;

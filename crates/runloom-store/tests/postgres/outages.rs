@@ -23,7 +23,7 @@ async fn insist(store: &dyn Store, lease: Lease, seq: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn connections_cut_during_commits_lose_and_double_nothing() {
+async fn cut_connections_lose_and_repeat_nothing() {
     const RUNS: usize = 24;
     const EVENTS: u64 = 60;
     let database = Database::create().await;
@@ -67,7 +67,7 @@ async fn connections_cut_during_commits_lose_and_double_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn connections_cut_while_runs_are_created_leave_what_was_said() {
+async fn cut_connections_report_true_outcomes() {
     let database = Database::create().await;
     let (url, beside) = (database.url(), database.client().await);
     let cutter = Arc::new(database);

@@ -129,7 +129,7 @@ pub(crate) async fn at_the_end_of_a_way(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_whose_commit_was_not_answered_is_written_once_and_told() {
+async fn unanswered_commit_is_written_once() {
     let (fixture, way) = far().await;
     let lease = fixture.started("a").await;
     for seq in 2..6 {
@@ -147,7 +147,7 @@ async fn a_batch_whose_commit_was_not_answered_is_written_once_and_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_whose_commit_was_not_answered_still_names_the_next_run() {
+async fn unanswered_end_names_the_next_run() {
     let (fixture, way) = far().await;
     fixture.session("s").await;
     let first = fixture.message("s", "a").await;
@@ -161,7 +161,7 @@ async fn an_end_whose_commit_was_not_answered_still_names_the_next_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_in_doubt_during_a_long_outage_is_not_written_again() {
+async fn batch_in_doubt_is_not_repeated() {
     let (fixture, way) = far().await;
     let lease = fixture.started("a").await;
     way.shut_then.store(true, Ordering::SeqCst);
@@ -179,7 +179,7 @@ async fn a_batch_in_doubt_during_a_long_outage_is_not_written_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_in_doubt_that_is_there_after_all_finds_a_worker() {
+async fn run_in_doubt_finds_a_worker() {
     let (fixture, way) = far().await;
     way.shut_then.store(true, Ordering::SeqCst);
     way.swallow_next_commit();
@@ -205,7 +205,7 @@ async fn a_run_in_doubt_that_is_there_after_all_finds_a_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_claims_and_answers_whose_commit_was_not_answered_are_told_as_they_are() {
+async fn reports_true_outcomes_of_unanswered_commits() {
     let (fixture, way) = far().await;
     way.swallow_next_commit();
     let created = fixture.store().create_run(fixture.new_run("a")).await;

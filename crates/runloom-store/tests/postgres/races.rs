@@ -31,7 +31,7 @@ async fn claim(store: &dyn Store, run: RunNo, worker: &str) -> Option<Lease> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_run_claimed_by_two_processes_at_once_goes_to_one() {
+async fn concurrent_claims_have_one_winner() {
     let (fixture, other, _) = two().await;
     for round in 0..50 {
         let run = fixture.queued(&format!("r{round}")).await;
@@ -46,7 +46,7 @@ async fn a_run_claimed_by_two_processes_at_once_goes_to_one() {
 
 /// Two workers fight for one run: each takes it over as soon as the other seems dead and appends what it believes to be next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn fenced_workers_never_write_however_often_the_run_changes_hands() {
+async fn fenced_workers_never_write() {
     let database = Database::create().await;
     let hasty = OpenOptions {
         // Everybody always looks dead, so every claim succeeds and fences the other in the middle of its work.
@@ -107,7 +107,7 @@ async fn fenced_workers_never_write_however_often_the_run_changes_hands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn refusals_in_a_group_hit_only_the_batch_that_deserves_them() {
+async fn refusals_affect_single_batches() {
     let (fixture, other, _) = two().await;
     let mut leases = Vec::new();
     for index in 0..40 {
@@ -157,7 +157,7 @@ async fn refusals_in_a_group_hit_only_the_batch_that_deserves_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_idempotency_key_used_by_two_processes_at_once_makes_one_run() {
+async fn concurrent_idempotency_keys_make_one_run() {
     let (fixture, other, _) = two().await;
     for round in 0..30 {
         let with_key = |name: String| {
@@ -177,7 +177,7 @@ async fn an_idempotency_key_used_by_two_processes_at_once_makes_one_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_answer_given_to_two_processes_at_once_counts_once() {
+async fn concurrent_results_count_once() {
     let (fixture, other, _) = two().await;
     for round in 0..30 {
         let name = format!("r{round}");
@@ -199,7 +199,7 @@ async fn an_answer_given_to_two_processes_at_once_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn mail_that_arrives_while_a_run_parks_wakes_it() {
+async fn mail_during_parking_wakes_the_run() {
     let (fixture, other, _) = two().await;
     for round in 0..40 {
         let name = format!("r{round}");
@@ -217,7 +217,7 @@ async fn mail_that_arrives_while_a_run_parks_wakes_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_session_ended_while_its_run_ends_does_not_deadlock() {
+async fn concurrent_ends_do_not_deadlock() {
     let (fixture, other, _) = two().await;
     for round in 0..30 {
         let session = format!("s{round}");
@@ -250,7 +250,7 @@ async fn a_session_ended_while_its_run_ends_does_not_deadlock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_runs_of_a_dead_process_are_found_by_the_others() {
+async fn finds_runs_of_a_dead_process() {
     let database = Database::create().await;
     let url = database.url();
     let dying = open(&url, OpenOptions::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the configuration declares is kept in step at every start: created or updated, never silently deleted.
+//! Applies what the configuration declares at every start: creates or updates it, never deletes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::config::{self, ApiKeyConfig, AppVisibility, Config, WorkspaceConfig};
 
-/// Brings workspaces, their keys, their documents and their OAuth apps in step with the configuration.
+/// Creates or updates workspaces with their keys, definitions and OAuth apps.
 pub(super) async fn declare(
     (store, tenancy): (&Arc<dyn Store>, &TenancyService),
     registry: &RegistryService,
@@ -60,7 +60,7 @@ async fn oauth_apps(oauth: &OAuthService, workspace: &WorkspaceConfig) -> Result
     Ok(())
 }
 
-/// Secrets first: the others may name them.
+/// Secrets first, because the other definitions may name them.
 async fn documents(registry: &RegistryService, workspace: &WorkspaceConfig) -> Result<()> {
     for secret in &workspace.secrets {
         let body = json!({ "value": secret.value.expose() });
@@ -122,7 +122,7 @@ async fn put(
     Ok(())
 }
 
-/// A key as the configuration describes it.
+/// A key of the configuration as the tenancy service takes it.
 pub(super) fn create_key(key: &ApiKeyConfig) -> CreateKey {
     CreateKey {
         name: key.name.clone(),

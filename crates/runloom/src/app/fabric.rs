@@ -19,15 +19,15 @@ use tokio::sync::Mutex;
 use super::Role;
 use crate::config::{BusConfig, Config, QueueConfig};
 
-/// How this process finds work and hears of others.
+/// How this process finds work and learns of changes.
 pub(super) struct Fabric {
     pub(super) queue: Arc<dyn Queue>,
     pub(super) bus: Arc<dyn Bus>,
-    /// Rate windows that processes share, where something can hold them.
+    /// Shared rate windows, if a service can hold them.
     pub(super) windows: Option<Arc<dyn SharedWindows>>,
 }
 
-/// Opens what the configuration names. Brokers that are away do not keep the server from starting.
+/// Opens what the configuration names. Unreachable brokers do not keep the server from starting.
 pub(super) async fn open(config: &Config, role: Role, tasks: &Tasks) -> Result<Fabric> {
     let bus: Arc<dyn Bus> = match &config.fabric.bus {
         BusConfig::Embedded => Arc::new(NoBus),
@@ -67,7 +67,7 @@ pub(super) async fn open(config: &Config, role: Role, tasks: &Tasks) -> Result<F
     })
 }
 
-/// The database as bus: it notifies by itself whatever it writes, so there is nothing to announce.
+/// The database as bus: it notifies about its own writes, so announcing does nothing.
 struct StoreBus {
     heard: Mutex<(Notifications, VecDeque<Signal>)>,
 }

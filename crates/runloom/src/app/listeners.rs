@@ -1,4 +1,4 @@
-//! Where the process listens: the API, and beside it what those who watch the process ask.
+//! The listeners of a process: the API, and metrics with probes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use tracing::{info, warn};
 use super::Role;
 use crate::config::Config;
 
-/// How long open requests may take to end after the runs have been handed over.
+/// How long open requests may take after the runs were released.
 const CLOSE_CONNECTIONS: Duration = Duration::from_secs(5);
 
-/// What listeners serve by.
+/// HTTP settings from the configuration.
 pub(super) fn settings(config: &Config, address: SocketAddr) -> runloom_http::Settings {
     let public_url = config.server.public_url.clone();
     runloom_http::Settings {
@@ -36,7 +36,7 @@ pub(super) fn settings(config: &Config, address: SocketAddr) -> runloom_http::Se
     }
 }
 
-/// How a listener is reached from its own machine.
+/// The address of a listener as seen from its own machine.
 fn here(mut address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         address.set_ip(Ipv4Addr::LOCALHOST.into());
@@ -44,7 +44,7 @@ fn here(mut address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// What listeners serve, and how they end.
+/// The listeners, and their shutdown.
 pub(super) struct Listeners {
     pub(super) settings: runloom_http::Settings,
     pub(super) service: Arc<Service>,
@@ -53,7 +53,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Serves the API, or of a worker the probes only.
+    /// Serves the API; a worker serves only probes.
     pub(super) fn open(&self, role: Role, listener: TcpListener) {
         let assemble = match role {
             Role::All | Role::Api => runloom_http::router,
@@ -67,7 +67,7 @@ impl Listeners {
         self.serve("http_listener", listener, router);
     }
 
-    /// Serves metrics and probes; where.
+    /// Serves metrics and probes. Returns the address.
     pub(super) async fn watch(&self, address: &str) -> Result<SocketAddr> {
         let listener = runloom_http::listen(address)
             .await

@@ -1,13 +1,13 @@
-//! The server in one process: every room opened, connected and, at the end, closed in order.
+//! The server in one process: opens and connects all parts, and closes them in order.
 //!
 //! [`App::start`] takes its listener and its configuration from the caller, so that tests own both.
 
-pub(crate) mod configured;
 mod declare;
 mod fabric;
 mod listeners;
 pub(crate) mod models;
 mod monthly_budgets;
+pub(crate) mod server_config;
 mod tools;
 
 use std::net::SocketAddr;
@@ -45,20 +45,20 @@ use crate::telemetry::traces;
 
 pub(crate) use tools::SANDBOX_COMMAND;
 
-/// How long a driver may take to give its run back once it was told to end at once.
+/// How long a driver may take to release its run after it was interrupted.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 
-/// How often a stream looks into the store by itself when other processes may drive its run.
+/// How often a stream polls the store when other processes may drive its run.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Which part of the work a process does.
+/// The part of the work that a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Everything.
     All,
-    /// Answers requests; others drive the runs.
+    /// Serves requests; workers drive the runs.
     Api,
-    /// Drives runs; others answer requests.
+    /// Drives runs; other processes serve requests.
     Worker,
 }
 
@@ -69,16 +69,16 @@ pub struct App {
     service: Arc<Service>,
     tasks: Tasks,
     connections: Tasks,
-    /// Sends the traces of runs; goes on while runs end.
+    /// Exports traces; runs until the last run ended.
     tracing: Tasks,
     drain: Duration,
 }
 
 impl App {
-    /// Opens everything and serves on `listener`. When this returns, requests are answered.
+    /// Opens everything and serves on `listener`. Requests are served when this returns.
     ///
     /// # Errors
-    /// When the store cannot be opened, or something that the configuration declares cannot be made.
+    /// The store cannot be opened, or a declared resource cannot be created.
     pub async fn start(
         config: &Config,
         role: Role,
@@ -118,19 +118,19 @@ impl App {
         })
     }
 
-    /// Where it listens.
+    /// The address of the API.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where metrics and probes are served without a token, if they are.
+    /// The address of the metrics listener, if there is one.
     #[must_use]
     pub fn watched(&self) -> Option<SocketAddr> {
         self.watched
     }
 
-    /// The use cases, for what happens inside the process.
+    /// The use cases, for callers inside the process.
     #[must_use]
     pub fn service(&self) -> &Arc<Service> {
         &self.service
@@ -138,9 +138,9 @@ impl App {
 
     /// Stops in order, in bounded time.
     pub async fn stop(self) {
-        // 1. Stop claiming. Runs go on to their next step boundary and are handed over there.
+        // 1. Stop claiming. Runs continue to their next step boundary and are released there.
         self.tasks.shutdown.drain();
-        // 2. What does not get there in time is dropped and handed over as it is: its turn is called again elsewhere.
+        // 2. Runs that do not get there in time are interrupted and released; their turn is repeated elsewhere.
         if tokio::time::timeout(self.drain, self.tasks.ended())
             .await
             .is_err()
@@ -160,7 +160,7 @@ impl App {
                 );
             }
         }
-        // 3. No run ends here any more: the last traces go out.
+        // 3. No run ends here any more: export the last traces.
         self.tracing.shutdown.drain();
         if tokio::time::timeout(traces::LAST_WORDS, self.tracing.ended())
             .await
@@ -172,7 +172,7 @@ impl App {
         self.tasks.shutdown.end_streams();
         self.tasks.shutdown.close_connections();
         self.connections.ended().await;
-        // 5. The store closes when its last owner is dropped: here.
+        // 5. The store closes when its last owner is dropped, which is here.
         drop(self.service);
     }
 }
@@ -213,7 +213,7 @@ async fn wire(
         tools::open(config, &registry, &memory, tasks)?,
         Arc::clone(&registry) as _,
     ));
-    // Before the worker: it must find the models and the budgets of the runs that it takes up again.
+    // Before the worker, which needs the models and budgets of the runs that it resumes.
     registry
         .refresh_catalog()
         .await
@@ -227,8 +227,7 @@ async fn wire(
         monthly_budgets: Arc::new(monthly_budgets::monthly_budgets(config, &tenancy).await?),
         max_tool_turns: config.runs.max_tool_turns,
     });
-    // Before the worker as well: runs that it takes up again meet what the configuration says now, and none is taken by a server
-    // that cannot start.
+    // Also before the worker: resumed runs use the current configuration, and a server that cannot start claims none.
     declare::declare((&store, &tenancy), &registry, config).await?;
     let parts = WorkerParts {
         store: Arc::clone(&store),
@@ -265,7 +264,7 @@ async fn wire(
     Ok(service)
 }
 
-/// The worker of a process that drives runs, and who ends cancelled ones.
+/// The worker of a process that drives runs, and the cancelling of queued runs.
 fn workers(
     role: Role,
     parts: WorkerParts,
@@ -278,7 +277,7 @@ fn workers(
     (Some(Arc::clone(&worker)), worker)
 }
 
-/// Who may come in, and who says so.
+/// Authentication: stored keys, and access tokens.
 async fn doors(
     config: &Config,
     master_key: &[u8],

@@ -1,4 +1,4 @@
-//! The catalog, from the configuration and the stored providers: each model opened once and shared by all runs.
+//! The model catalog, from the configuration and stored providers. Each model is opened once and shared by all runs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use runloom_protocol::definition::ModelDefinition;
 
 use crate::config::{Config, ModelConfig, PricingConfig, ProviderConfig};
 
-/// Name of the offerings that need no key: the second is there to take over when the first is told to fail.
+/// Platform models that need no key. The second is a fallback for the first.
 const DEMO: &str = "demo";
 const DEMO_SPARE: &str = "demo-spare";
 
-/// Opens the models of the configuration, and those of stored providers beside them.
+/// Opens the models of the configuration and of stored providers.
 pub(super) struct Models {
     declared: Catalog,
     /// Workspace and id of the providers that the configuration declares.
@@ -26,7 +26,7 @@ pub(super) struct Models {
     calls: Calls,
 }
 
-/// How every model is called.
+/// How models are called.
 #[derive(Clone, Default)]
 struct Calls {
     timeouts: Timeouts,
@@ -47,7 +47,7 @@ impl Calls {
     }
 }
 
-/// The models of the configuration alone, and what is sent to them and comes back.
+/// The models of the configuration, with a recorder of their calls.
 pub(crate) fn recorded(config: &Config) -> Result<(Catalog, CallRecorder)> {
     let recorder = CallRecorder::default();
     let calls = Calls {
@@ -113,7 +113,7 @@ impl CatalogBuilder for Models {
                     let workspace = catalog.workspaces.entry(provider.workspace.clone());
                     let workspace = workspace.or_default();
                     workspace.models.extend(models);
-                    // The configuration goes first, then the first provider that names one.
+                    // The configuration has precedence, then the first provider that names a model.
                     workspace.default = workspace.default.take().or(default_of(provider));
                 }
                 Err(error) => tracing::warn!(
@@ -134,7 +134,7 @@ fn default_of(provider: &StoredProvider) -> Option<String> {
     Some(CatalogModel::workspace_id(&provider.id, &model.id))
 }
 
-/// A stored provider as the configuration would write it.
+/// A stored provider in the form of the configuration.
 fn config_of(provider: &StoredProvider) -> Result<ProviderConfig> {
     let definition = &provider.definition;
     let model = |model: &ModelDefinition| ModelConfig {
@@ -209,7 +209,7 @@ fn models_of(
     source: Source,
 ) -> Result<Vec<Arc<CatalogModel>>> {
     if let (Some(variable), None) = (&provider.api_key_env, &provider.api_key) {
-        // A server with one key missing is more use than none; `config check` and `doctor` warn as well.
+        // A missing key disables its models only; `config check` and `doctor` warn about it.
         tracing::warn!(provider = %provider.id, "{variable} is not set: its models are not offered");
         return Ok(Vec::new());
     }

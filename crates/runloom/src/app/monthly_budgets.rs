@@ -1,7 +1,7 @@
-//! The monthly budgets, from the configuration.
+//! Monthly budgets of the configuration.
 //!
-//! They must be known before the first run is claimed, and those of keys go by the keys' ids: so workspaces and keys that have
-//! one are made here, before everything else that the configuration declares.
+//! Budgets must be known before the first run is claimed. Budgets of keys refer to key ids, so workspaces and keys
+//! with a budget are created here, before everything else that the configuration declares.
 
 use anyhow::{Context, Result};
 use runloom_engine::monthly_budgets::MonthlyBudgets;
@@ -12,7 +12,7 @@ use runloom_service::tenancy::{PutWorkspace, TenancyService};
 use super::declare::create_key;
 use crate::config::Config;
 
-/// Every monthly budget.
+/// All monthly budgets.
 pub(super) async fn monthly_budgets(
     config: &Config,
     tenancy: &TenancyService,

@@ -1,4 +1,4 @@
-//! The tools that the server executes, and the plugins of the configuration.
+//! The host of server tools, with the plugins of the configuration.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `--attach`: files of this machine, or addresses, that go with a prompt.
+//! `--attach`: local files or addresses that are sent with a prompt.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use runloom_client::protocol::limits::{ATTACHMENTS_MAX, ATTACHMENTS_MAX_BYTES};
 
 use crate::exit::{Exit, Failure};
 
-/// The files that a command line names. What the server would refuse for its size is refused before it is sent.
+/// The attachments of a command line. Files over the server's limits are refused before sending.
 pub(super) fn files(names: &[String]) -> Result<Vec<Attachment>, Failure> {
     if names.len() > ATTACHMENTS_MAX {
         let message = format!("at most {ATTACHMENTS_MAX} files can be attached");
@@ -43,7 +43,7 @@ fn file(name: &str, left: &mut usize) -> Result<Attachment, Failure> {
         return Err(refused(format!("files may have {mb} MB together")));
     }
     *left -= bytes.len();
-    // What is text is sent as text, whatever it is called.
+    // Text is sent as text, whatever the file's extension.
     let kind = media_type_of(&shown)
         .or_else(|| std::str::from_utf8(&bytes).is_ok().then_some("text/plain"));
     let Some(kind) = kind else {

@@ -22,7 +22,7 @@ The session is kept: runloom chat --session ses_… goes on with it.")]
 pub(crate) struct Chat {
     #[command(flatten)]
     agent: Agent,
-    /// Go on with this session
+    /// Continue this session
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
 }
@@ -71,7 +71,7 @@ pub(crate) async fn run(chat: Chat, environment: &Environment) -> Result<Exit, F
                     OnInterrupt::CancelRun,
                 )
                 .await?;
-                // A Ctrl-C that cancelled the answer is not one that leaves the conversation.
+                // A Ctrl-C that cancels the answer does not end the session.
                 signals = Signals::interrupt();
             }
         }
@@ -80,7 +80,7 @@ pub(crate) async fn run(chat: Chat, environment: &Environment) -> Result<Exit, F
     Ok(Exit::Ok)
 }
 
-/// Standard input cannot be read without blocking, so a thread does it; it ends with the process.
+/// Reading standard input blocks, so a thread does it; it ends with the process.
 fn read_lines() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 
 pub(crate) fn run(file: &ConfigFile, environment: &Environment) -> Result<Exit, Failure> {
-    let config = app::configured::load(&file.source(), environment)?;
+    let config = app::server_config::load(&file.source(), environment)?;
     for warning in &config.warnings {
         output::note(format!("warning: {warning}"));
     }

@@ -1,4 +1,4 @@
-//! `runloom dev`: everything in one process and one folder, ready to be tried.
+//! `runloom dev`: a server with everything in one process and one folder.
 
 use std::path::{Path, PathBuf};
 
@@ -27,19 +27,19 @@ pub(crate) struct Dev {
     /// HOST:PORT to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// Where data and keys are kept
+    /// Folder for data and keys
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT, env = "RUNLOOM_DATA_DIR")]
     data_dir: PathBuf,
-    /// Print one JSON object when it is ready instead of words
+    /// Print one JSON object when the server is ready
     #[arg(long)]
     json: bool,
-    /// A configuration, for its providers, workspaces and limits; only one that is named is read, not ./runloom.toml by itself
+    /// A configuration with providers, workspaces and limits; ./runloom.toml is read only when it is named
     #[arg(long, short, value_name = "FILE", env = "RUNLOOM_CONFIG")]
     config: Option<PathBuf>,
 }
 
 pub(crate) async fn run(dev: Dev, environment: &Environment) -> Result<Exit, Failure> {
-    // Only a file that was named: the runloom.toml of the folder is for `serve`.
+    // Only a named file: ./runloom.toml is for `serve`.
     let source = dev.config.map_or(Source::Nothing, Source::File);
     let mut config = config::load(&source, &environment.ignoring_shared())?;
     let ignored: Vec<&str> = environment.shared().collect();
@@ -75,7 +75,7 @@ pub(crate) async fn run(dev: Dev, environment: &Environment) -> Result<Exit, Fai
     .await
 }
 
-/// Makes the configuration one for trying: the data in the folder, the demo model, a workspace with a key.
+/// Adds to a configuration what `dev` needs: the data folder, the demo model, a workspace with a key.
 fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentials) {
     config.store.sqlite = folder.database();
     config.platform.demo.get_or_insert(true);
@@ -155,7 +155,7 @@ For an SDK:
     Ok(())
 }
 
-/// Opens the dashboard with the key. It stands behind `#`, which browsers keep to themselves: no request and no log has it.
+/// The link to the dashboard. The key is behind `#`, which browsers do not send to the server.
 fn dashboard_link(credentials: &DevCredentials) -> String {
     let DevCredentials {
         url,
@@ -166,7 +166,7 @@ fn dashboard_link(credentials: &DevCredentials) -> String {
     format!("{url}/#workspace={workspace}&key={api_key}")
 }
 
-/// One line for any shell that starts a run and streams it.
+/// A shell command that starts a run and streams it.
 fn curl_line(url: &str, workspace: &str, key: &str) -> String {
     let runs = format!("{url}/api/v1/workspaces/{workspace}/agent-runs");
     let body = r#"{"systemPrompt":"You are helpful.","prompt":"hello","modelId":"platform:demo"}"#;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn dev_has_a_workspace_a_key_an_admin_token_and_the_demo_model() {
+    fn dev_adds_workspace_key_token_and_demo_model() {
         let (config, _) = prepared("", &[]);
         assert_eq!(config.workspaces[0].slug, "demo");
         assert_eq!(config.workspaces[0].api_keys[0].key.expose(), "mantyx_k");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_set_is_kept() {
+    fn dev_keeps_the_operators_settings() {
         let text = "[platform]\ndemo = false\n[[workspaces]]\nslug = \"demo\"\nname = \"Mine\"\n";
         let (config, credentials) =
             prepared(text, &[("RUNLOOM_ADMIN_TOKEN", "theirs, and long enough")]);

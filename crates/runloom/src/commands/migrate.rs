@@ -14,7 +14,7 @@ use crate::output;
 pub(crate) struct Migrate {
     #[command(flatten)]
     file: ConfigFile,
-    /// SQLite: go on although a file beside the database is missing or damaged, without the writes that are lost
+    /// SQLite: continue although a side file is missing or damaged; the writes in it are lost
     #[arg(long)]
     accept_data_loss: bool,
 }

@@ -1,4 +1,4 @@
-//! `runloom runs replay`: a run decided once more from its log, with nothing called.
+//! `runloom runs replay`: decides a run again from its log without calling anything.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,22 +16,22 @@ use crate::config::Environment;
 use crate::exit::{Exit, Failure};
 use crate::{connect, output};
 
-/// Longest line of an export.
+/// Maximum bytes of a line of an export.
 const MAX_LINE: u64 = 64 * 1024 * 1024;
 
-/// Where the log comes from.
+/// The source of the log.
 pub(super) enum Source {
     /// A server.
     Run(RunId),
-    /// A file that `runs export` wrote.
+    /// A file of `runs export`.
     File(PathBuf),
 }
 
-/// A run as it was recorded.
+/// A recorded run.
 struct Recording {
     run: RunId,
     spec: AgentSpec,
-    /// As they are numbered; those of kinds that this version does not know are left out.
+    /// Events in order, without unknown kinds.
     events: Vec<(u64, Event)>,
     unknown: u64,
 }
@@ -139,7 +139,7 @@ async fn fetch(client: &Client, run: &RunId) -> Result<Recording, Failure> {
     Ok(recording)
 }
 
-/// Reads what `runs export` wrote.
+/// Reads a file of `runs export`.
 fn read(path: &Path) -> Result<Recording, Failure> {
     let shown = path.display();
     let not_ours = || {

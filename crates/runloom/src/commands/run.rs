@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::render::{self, Form, OnInterrupt};
 use crate::{connect, output};
 
-/// Bytes of a prompt from standard input.
+/// Maximum bytes of a prompt from standard input.
 const MAX_PROMPT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// `runloom run`.
@@ -34,14 +34,14 @@ The answer goes to standard output, thinking, tools and the account at the end t
 terminal it is shown as it is written; a file or a pipe gets each turn when it is complete.
 Ctrl-C cancels the run.")]
 pub(crate) struct Run {
-    /// What to ask; `-` reads standard input
+    /// The prompt; `-` reads standard input
     prompt: String,
     #[command(flatten)]
     agent: Agent,
-    /// Say it in this session
+    /// Send the prompt to this session
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
-    /// A file to go with the prompt, or its https address; may be repeated
+    /// A file to attach, or its https address; may be repeated
     #[arg(long, value_name = "FILE")]
     attach: Vec<String>,
     /// Print each event as one JSON line; the first line is {"runId"}
@@ -49,34 +49,34 @@ pub(crate) struct Run {
     json: bool,
 }
 
-/// What answers.
+/// Model, prompt and tools of a run or session.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Agent {
-    /// The model: a catalog id, <provider>/<model>, …; without it the workspace's default
+    /// The model: a catalog id, <provider>/<model>, …; default: the workspace's default model
     #[arg(long, short)]
     pub(crate) model: Option<String>,
-    /// The model that takes over when that one is out of service
+    /// The fallback model
     #[arg(long, value_name = "MODEL")]
     pub(crate) fallback_model: Option<String>,
     /// The system prompt
     #[arg(long, short)]
     pub(crate) system: Option<String>,
-    /// A persisted agent instead of a system prompt, by its id or slug
+    /// A stored agent instead of a system prompt, by its id or slug
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
-    /// A tool of the workspace, by its id or slug; may be repeated
+    /// A workspace tool, by its id or slug; may be repeated
     #[arg(long, value_name = "ID")]
     pub(crate) tool: Vec<String>,
     /// A tool of a plugin, like @web/fetch; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) plugin: Vec<String>,
-    /// How much it thinks: off, low, medium, high, or 0 to 100
+    /// The reasoning level: off, low, medium, high, or 0 to 100
     #[arg(long, short, value_name = "LEVEL", value_parser = reasoning_level)]
     pub(crate) reasoning: Option<u8>,
 }
 
 impl Agent {
-    /// What a run or a session is asked to be.
+    /// The spec of a run or session.
     pub(crate) async fn spec(&self, client: &Client) -> Result<AgentSpec, Failure> {
         let default = || "You are a helpful assistant.".to_owned();
         let agent_id = match &self.agent {
@@ -97,7 +97,7 @@ impl Agent {
         })
     }
 
-    /// The tools that the server executes.
+    /// The server tools.
     pub(crate) fn tools(&self) -> Vec<ToolRef> {
         let rows = self.tool.iter().map(|id| {
             let id = id.clone();
@@ -175,7 +175,7 @@ pub(crate) fn session_id(text: &str) -> Result<SessionId, String> {
     SessionId::parse(text).ok_or_else(|| "a session's id looks like ses_…".to_owned())
 }
 
-/// An agent's id; of a slug the id that the workspace has for it.
+/// The id of an agent given by id or slug.
 async fn agent_id(client: &Client, name: &str) -> Result<AgentId, Failure> {
     if let Some(id) = AgentId::parse(name) {
         return Ok(id);

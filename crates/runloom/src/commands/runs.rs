@@ -1,4 +1,4 @@
-//! `runloom runs …`: looking at runs.
+//! `runloom runs …`: list, show and control runs.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::render::{self, Form, OnInterrupt, preview, summary};
 use crate::{connect, output};
 
-/// Version of the export's form.
+/// Version of the export format.
 const EXPORT_VERSION: u32 = 1;
 
 /// `runloom runs …`.
@@ -32,71 +32,71 @@ pub(crate) enum Runs {
         /// Only runs with this label; may be repeated
         #[arg(long, value_name = "KEY:VALUE", value_parser = label)]
         metadata: Vec<(String, String)>,
-        /// At most so many
+        /// Maximum number
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
-        /// Where the next page begins, as the page before said
+        /// The cursor of the next page, from the previous page
         #[arg(long)]
         cursor: Option<String>,
-        /// The page as one JSON object
+        /// Print the page as one JSON object
         #[arg(long)]
         json: bool,
     },
     /// Show a run
     Show {
-        /// Which run
+        /// The run
         #[arg(value_parser = run_id)]
         run: RunId,
-        /// Everything that the server says of it, as one JSON object
+        /// Print the whole snapshot as one JSON object
         #[arg(long)]
         json: bool,
     },
     /// Follow a run from its beginning, or from after an event
     Tail {
-        /// Which run
+        /// The run
         #[arg(value_parser = run_id)]
         run: RunId,
         /// Only events after this one
         #[arg(long, value_name = "SEQ", default_value_t = 0)]
         after: u64,
-        /// Each event as one JSON line
+        /// Print each event as one JSON line
         #[arg(long)]
         json: bool,
     },
-    /// Ask a run to stop
+    /// Cancel a run
     Cancel {
-        /// Which run
+        /// The run
         #[arg(value_parser = run_id)]
         run: RunId,
-        /// As one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Write a run that has ended into one JSONL file: its snapshot with the spec, then every event
+    /// Write an ended run to a JSONL file: its snapshot with the spec, then every event
     Export {
-        /// Which run
+        /// The run
         #[arg(value_parser = run_id)]
         run: RunId,
-        /// The file; without it standard output
+        /// The output file; default: standard output
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Decide a run once more from its log, with the recorded answers of its model and tools, and say where this version would do otherwise
+    /// Decide a run again from its log, with the recorded responses of model and tools, and report differences
     ///
-    /// Nothing is called and nothing is changed; with --file no server is needed. Judged are the server's own decisions: guards, checks of
-    /// arguments, which calls clients are asked for and when, how the run ends. Taken as recorded are what the public log does not show:
-    /// what MCP servers and agents offered, tokens and money, clocks. Exits with 1 when something differs.
+    /// Nothing is called or changed; with --file no server is needed. Compared are the server's own decisions:
+    /// guards, checks of arguments, client tool calls, and how the run ends. Taken as recorded is what the public log
+    /// does not show: tools of MCP servers and agents, tokens, costs and times. Exits with 1 when something differs.
     Replay {
-        /// Which run
+        /// The run
         #[arg(value_parser = run_id, required_unless_present = "file", conflicts_with = "file")]
         run: Option<RunId>,
-        /// A file that `runs export` wrote, instead of a run of the server
+        /// A file of `runs export` instead of a run of the server
         #[arg(long, short, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Tool turns of runs whose spec does not say: the server's runs.max_tool_turns
+        /// Tool turns of runs whose spec has no limit: the server's runs.max_tool_turns
         #[arg(long, value_name = "N", default_value_t = 32)]
         max_tool_turns: u32,
-        /// As one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
@@ -236,7 +236,7 @@ fn facts(run: &RunSnapshot) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Asking is never wrong; a run that had ended before stays as it is, and that is said.
+/// Cancelling an ended run is not an error; the message says that it had ended.
 async fn cancel(client: &Client, id: &RunId, json: bool) -> Result<Exit, Failure> {
     let before = client.run(id).await?.status;
     client.cancel_run(id).await?;

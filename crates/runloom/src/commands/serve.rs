@@ -1,4 +1,4 @@
-//! `runloom serve` and `runloom worker`: a server until it is asked to stop.
+//! `runloom serve` and `runloom worker`: a server until it is told to stop.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::shutdown::Signals;
 
 use crate::{output, telemetry};
 
-/// Beyond the drain: closing streams, flushing, closing the store.
+/// Time after the drain: closing streams, flushing, closing the store.
 const STOP_GRACE: Duration = Duration::from_secs(20);
 
 /// `runloom serve`.
@@ -30,7 +30,7 @@ When it is ready it prints one line: listening on http://HOST:PORT")]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// Which part of the work this process does
+    /// The part of the work of this process
     #[arg(long, value_enum, default_value = "all")]
     pub(crate) role: Role,
     /// HOST:PORT instead of the configured one; port 0 takes a free one
@@ -65,7 +65,7 @@ impl From<Role> for app::Role {
     }
 }
 
-/// Which part of the work a process does.
+/// The part of the work of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
     /// API and workers
@@ -77,7 +77,7 @@ pub(crate) enum Role {
 }
 
 pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit, Failure> {
-    let mut config = app::configured::load(&serve.file.source(), environment)?;
+    let mut config = app::server_config::load(&serve.file.source(), environment)?;
     if serve.role != Role::All && config.fabric.is_embedded() {
         return Err(Failure::new(
             Exit::Config,
@@ -88,7 +88,7 @@ pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit,
     if let Some(listen) = serve.listen {
         config.server.listen = listen;
     } else if serve.role == Role::Worker {
-        // Workers of one machine must not fight for the API's port; what a worker serves is its health.
+        // Workers on one machine must not compete for the API's port; a worker serves only probes.
         "127.0.0.1:0".clone_into(&mut config.server.listen);
     }
     telemetry::init(&config.log);
@@ -114,7 +114,7 @@ pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit,
     .await
 }
 
-/// Starts the server, says so, and stops it in order when it is asked to.
+/// Starts the server, prints its address, and stops it in order on a signal.
 pub(crate) async fn until_stopped(
     config: Config,
     role: app::Role,

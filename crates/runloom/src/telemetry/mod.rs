@@ -1,4 +1,4 @@
-//! What operators are told: log lines on standard error, and traces. Secrets never reach either: the types that hold them do not print.
+//! Log lines on standard error, and traces. Types that hold secrets do not print them.
 
 pub(crate) mod traces;
 
@@ -11,11 +11,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Starts logging for the life of the process. A second call changes nothing.
+/// Starts logging for the life of the process. A second call has no effect.
 pub(crate) fn init(config: &LogConfig) {
-    // The level was checked with the configuration.
+    // The level was validated with the configuration.
     let mut filter: Targets = config.level.parse().unwrap_or_default();
-    // The MCP library logs what servers say, who may repeat what they were sent; only who names it wants that.
+    // The MCP library logs what servers send, which may repeat secrets. Only a filter that names it enables it.
     if !config.level.contains("rmcp") && filter.would_enable("rmcp", &tracing::Level::WARN) {
         filter = filter.with_target("rmcp", LevelFilter::ERROR);
     }

@@ -228,7 +228,7 @@ fn run(command: &mut Command) -> Vec<u8> {
 }
 
 #[test]
-fn every_crate_has_a_rule() {
+fn crates_have_rules() {
     let ruled: BTreeSet<&str> = RULES.iter().map(|rule| rule.name).collect();
     let violations: Vec<String> = Graph::read()
         .members
@@ -240,7 +240,7 @@ fn every_crate_has_a_rule() {
 }
 
 #[test]
-fn arrows_between_our_crates_point_down_only() {
+fn crates_depend_downwards_only() {
     let graph = Graph::read();
     let mut violations = Vec::new();
     for rule in RULES {
@@ -254,7 +254,7 @@ fn arrows_between_our_crates_point_down_only() {
 }
 
 #[test]
-fn no_crate_reaches_what_its_room_forbids() {
+fn crates_avoid_forbidden_dependencies() {
     let graph = Graph::read();
     let mut violations = Vec::new();
     for rule in RULES {
@@ -266,7 +266,7 @@ fn no_crate_reaches_what_its_room_forbids() {
 }
 
 #[test]
-fn the_graph_sees_ways_of_several_steps_and_no_others() {
+fn follows_indirect_dependencies() {
     let uses = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     let graph = Graph {
         members: BTreeSet::new(),
@@ -281,7 +281,7 @@ fn the_graph_sees_ways_of_several_steps_and_no_others() {
 }
 
 #[test]
-fn the_real_graph_is_not_empty() {
+fn real_graph_is_not_empty() {
     let graph = Graph::read();
     assert!(graph.way("runloom", "axum").is_some());
     assert!(graph.way("runloom-protocol", "serde").is_some());

@@ -66,25 +66,25 @@ fn stray_statuses(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn no_file_is_longer_than_a_reader_can_hold() {
+fn files_are_short() {
     let violations: Vec<String> = shipped().iter().filter_map(too_long).collect();
     assert_none("split these files into rooms", &violations);
 }
 
 #[test]
-fn every_file_says_first_what_it_is_for() {
+fn files_begin_with_their_purpose() {
     let violations: Vec<String> = shipped().iter().filter_map(undocumented).collect();
     assert_none("a reader wants to know where he is", &violations);
 }
 
 #[test]
-fn no_file_or_folder_has_a_name_that_says_nothing() {
+fn names_say_what_is_inside() {
     let violations: Vec<String> = shipped().iter().filter_map(nameless).collect();
     assert_none("these names attract everything", &violations);
 }
 
 #[test]
-fn error_statuses_stand_in_one_file_only() {
+fn error_statuses_are_in_one_file() {
     let violations: Vec<String> = shipped()
         .iter()
         .filter(|source| source.path.starts_with("crates/runloom-http/src/"))
@@ -98,7 +98,7 @@ fn error_statuses_stand_in_one_file_only() {
 }
 
 #[test]
-fn these_rules_notice_what_they_forbid() {
+fn notices_violations_of_file_rules() {
     let source = |path: &str, text: &str| Source {
         path: path.to_owned(),
         text: text.to_owned(),

@@ -13,4 +13,3 @@ mod pages;
 mod purity;
 mod registers;
 mod sources;
-mod wording;

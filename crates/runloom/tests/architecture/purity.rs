@@ -41,7 +41,7 @@ fn impurities(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn the_run_machine_is_a_function_of_its_records() {
+fn run_machine_is_pure() {
     let violations: Vec<String> = below("crates/runloom-engine/src/run")
         .iter()
         .filter(|source| !source.is_tests())
@@ -54,7 +54,7 @@ fn the_run_machine_is_a_function_of_its_records() {
 }
 
 #[test]
-fn this_rule_notices_a_clock_and_an_await() {
+fn notices_a_clock_and_an_await() {
     let source = Source {
         path: "a.rs".to_owned(),
         text: "let now = Instant::now();\nstore.read().await;\n// Instant::now\nlet calm = 1;\n"

@@ -80,7 +80,7 @@ fn every_route_file_is_merged_into_the_router() {
 }
 
 #[test]
-fn these_rules_notice_a_forgotten_line() {
+fn notices_unregistered_files() {
     let names = BTreeSet::from(["chat".to_owned(), "gemini".to_owned()]);
     let table = "[Row { build: openai_chat::build }, Row { build: gemini::build }]";
     assert_eq!(unmentioned(&names, table), ["chat"]);

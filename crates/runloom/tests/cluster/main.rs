@@ -27,8 +27,8 @@ mod server;
 mod sse;
 
 mod backlog;
-mod plant;
+mod metrics_page;
+mod processes;
 mod registry;
 mod restarts;
 mod restores;
-mod watching;

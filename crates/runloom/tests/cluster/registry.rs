@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::http::{Api, request};
-use crate::plant::{Plant, agent, at, finished, metrics, service, soon};
+use crate::processes::{Processes, agent, at, finished, metrics, service, soon};
 use crate::server::Server;
 
-fn changes_are_seen_everywhere(plant: &Plant) {
-    let (first, second) = (plant.api(), plant.api());
-    let _worker = plant.worker();
+fn changes_are_seen_everywhere(processes: &Processes) {
+    let (first, second) = (processes.api(), processes.api());
+    let _worker = processes.worker();
     let here = first.tenant("acme");
     let there = at(&second, &here);
     // Known to the second process before the change.
@@ -76,21 +76,21 @@ fn tokens_are_revoked_everywhere(first: &Server, there: &Api) {
 }
 
 #[test]
-fn changes_are_announced_by_the_database() {
-    changes_are_seen_everywhere(&Plant::new([]));
+fn database_announces_changes() {
+    changes_are_seen_everywhere(&Processes::new([]));
 }
 
 #[test]
-fn changes_are_announced_by_valkey() {
+fn valkey_announces_changes() {
     let bus = service("RUNLOOM_TEST_REDIS_URL", "redis://127.0.0.1:6379");
-    changes_are_seen_everywhere(&Plant::new([("RUNLOOM_FABRIC__BUS", &bus)]));
+    changes_are_seen_everywhere(&Processes::new([("RUNLOOM_FABRIC__BUS", &bus)]));
 }
 
 #[test]
-fn processes_count_the_requests_of_a_key_together() {
+fn processes_share_rate_limits() {
     let bus = service("RUNLOOM_TEST_REDIS_URL", "redis://127.0.0.1:6379");
-    let plant = Plant::new([("RUNLOOM_FABRIC__BUS", &bus)]);
-    let (first, second) = (plant.api(), plant.api());
+    let processes = Processes::new([("RUNLOOM_FABRIC__BUS", &bus)]);
+    let (first, second) = (processes.api(), processes.api());
     let here = first.tenant("acme");
     // Both have reached the bus before it counts.
     for server in [&first, &second] {

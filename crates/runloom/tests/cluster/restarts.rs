@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::http::Api;
-use crate::plant::{Plant, agent, at, finished, soon};
+use crate::processes::{Processes, agent, at, finished, soon};
 use crate::server::Server;
 use crate::sse::{Frame, Stream, replay, until};
 
 #[test]
-fn the_stream_of_a_run_its_tool_result_and_its_worker_are_at_three_processes() {
-    let plant = Plant::new([("RUNLOOM_RUNS__PARK_AFTER_MS", "1")]);
-    let (first, second) = (plant.api(), plant.api());
-    let _workers = [plant.worker(), plant.worker()];
+fn three_processes_serve_one_run() {
+    let processes = Processes::new([("RUNLOOM_RUNS__PARK_AFTER_MS", "1")]);
+    let (first, second) = (processes.api(), processes.api());
+    let _workers = [processes.worker(), processes.worker()];
     let here = first.tenant("acme");
     let there = at(&second, &here);
     let run = here.run(&agent("call act {\"n\":1}\nsay done"));
@@ -31,10 +31,10 @@ fn the_stream_of_a_run_its_tool_result_and_its_worker_are_at_three_processes() {
 }
 
 #[test]
-fn a_cancel_at_another_process_stops_the_run() {
-    let plant = Plant::new([]);
-    let (first, second) = (plant.api(), plant.api());
-    let _worker = plant.worker();
+fn cancels_at_another_process() {
+    let processes = Processes::new([]);
+    let (first, second) = (processes.api(), processes.api());
+    let _worker = processes.worker();
     let here = first.tenant("acme");
     let run = here.run(&agent("slow 60s\nsay never"));
     let mut stream = Stream::open(&here, &run, 0).unwrap().unwrap();
@@ -46,9 +46,9 @@ fn a_cancel_at_another_process_stops_the_run() {
 }
 
 #[test]
-fn a_run_that_waits_is_cancelled_by_the_process_that_is_asked_when_no_worker_lives() {
-    let plant = Plant::new([]);
-    let (first, second) = (plant.api(), plant.api());
+fn cancels_a_waiting_run_without_workers() {
+    let processes = Processes::new([]);
+    let (first, second) = (processes.api(), processes.api());
     let here = first.tenant("acme");
     let run = here.run(&agent("say never"));
     let mut stream = Stream::open(&here, &run, 0).unwrap().unwrap();
@@ -61,16 +61,16 @@ fn a_run_that_waits_is_cancelled_by_the_process_that_is_asked_when_no_worker_liv
 }
 
 #[test]
-fn a_worker_that_is_killed_is_taken_over() {
-    let plant = Plant::new([]);
-    let api = plant.api();
-    let mut worker = plant.worker();
+fn killed_worker_is_taken_over() {
+    let processes = Processes::new([]);
+    let api = processes.api();
+    let mut worker = processes.worker();
     let acme = api.tenant("acme");
     let run = acme.run(&agent("slow 20ms\ntokens 400"));
     let mut stream = Stream::open(&acme, &run, 0).unwrap().unwrap();
     until(&mut stream, "assistant_delta");
     worker.kill();
-    let _next = plant.worker();
+    let _next = processes.worker();
     until(&mut stream, "turn_restarted");
     until(&mut stream, "result");
 }
@@ -113,15 +113,15 @@ fn answer(addresses: &[Api], run: &str, call: &Value) {
 }
 
 #[test]
-fn every_process_is_replaced_one_after_the_other_and_clients_see_only_resumed_streams() {
-    let plant = Plant::new([("RUNLOOM_RUNS__DRAIN_MS", "200")]);
-    let mut fixed = [plant.api(), plant.api()];
-    let mut workers = [plant.worker(), plant.worker()];
+fn rolling_restart_keeps_streams() {
+    let processes = Processes::new([("RUNLOOM_RUNS__DRAIN_MS", "200")]);
+    let mut fixed = [processes.api(), processes.api()];
+    let mut workers = [processes.worker(), processes.worker()];
     let acme = fixed[0].tenant("acme");
     let prompt = "call act {\"n\":1}\ncall act {\"n\":2}\nslow 15ms\ntokens 300";
     let runs: Vec<String> = (0..8).map(|_| acme.run(&agent(prompt))).collect();
     // A client knows one address for each process, as behind a balancer: those of the ones that stop and of those that follow.
-    let replaced = plant.api();
+    let replaced = processes.api();
     let addresses = [acme.clone(), at(&fixed[1], &acme), at(&replaced, &acme)];
     let logs: Vec<Vec<Frame>> = std::thread::scope(|scope| {
         let following: Vec<_> = runs
@@ -129,7 +129,7 @@ fn every_process_is_replaced_one_after_the_other_and_clients_see_only_resumed_st
             .map(|run| scope.spawn(|| follow(&addresses, run)))
             .collect();
         for worker in &mut workers {
-            replace(worker, plant.worker());
+            replace(worker, processes.worker());
         }
         for api in &mut fixed {
             let status = api.stop();
@@ -159,9 +159,9 @@ fn replace(old: &mut Server, new: Server) {
 }
 
 #[test]
-fn a_process_that_is_stopping_is_not_ready() {
-    let plant = Plant::new([("RUNLOOM_RUNS__DRAIN_MS", "30000")]);
-    let mut api = plant.process("all", &[]);
+fn stopping_process_is_not_ready() {
+    let processes = Processes::new([("RUNLOOM_RUNS__DRAIN_MS", "30000")]);
+    let mut api = processes.process("all", &[]);
     let acme = api.tenant("acme");
     let run = acme.run(&agent("slow 50ms\ntokens 60"));
     let mut stream = Stream::open(&acme, &run, 0).unwrap().unwrap();

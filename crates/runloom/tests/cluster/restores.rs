@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::plant::{Plant, agent, finished, postgres};
+use crate::processes::{Processes, agent, finished, postgres};
 use crate::sse::{Stream, replay, until};
 
 #[test]
-fn a_restored_dump_has_every_run_and_those_under_way_go_on() {
-    let plant = Plant::new([("RUNLOOM_RUNS__PARK_AFTER_MS", "1")]);
-    let first = plant.process("all", &[]);
+fn restored_dump_has_every_run() {
+    let processes = Processes::new([("RUNLOOM_RUNS__PARK_AFTER_MS", "1")]);
+    let first = processes.process("all", &[]);
     let acme = first.tenant("acme");
     let ended = acme.run(&agent("say before"));
     assert_eq!(finished(&acme, &ended), "before");
@@ -17,16 +17,16 @@ fn a_restored_dump_has_every_run_and_those_under_way_go_on() {
     let call = until(&mut stream, "local_tool_call").data();
     let log = replay(&acme, &ended).unwrap();
 
-    let dump = plant.folder().join("dump");
+    let dump = processes.folder().join("dump");
     let dump = dump.to_string_lossy();
     postgres(
         "pg_dump",
-        &["--format=custom", "--file", &dump, &plant.url()],
+        &["--format=custom", "--file", &dump, &processes.url()],
     );
     drop(stream);
     drop(first);
     // Whatever happens after the dump is gone.
-    let restored = Plant::new([("RUNLOOM_RUNS__PARK_AFTER_MS", "1")]);
+    let restored = Processes::new([("RUNLOOM_RUNS__PARK_AFTER_MS", "1")]);
     postgres(
         "pg_restore",
         &[
@@ -39,7 +39,7 @@ fn a_restored_dump_has_every_run_and_those_under_way_go_on() {
         ],
     );
     let second = restored.process("all", &[]);
-    let acme = crate::plant::at(&second, &acme);
+    let acme = crate::processes::at(&second, &acme);
     let frames = replay(&acme, &ended).unwrap();
     assert!(
         frames

@@ -37,7 +37,7 @@ fn nothing_was_created(api: &Api) {
 }
 
 #[test]
-fn a_body_past_the_limit_is_refused_however_it_comes() {
+fn refuses_bodies_over_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let server = small(&folder);
     let api = server.api();
@@ -76,7 +76,7 @@ fn a_body_past_the_limit_is_refused_however_it_comes() {
 }
 
 #[test]
-fn a_body_that_is_not_json_by_its_headers_is_415() {
+fn refuses_other_content_types() {
     let folder = tempfile::tempdir().unwrap();
     let server = small(&folder);
     let api = server.api();
@@ -109,7 +109,7 @@ fn a_body_that_is_not_json_by_its_headers_is_415() {
 }
 
 #[test]
-fn malformed_json_is_told_with_its_place() {
+fn locates_malformed_json() {
     let folder = tempfile::tempdir().unwrap();
     let server = small(&folder);
     let api = server.api();
@@ -148,7 +148,7 @@ fn malformed_json_is_told_with_its_place() {
 }
 
 #[test]
-fn every_violation_of_a_spec_is_told_at_once() {
+fn reports_all_violations_of_a_spec() {
     let folder = tempfile::tempdir().unwrap();
     let server = small(&folder);
     let api = server.api();
@@ -182,7 +182,7 @@ fn every_violation_of_a_spec_is_told_at_once() {
 }
 
 #[test]
-fn text_with_nul_and_control_characters_is_kept_as_it_is() {
+fn keeps_control_characters() {
     let folder = tempfile::tempdir().unwrap();
     let server = small(&folder);
     let api = server.api();
@@ -200,7 +200,7 @@ fn text_with_nul_and_control_characters_is_kept_as_it_is() {
 }
 
 #[test]
-fn unknown_routes_and_wrong_methods_are_refused_in_shape() {
+fn refuses_unknown_routes_and_methods() {
     let folder = tempfile::tempdir().unwrap();
     let server = small(&folder);
     let api = server.api();
@@ -245,7 +245,7 @@ fn unknown_routes_and_wrong_methods_are_refused_in_shape() {
 }
 
 #[test]
-fn cursors_that_are_no_numbers_are_refused_and_the_query_wins() {
+fn refuses_malformed_cursors() {
     let folder = tempfile::tempdir().unwrap();
     let server = small(&folder);
     let api = server.api();
@@ -303,7 +303,7 @@ fn cursors_that_are_no_numbers_are_refused_and_the_query_wins() {
 }
 
 #[test]
-fn a_cursor_past_the_live_end_of_a_run_closes_with_the_run() {
+fn cursor_past_the_end_closes_with_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let server = small(&folder);
     let api = server.api();

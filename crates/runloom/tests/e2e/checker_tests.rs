@@ -106,12 +106,12 @@ fn changed(change: impl FnOnce(&mut Vec<(&'static str, Value)>)) -> Evidence {
 }
 
 #[test]
-fn a_good_run_is_accepted() {
+fn accepts_a_valid_run() {
     assert_eq!(violations(&evidence(&events())), Vec::<String>::new());
 }
 
 #[test]
-fn a_gap_and_a_wrong_number_are_found() {
+fn finds_gaps_and_wrong_numbers() {
     let mut gap = evidence(&events());
     gap.log.remove(3);
     found_in(&gap, "event 4 is numbered 5");
@@ -122,7 +122,7 @@ fn a_gap_and_a_wrong_number_are_found() {
 }
 
 #[test]
-fn frames_that_contradict_themselves_are_found() {
+fn finds_contradictory_frames() {
     let mut kind = evidence(&events());
     kind.log[1].0 = String::from_utf8(kind.log[1].0.clone())
         .unwrap()
@@ -138,7 +138,7 @@ fn frames_that_contradict_themselves_are_found() {
 }
 
 #[test]
-fn a_missing_a_second_and_an_early_end_are_found() {
+fn finds_missing_repeated_and_early_ends() {
     let missing = changed(|events| drop(events.pop()));
     found_in(&missing, "has 0 ends");
     let twice = changed(|events| events.push(events[11].clone()));
@@ -150,7 +150,7 @@ fn a_missing_a_second_and_an_early_end_are_found() {
 }
 
 #[test]
-fn what_a_client_saw_and_the_log_does_not_have_is_found() {
+fn finds_events_missing_in_the_log() {
     let mut other = evidence(&events());
     other.seen[0].frames[1] = frame(2, "assistant_delta", &json!({"text": "else"}));
     found_in(&other, "saw another event 2");
@@ -175,7 +175,7 @@ fn what_a_client_saw_and_the_log_does_not_have_is_found() {
 }
 
 #[test]
-fn a_broken_turn_that_is_not_announced_is_found() {
+fn finds_unannounced_restarts() {
     let silent = changed(|events| drop(events.remove(2)));
     found_in(&silent, "streamed \"lost so\"");
     let wrong = changed(|events| events[2].1["turn"] = json!(2));
@@ -185,7 +185,7 @@ fn a_broken_turn_that_is_not_announced_is_found() {
 }
 
 #[test]
-fn calls_that_are_lost_repeated_or_together_are_found() {
+fn finds_lost_and_repeated_calls() {
     let again = changed(|events| events.insert(7, events[5].clone()));
     found_in(&again, "call tu_1 was asked 2 times");
     let answered = changed(|events| events.insert(7, events[6].clone()));
@@ -204,7 +204,7 @@ fn calls_that_are_lost_repeated_or_together_are_found() {
 }
 
 #[test]
-fn an_accepted_answer_that_is_lost_or_changed_is_found() {
+fn finds_lost_and_changed_results() {
     let changed_answer = changed(|events| events[6].1["output"] = json!("z"));
     found_in(
         &changed_answer,
@@ -216,7 +216,7 @@ fn an_accepted_answer_that_is_lost_or_changed_is_found() {
 }
 
 #[test]
-fn accounts_that_do_not_add_up_are_found() {
+fn finds_wrong_totals() {
     let none = changed(|events| events[11].1["tokens"] = Value::Null);
     found_in(&none, "these are no tokens");
     let cached = changed(|events| events[11].1["tokens"]["cachedTokens"] = json!(10));

@@ -5,12 +5,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::desk::{Desk, err, keys, one_object, out};
+use crate::command_line::{CommandLine, err, keys, one_object, out};
 use crate::server::{Server, runloom};
 use crate::sse::replay;
 
 #[test]
-fn what_dev_prints_works_when_it_is_pasted() {
+fn commands_printed_by_dev_work() {
     let has_curl = Command::new("sh")
         .args(["-c", "command -v curl"])
         .output()
@@ -62,25 +62,25 @@ fn what_dev_prints_works_when_it_is_pasted() {
 }
 
 #[test]
-fn a_run_is_shown_as_words_and_as_events() {
-    let desk = Desk::new();
-    let words = desk.ended(&["run", "say hello there"]);
+fn shows_a_run_as_text_and_json() {
+    let command_line = CommandLine::new();
+    let words = command_line.ended(&["run", "say hello there"]);
     assert_eq!(
         (out(&words).as_str(), words.status.code()),
         ("hello there\n", Some(0))
     );
-    let lines = out(&desk.ended(&["run", "say hello there", "--json"]));
+    let lines = out(&command_line.ended(&["run", "say hello there", "--json"]));
     let (first, events) = lines.split_once('\n').unwrap();
     let run = one_object(first)["runId"].as_str().unwrap().to_owned();
     assert_eq!(keys(&one_object(first)), ["runId"]);
-    let log = replay(&desk.server.api(), &run).unwrap();
+    let log = replay(&command_line.server.api(), &run).unwrap();
     let stored: Vec<&str> = log
         .iter()
         .map(|frame| frame.field("data").unwrap())
         .collect();
     assert_eq!(events.lines().collect::<Vec<_>>(), stored);
     // From standard input, with a system prompt and thinking.
-    let mut child = desk
+    let mut child = command_line
         .command(&[
             "run",
             "-",
@@ -108,8 +108,8 @@ fn a_run_is_shown_as_words_and_as_events() {
 }
 
 #[test]
-fn every_way_to_end_has_its_code() {
-    let desk = Desk::new();
+fn exit_codes_tell_outcomes() {
+    let command_line = CommandLine::new();
     for (arguments, code, told) in [
         (&["run", "fail 401"][..], 5, "auth"),
         (&["run", "truncate"], 5, "truncation"),
@@ -127,7 +127,7 @@ fn every_way_to_end_has_its_code() {
         (&["nonsense"], 2, "unrecognized subcommand"),
         (&[], 2, "Usage"),
     ] {
-        let output = desk.ended(arguments);
+        let output = command_line.ended(arguments);
         assert_eq!(
             output.status.code(),
             Some(code),
@@ -148,7 +148,7 @@ fn every_way_to_end_has_its_code() {
             "{arguments:?}"
         );
     }
-    let mut away = desk.command(&["models", "list"]);
+    let mut away = command_line.command(&["models", "list"]);
     away.env("MANTYX_BASE_URL", "http://127.0.0.1:1");
     let output = away.output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", err(&output));
@@ -159,7 +159,7 @@ fn every_way_to_end_has_its_code() {
         &["version"],
     ] {
         assert_eq!(
-            desk.ended(arguments).status.code(),
+            command_line.ended(arguments).status.code(),
             Some(0),
             "{arguments:?}"
         );
@@ -167,11 +167,11 @@ fn every_way_to_end_has_its_code() {
 }
 
 #[test]
-fn an_interrupt_cancels_the_run_that_is_shown() {
-    let desk = Desk::new();
+fn interrupt_cancels_the_shown_run() {
+    let command_line = CommandLine::new();
     let mut shown = Server::spawn(
-        desk.command(&["run", "slow 20ms\ntokens 5000", "--json"]),
-        desk.folder.path(),
+        command_line.command(&["run", "slow 20ms\ntokens 5000", "--json"]),
+        command_line.folder.path(),
     );
     let run = one_object(&shown.line())["runId"]
         .as_str()
@@ -180,21 +180,21 @@ fn an_interrupt_cancels_the_run_that_is_shown() {
     while !shown.line().contains("assistant_delta") {}
     shown.signal("INT");
     assert_eq!(shown.ended().code(), Some(130), "{}", shown.said());
-    let log = replay(&desk.server.api(), &run).unwrap();
+    let log = replay(&command_line.server.api(), &run).unwrap();
     assert_eq!(log.last().unwrap().kind(), "cancelled");
 }
 
 #[test]
-fn runs_are_followed_cancelled_listed_and_exported() {
-    let desk = Desk::new();
-    let api = desk.server.api();
+fn manages_runs() {
+    let command_line = CommandLine::new();
+    let api = command_line.server.api();
     let run = api.run(&json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": "hang", "metadata": {"team": "blue"}}));
     let mut tail = Server::spawn(
-        desk.command(&["runs", "tail", &run, "--json"]),
-        desk.folder.path(),
+        command_line.command(&["runs", "tail", &run, "--json"]),
+        command_line.folder.path(),
     );
     assert_eq!(one_object(&tail.line())["type"], "started");
-    let early = desk.ended(&["runs", "export", &run]);
+    let early = command_line.ended(&["runs", "export", &run]);
     assert_eq!(early.status.code(), Some(1));
     assert!(
         err(&early).contains("only runs that have ended"),
@@ -202,13 +202,13 @@ fn runs_are_followed_cancelled_listed_and_exported() {
         err(&early)
     );
     assert_eq!(
-        desk.json(&["runs", "cancel", &run, "--json"]),
+        command_line.json(&["runs", "cancel", &run, "--json"]),
         json!({"ok": true, "runId": run, "alreadyEnded": false})
     );
     assert_eq!(one_object(&tail.line())["type"], "cancelled");
     assert_eq!(tail.ended().code(), Some(130));
 
-    let listed = desk.json(&[
+    let listed = command_line.json(&[
         "runs",
         "list",
         "--metadata",
@@ -219,19 +219,19 @@ fn runs_are_followed_cancelled_listed_and_exported() {
     ]);
     assert_eq!(listed["runs"][0]["id"], run.as_str());
     assert_eq!(
-        desk.json(&["runs", "list", "--metadata", "team:red", "--json"])["runs"],
+        command_line.json(&["runs", "list", "--metadata", "team:red", "--json"])["runs"],
         json!([])
     );
-    let table = out(&desk.ended(&["runs", "list"]));
+    let table = out(&command_line.ended(&["runs", "list"]));
     assert!(table.starts_with("ID") && table.contains(&run), "{table}");
     assert_eq!(
-        desk.json(&["runs", "show", &run, "--json"]),
+        command_line.json(&["runs", "show", &run, "--json"]),
         api.get(&format!("/agent-runs/{run}")).json()
     );
-    assert!(out(&desk.ended(&["runs", "show", &run])).contains("cancelled"));
+    assert!(out(&command_line.ended(&["runs", "show", &run])).contains("cancelled"));
 
-    let file = desk.folder.path().join("run.jsonl");
-    let output = desk.ended(&["runs", "export", &run, "--output", file.to_str().unwrap()]);
+    let file = command_line.folder.path().join("run.jsonl");
+    let output = command_line.ended(&["runs", "export", &run, "--output", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     let text = std::fs::read_to_string(&file).unwrap();
     let (head, events) = text.split_once('\n').unwrap();
@@ -247,15 +247,15 @@ fn runs_are_followed_cancelled_listed_and_exported() {
             .map(|frame| frame.field("data").unwrap())
             .collect::<Vec<_>>()
     );
-    let after = out(&desk.ended(&["runs", "tail", &run, "--after", "1", "--json"]));
+    let after = out(&command_line.ended(&["runs", "tail", &run, "--after", "1", "--json"]));
     assert_eq!(one_object(&after)["seq"], 2);
 }
 
 #[test]
-fn a_conversation_is_kept_and_goes_on() {
-    let desk = Desk::new();
+fn chat_continues_a_session() {
+    let command_line = CommandLine::new();
     let chat = |arguments: &[&str], text: &str| {
-        let mut child = desk
+        let mut child = command_line
             .command(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

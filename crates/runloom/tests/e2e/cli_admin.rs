@@ -4,15 +4,15 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::desk::{Desk, err, keys, one_object, out};
+use crate::command_line::{CommandLine, err, keys, one_object, out};
 use crate::server::runloom;
 
 #[test]
 fn administration_prints_exactly_one_object() {
-    let desk = Desk::new();
+    let command_line = CommandLine::new();
     let slug = json!({"slug": "acme"});
     assert_eq!(
-        desk.json(&[
+        command_line.json(&[
             "admin",
             "workspace",
             "create",
@@ -24,11 +24,11 @@ fn administration_prints_exactly_one_object() {
         slug
     );
     assert_eq!(
-        desk.json(&["admin", "workspace", "create", "acme", "--json"]),
+        command_line.json(&["admin", "workspace", "create", "acme", "--json"]),
         slug,
         "created again is the same"
     );
-    let made = desk.json(&[
+    let made = command_line.json(&[
         "admin",
         "key",
         "create",
@@ -45,7 +45,7 @@ fn administration_prints_exactly_one_object() {
         "{made}"
     );
     let api = crate::http::Api {
-        address: desk.server.address.clone(),
+        address: command_line.server.address.clone(),
         workspace: "acme".to_owned(),
         key: key.to_owned(),
     };
@@ -53,7 +53,7 @@ fn administration_prints_exactly_one_object() {
         api.get("/models").header("x-ratelimit-bucket"),
         Some("reads")
     );
-    let listed = desk.json(&["admin", "key", "list", "--workspace", "acme", "--json"]);
+    let listed = command_line.json(&["admin", "key", "list", "--workspace", "acme", "--json"]);
     assert_eq!(
         (
             &listed["keys"][0]["id"],
@@ -63,7 +63,7 @@ fn administration_prints_exactly_one_object() {
     );
     assert!(!listed.to_string().contains(key));
     assert_eq!(
-        desk.json(&[
+        command_line.json(&[
             "admin",
             "key",
             "revoke",
@@ -78,10 +78,10 @@ fn administration_prints_exactly_one_object() {
 }
 
 #[test]
-fn keys_are_revoked_by_id_and_workspaces_made_without_features() {
-    let desk = Desk::new();
-    desk.json(&["admin", "workspace", "create", "acme", "--json"]);
-    let other = desk.json(&[
+fn revokes_keys_by_id() {
+    let command_line = CommandLine::new();
+    command_line.json(&["admin", "workspace", "create", "acme", "--json"]);
+    let other = command_line.json(&[
         "admin",
         "key",
         "create",
@@ -93,7 +93,7 @@ fn keys_are_revoked_by_id_and_workspaces_made_without_features() {
     ]);
     let id = other["id"].as_str().unwrap();
     assert_eq!(
-        desk.json(&[
+        command_line.json(&[
             "admin",
             "key",
             "revoke",
@@ -104,7 +104,7 @@ fn keys_are_revoked_by_id_and_workspaces_made_without_features() {
         ]),
         json!({"ok": true})
     );
-    let bare = desk.json(&[
+    let bare = command_line.json(&[
         "admin",
         "workspace",
         "create",
@@ -114,7 +114,7 @@ fn keys_are_revoked_by_id_and_workspaces_made_without_features() {
         "--json",
     ]);
     assert_eq!(bare, json!({"slug": "bare"}));
-    let known = desk.json(&["admin", "workspace", "list", "--json"]);
+    let known = command_line.json(&["admin", "workspace", "list", "--json"]);
     let bare = known["workspaces"]
         .as_array()
         .unwrap()
@@ -125,10 +125,10 @@ fn keys_are_revoked_by_id_and_workspaces_made_without_features() {
 }
 
 #[test]
-fn administration_needs_its_token_and_says_what_was_wrong() {
-    let desk = Desk::new();
+fn admin_commands_need_the_token() {
+    let command_line = CommandLine::new();
     // With an address and a token of its own, as a script elsewhere would.
-    let url = format!("http://{}", desk.server.address);
+    let url = format!("http://{}", command_line.server.address);
     let mut remote = runloom(&[
         "admin",
         "workspace",
@@ -140,7 +140,7 @@ fn administration_needs_its_token_and_says_what_was_wrong() {
     ]);
     remote.env(
         "RUNLOOM_ADMIN_TOKEN",
-        desk.server.ready["adminToken"].as_str().unwrap(),
+        command_line.server.ready["adminToken"].as_str().unwrap(),
     );
     assert_eq!(
         one_object(&out(&remote.output().unwrap())),
@@ -179,7 +179,7 @@ fn administration_needs_its_token_and_says_what_was_wrong() {
             "not_found",
         ),
     ] {
-        let output = desk.ended(arguments);
+        let output = command_line.ended(arguments);
         assert_eq!(
             output.status.code(),
             Some(1),

@@ -18,7 +18,7 @@ fn told(output: &Output) -> String {
 }
 
 #[test]
-fn completions_are_scripts_that_their_shell_can_read() {
+fn completions_are_valid_scripts() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = ended(folder.path(), &["completions", shell], &[]);
@@ -47,7 +47,7 @@ fn completions_are_scripts_that_their_shell_can_read() {
 }
 
 #[test]
-fn the_printed_document_is_the_served_one() {
+fn printed_openapi_is_the_served_one() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let printed = ended(folder.path(), &["openapi"], &[]).stdout;
@@ -59,7 +59,7 @@ fn the_printed_document_is_the_served_one() {
 }
 
 #[test]
-fn the_doctor_finds_what_is_wrong_and_nothing_else() {
+fn doctor_finds_exactly_the_problems() {
     let folder = tempfile::tempdir().unwrap();
     let verdict = |check: &str, variables: &[(&str, &str)]| {
         let output = ended(folder.path(), &["doctor", "--json"], variables);
@@ -104,7 +104,7 @@ fn the_doctor_finds_what_is_wrong_and_nothing_else() {
 }
 
 #[test]
-fn every_problem_of_a_configuration_is_told_with_its_place() {
+fn reports_every_configuration_problem() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[server]\nlistne = \"127.0.0.1:1\"\n\n[runs]\npark_after_ms = \"soon\"\nmax_tool_turns = 0\n\n\
                 [[workspaces]]\nslug = \"Bad Slug\"\n[[workspaces.api_keys]]\nname = \"ci\"\nkey_env = \"MISSING_KEY\"\n";

@@ -109,7 +109,7 @@ fn a_streamed_answer_survives() {
 }
 
 #[test]
-fn a_run_that_falls_back_survives() {
+fn fallback_survives_a_crash() {
     // The sixth call is the first of the fallback: the model is tried five times.
     let points = ["after_fallback", "before_model:6", "turn_done"];
     at_each(&points, &quick(), |world| {
@@ -321,7 +321,7 @@ fn cancelled(world: &World, run: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn a_create_that_is_repeated_stays_one_run() {
+fn repeated_create_stays_one_run() {
     let points = [
         "before_commit.create_run",
         "after_commit.create_run",
@@ -349,7 +349,7 @@ fn a_create_that_is_repeated_stays_one_run() {
 }
 
 #[test]
-fn a_create_without_a_key_is_there_or_not_but_never_half() {
+fn create_is_atomic() {
     for (point, most) in [
         ("before_commit.create_run", 1),
         ("after_commit.create_run", 2),

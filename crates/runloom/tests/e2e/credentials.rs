@@ -11,7 +11,7 @@ fn models(server: &Server, slug: &str, headers: &[(&str, &str)]) -> Answer {
 }
 
 #[test]
-fn a_missing_or_unknown_credential_is_401() {
+fn refuses_missing_and_unknown_credentials() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let key = server.api().key;
@@ -77,7 +77,7 @@ fn a_missing_or_unknown_credential_is_401() {
 }
 
 #[test]
-fn a_key_is_taken_from_either_header_and_the_bearer_wins() {
+fn reads_keys_from_either_header() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let key = server.api().key;
@@ -111,7 +111,7 @@ fn a_key_is_taken_from_either_header_and_the_bearer_wins() {
 }
 
 #[test]
-fn a_revoked_key_is_dead_at_once_and_stays_so_after_a_restart() {
+fn revoked_key_stays_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::dev(folder.path(), &[]);
     let api = server.tenant("acme");
@@ -146,7 +146,7 @@ fn a_revoked_key_is_dead_at_once_and_stays_so_after_a_restart() {
 }
 
 #[test]
-fn keys_of_another_usage_and_workspaces_without_keys_are_403() {
+fn refuses_other_usages_and_plans() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     server.tenant("acme");
@@ -182,7 +182,7 @@ fn keys_of_another_usage_and_workspaces_without_keys_are_403() {
 }
 
 #[test]
-fn the_admin_api_takes_its_token_and_nothing_else() {
+fn admin_api_takes_only_its_token() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let key = format!("Bearer {}", server.api().key);
@@ -220,7 +220,7 @@ fn the_admin_api_takes_its_token_and_nothing_else() {
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_403() {
+fn refuses_unknown_agents() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let answer = server.api().post(

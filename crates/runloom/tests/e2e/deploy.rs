@@ -53,7 +53,7 @@ fn kinds(seen: &Seen) -> Vec<&str> {
 }
 
 #[test]
-fn a_long_answer_is_interrupted_and_told_again() {
+fn interrupted_turn_restarts() {
     let world = World::new(hasty());
     let (_, seen) = deployed(
         &world,
@@ -85,7 +85,7 @@ fn a_short_answer_is_finished_first() {
 }
 
 #[test]
-fn a_run_that_waits_for_its_client_goes_on() {
+fn run_waiting_for_its_client_continues() {
     for park_after in ["1", "60000"] {
         let mut settings = hasty();
         settings.push((
@@ -116,7 +116,7 @@ fn a_run_that_waits_for_its_client_goes_on() {
 }
 
 #[test]
-fn a_run_that_waits_to_try_again_goes_on() {
+fn run_waiting_for_a_retry_continues() {
     let world = World::new(hasty());
     let mut server = world.start(&[]);
     let run = world.create("/agent-runs", "k", &agent("fail 503 3\nsay at last"));
@@ -128,7 +128,7 @@ fn a_run_that_waits_to_try_again_goes_on() {
 }
 
 #[test]
-fn a_provider_that_says_nothing_does_not_hold_a_deploy_up() {
+fn silent_provider_does_not_delay_a_deploy() {
     let world = World::new(hasty());
     let mut server = world.start(&[]);
     let run = world.create("/agent-runs", "k", &agent("hang"));
@@ -146,7 +146,7 @@ fn a_provider_that_says_nothing_does_not_hold_a_deploy_up() {
 }
 
 #[test]
-fn a_crash_while_handing_over_loses_nothing() {
+fn crash_during_release_loses_nothing() {
     for point in ["before_commit.release", "after_commit.release"] {
         let world = World::new(hasty());
         let armed = vec![("RUNLOOM_CRASH_AT".to_owned(), point.to_owned())];
@@ -167,7 +167,7 @@ fn a_crash_while_handing_over_loses_nothing() {
 }
 
 #[test]
-fn clients_that_do_not_let_go_do_not_hold_a_deploy_up() {
+fn open_connections_do_not_delay_a_deploy() {
     use std::io::Write;
     let world = World::new(hasty());
     let mut server = world.start(&[]);
@@ -199,7 +199,7 @@ fn clients_that_do_not_let_go_do_not_hold_a_deploy_up() {
 }
 
 #[test]
-fn a_server_that_stops_refuses_new_runs_and_takes_answers_and_cancels() {
+fn stopping_server_takes_results_and_cancels_only() {
     let world = World::new(settings([
         ("RUNLOOM_RUNS__DRAIN_MS", "30000"),
         ("RUNLOOM_LIMITS__RUN_STARTS_PER_MINUTE", "100000"),
@@ -266,7 +266,7 @@ fn a_second_signal_stops_at_once() {
 }
 
 #[test]
-fn two_servers_on_one_folder_are_refused() {
+fn refuses_two_servers_on_one_folder() {
     let folder = tempfile::tempdir().unwrap();
     let first = Server::dev(folder.path(), &[]);
     let mut command = runloom(&["dev", "--listen", "127.0.0.1:0", "--data-dir"]);
@@ -288,7 +288,7 @@ fn two_servers_on_one_folder_are_refused() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn reports_a_taken_port() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -104,7 +104,7 @@ fn judge(world: &World, peer: &Peer, run: &str, tool: &str, reached: usize) -> E
 }
 
 #[test]
-fn after_a_kill_in_the_middle_of_a_call_its_effect_decides_whether_it_is_repeated() {
+fn effect_decides_whether_a_call_is_repeated() {
     for tool in ["look", "store", "pay"] {
         let peer = tool_server(First::Silent);
         let world = World::new(outbound());
@@ -118,7 +118,7 @@ fn after_a_kill_in_the_middle_of_a_call_its_effect_decides_whether_it_is_repeate
 }
 
 #[test]
-fn a_cancelled_run_leaves_no_call_open_at_its_tool_server() {
+fn cancelled_run_ends_its_tool_call() {
     let peer = tool_server(First::Silent);
     let world = World::new(outbound());
     let _server = world.start(&[]);
@@ -132,7 +132,7 @@ fn a_cancelled_run_leaves_no_call_open_at_its_tool_server() {
 }
 
 #[test]
-fn an_intent_is_durable_before_the_call_and_an_answer_that_was_not_kept_is_not_trusted() {
+fn call_is_durable_before_it_is_made() {
     for tool in ["look", "store", "pay"] {
         for (point, reached) in [("before_tool", 0), ("tool_done", 1)] {
             let peer = tool_server(First::Answered);
@@ -148,7 +148,7 @@ fn an_intent_is_durable_before_the_call_and_an_answer_that_was_not_kept_is_not_t
 }
 
 #[test]
-fn a_call_whose_intent_was_not_durable_is_made_once() {
+fn call_before_durability_is_made_once() {
     for tool in ["look", "pay"] {
         let peer = tool_server(First::Answered);
         let world = World::new(outbound());

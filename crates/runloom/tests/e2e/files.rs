@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, err, out};
+use crate::command_line::{CommandLine, err, out};
 use crate::server::Server;
 use crate::sse::{Stream, replay, until};
 
@@ -25,7 +25,7 @@ fn attached(prompt: &str, data: &str) -> Value {
 }
 
 #[test]
-fn a_run_with_the_largest_files_goes_on_after_its_server_was_killed() {
+fn run_with_large_files_survives_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::dev(folder.path(), &[]);
     let api = server.api();
@@ -55,7 +55,7 @@ fn a_run_with_the_largest_files_goes_on_after_its_server_was_killed() {
 }
 
 #[test]
-fn a_byte_too_many_is_refused_and_nothing_is_created() {
+fn refuses_files_over_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let api = server.api();
@@ -79,7 +79,7 @@ fn a_byte_too_many_is_refused_and_nothing_is_created() {
 }
 
 #[test]
-fn files_of_a_tool_survive_a_kill_between_answer_and_model() {
+fn tool_files_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::dev(folder.path(), &[]);
     let api = server.api();
@@ -112,7 +112,7 @@ fn files_of_a_tool_survive_a_kill_between_answer_and_model() {
 
 #[test]
 fn the_command_line_attaches_files() {
-    let desk = Desk::new();
+    let command_line = CommandLine::new();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("n.md"), "# Notes").unwrap();
@@ -120,7 +120,7 @@ fn the_command_line_attaches_files() {
     std::fs::write(path("a.bin"), [0xff, 0xfe, 0x00]).unwrap();
     let notes = path("n.md");
     let license = path("LICENSE");
-    let shown = desk.ended(&["run", "files", "--attach", &notes, "--attach", &license]);
+    let shown = command_line.ended(&["run", "files", "--attach", &notes, "--attach", &license]);
     assert!(shown.status.success(), "{}", err(&shown));
     let told = "n.md (text/markdown, 7 bytes): # Notes\nLICENSE (text/plain, 5 bytes): as is\n";
     assert_eq!(out(&shown), told);
@@ -129,7 +129,7 @@ fn the_command_line_attaches_files() {
         (path("missing.png"), "No such file"),
         ("http://h.example/a.png".to_owned(), "only https"),
     ] {
-        let refused = desk.ended(&["run", "files", "--attach", &name]);
+        let refused = command_line.ended(&["run", "files", "--attach", &name]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(err(&refused).contains(why), "{}", err(&refused));
     }

@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::sse::{Frame, Stream};
 
 /// A server, its provider, and the API of its workspace.
-struct Desk {
+struct CommandLine {
     _folder: tempfile::TempDir,
     _server: Server,
     peer: Peer,
@@ -16,12 +16,12 @@ struct Desk {
     model: String,
 }
 
-fn desk(script: impl Fn(&Value, usize) -> Reply + Send + Sync + 'static) -> Desk {
+fn command_line(script: impl Fn(&Value, usize) -> Reply + Send + Sync + 'static) -> CommandLine {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let peer = Peer::start(move |asked, number| script(&asked.body, number));
     let model = server.provider(&peer.url, json!({"id": "m"}));
-    Desk {
+    CommandLine {
         api: server.api(),
         _folder: folder,
         _server: server,
@@ -34,7 +34,7 @@ fn tools_disabled(body: &Value) -> bool {
     body["tool_choice"] == "none"
 }
 
-impl Desk {
+impl CommandLine {
     fn spec(&self, more: Value) -> Value {
         let mut spec = json!({
             "systemPrompt": "s", "modelId": self.model,
@@ -93,9 +93,9 @@ fn stubborn(body: &Value, _: usize) -> Reply {
 }
 
 #[test]
-fn a_loop_is_skipped_nudged_and_cut_off_and_the_model_sees_why() {
-    let desk = desk(stubborn);
-    let frames = desk.run(json!({}));
+fn stops_a_tool_loop_step_by_step() {
+    let command_line = command_line(stubborn);
+    let frames = command_line.run(json!({}));
     let loops: Vec<Value> = of(&frames, "loop_detected")
         .iter()
         .map(|frame| frame.data())
@@ -120,7 +120,7 @@ fn a_loop_is_skipped_nudged_and_cut_off_and_the_model_sees_why() {
     assert_eq!(frames[soft - 1].kind(), "tool_result");
     assert_eq!(frames[soft - 1].data()["ok"], false);
     assert_eq!(frames.last().unwrap().data()["text"], "At last.");
-    let asked = desk.peer.asked();
+    let asked = command_line.peer.asked();
     assert_eq!(asked.len(), 7, "six turns of tools and one without");
     assert!(asked[..6].iter().all(|asked| !tools_disabled(&asked.body)));
     assert!(tools_disabled(&asked[6].body));
@@ -149,14 +149,14 @@ fn a_loop_is_skipped_nudged_and_cut_off_and_the_model_sees_why() {
 }
 
 #[test]
-fn what_went_before_is_sent_again_byte_for_byte_so_that_prompt_caches_hit() {
-    let desk = desk(|body, number| match number {
+fn repeats_the_conversation_byte_for_byte() {
+    let command_line = command_line(|body, number| match number {
         _ if tools_disabled(body) => says("Done."),
         1..=3 => calls("act", json!({"n": number})),
         _ => says("Done."),
     });
-    desk.run(json!({}));
-    let asked = desk.peer.asked();
+    command_line.run(json!({}));
+    let asked = command_line.peer.asked();
     for (before, after) in asked.iter().zip(&asked[1..]) {
         assert_eq!(
             before.body["tools"].to_string(),
@@ -169,14 +169,14 @@ fn what_went_before_is_sent_again_byte_for_byte_so_that_prompt_caches_hit() {
 }
 
 #[test]
-fn switched_off_a_loop_goes_on_to_the_limit_of_tool_turns_and_is_finished_there() {
-    let desk = desk(stubborn);
-    let frames = desk.run(json!({"loopDetection": false, "budgets": {"maxToolTurns": 8}}));
+fn disabled_guard_ends_at_the_turn_limit() {
+    let command_line = command_line(stubborn);
+    let frames = command_line.run(json!({"loopDetection": false, "budgets": {"maxToolTurns": 8}}));
     assert!(of(&frames, "loop_detected").is_empty());
     assert_eq!(of(&frames, "local_tool_call").len(), 8);
-    assert_eq!(desk.peer.asked().len(), 9);
-    assert!(tools_disabled(&desk.peer.asked()[8].body));
-    let last = desk.last_messages().pop().unwrap();
+    assert_eq!(command_line.peer.asked().len(), 9);
+    assert!(tools_disabled(&command_line.peer.asked()[8].body));
+    let last = command_line.last_messages().pop().unwrap();
     assert!(
         last["content"]
             .as_str()
@@ -199,7 +199,7 @@ fn recalls(count: usize) -> impl Fn(&Value, usize) -> Reply + Send + Sync {
 }
 
 #[test]
-fn tool_budgets_have_defaults_are_layered_and_can_be_cleared() {
+fn tool_budgets_are_layered() {
     for (budgets, executed) in [
         (Value::Null, 4),
         (json!({"act": {"maxCalls": 1}}), 4),
@@ -207,13 +207,13 @@ fn tool_budgets_have_defaults_are_layered_and_can_be_cleared() {
         (json!({"recall": {"maxCalls": 0}}), 0),
         (json!({}), 6),
     ] {
-        let desk = desk(recalls(6));
+        let command_line = command_line(recalls(6));
         let more = if budgets.is_null() {
             json!({})
         } else {
             json!({"toolBudgets": budgets})
         };
-        let frames = desk.run(more);
+        let frames = command_line.run(more);
         assert_eq!(of(&frames, "local_tool_call").len(), executed, "{budgets}");
         let exceeded = of(&frames, "tool_budget_exceeded");
         assert_eq!(exceeded.len(), 6 - executed, "{budgets}");
@@ -225,7 +225,7 @@ fn tool_budgets_have_defaults_are_layered_and_can_be_cleared() {
         }
         assert_eq!(frames.last().unwrap().kind(), "result");
         if executed < 6 {
-            let told = desk.last_messages().pop().unwrap();
+            let told = command_line.last_messages().pop().unwrap();
             assert_eq!(told["role"], "tool", "{told}");
             assert!(
                 told["content"].as_str().unwrap().contains("budget"),
@@ -236,8 +236,8 @@ fn tool_budgets_have_defaults_are_layered_and_can_be_cleared() {
 }
 
 #[test]
-fn a_sessions_guards_hold_for_its_messages_and_a_message_can_bring_its_own() {
-    let desk = desk(|body, _| {
+fn messages_override_guards_of_the_session() {
+    let command_line = command_line(|body, _| {
         // One call per prompt: as long as no result follows the last prompt.
         let messages = body["messages"].as_array().unwrap();
         if messages.last().unwrap()["role"] == "user" {
@@ -246,8 +246,8 @@ fn a_sessions_guards_hold_for_its_messages_and_a_message_can_bring_its_own() {
             says("Done.")
         }
     });
-    let spec = desk.spec(json!({"toolBudgets": {"act": {"maxCalls": 0}}}));
-    let session = desk.api.post("/agent-sessions", &spec).json();
+    let spec = command_line.spec(json!({"toolBudgets": {"act": {"maxCalls": 0}}}));
+    let session = command_line.api.post("/agent-sessions", &spec).json();
     let path = format!(
         "/agent-sessions/{}/messages",
         session["sessionId"].as_str().unwrap()
@@ -257,9 +257,9 @@ fn a_sessions_guards_hold_for_its_messages_and_a_message_can_bring_its_own() {
         for (key, value) in more.as_object().unwrap() {
             message[key] = value.clone();
         }
-        let answer = desk.api.post(&path, &message);
+        let answer = command_line.api.post(&path, &message);
         assert_eq!(answer.status, 202, "{answer:?}");
-        let frames = followed(&desk.api, answer.json()["runId"].as_str().unwrap());
+        let frames = followed(&command_line.api, answer.json()["runId"].as_str().unwrap());
         (
             of(&frames, "local_tool_call").len(),
             of(&frames, "tool_budget_exceeded").len(),
@@ -278,7 +278,7 @@ fn a_sessions_guards_hold_for_its_messages_and_a_message_can_bring_its_own() {
 }
 
 #[test]
-fn a_malformed_call_is_given_back_once_and_then_is_an_error() {
+fn returns_a_malformed_call_once() {
     let broken = || {
         let call =
             json!({"index": 0, "id": "c", "function": {"name": "act", "arguments": "{\"a\":"}});
@@ -289,7 +289,7 @@ fn a_malformed_call_is_given_back_once_and_then_is_an_error() {
             json!("[DONE]"),
         ])
     };
-    let healed = desk(move |_, number| {
+    let healed = command_line(move |_, number| {
         if number == 1 {
             broken()
         } else {
@@ -303,7 +303,7 @@ fn a_malformed_call_is_given_back_once_and_then_is_an_error() {
         told["content"].as_str().unwrap().contains("malformed"),
         "{told}"
     );
-    let hopeless = desk(move |_, _| broken());
+    let hopeless = command_line(move |_, _| broken());
     let frames = hopeless.run(json!({}));
     let end = frames.last().unwrap();
     assert_eq!(end.kind(), "error", "{}", end.json());
@@ -318,8 +318,8 @@ fn a_malformed_call_is_given_back_once_and_then_is_an_error() {
 }
 
 #[test]
-fn a_runs_time_and_output_are_bounded() {
-    let silent = desk(|_, _| {
+fn limits_time_and_output() {
+    let silent = command_line(|_, _| {
         Reply::EventsThenSilence(vec![json!({"choices": [{"delta": {"content": "Hm"}}]})])
     });
     let frames = silent.run(json!({"budgets": {"maxWallMs": 1000}}));
@@ -327,7 +327,7 @@ fn a_runs_time_and_output_are_bounded() {
     assert_eq!(end["errorClass"], "local_timeout", "{end}");
     silent.peer.until_left();
 
-    let talkative = desk(|body, _| {
+    let talkative = command_line(|body, _| {
         let bound = body["max_tokens"].as_u64().unwrap();
         let used = bound.min(60);
         if tools_disabled(body) {
@@ -360,13 +360,13 @@ fn a_runs_time_and_output_are_bounded() {
 }
 
 #[test]
-fn the_demo_model_meets_the_same_guards() {
-    let desk = desk(|_, _| says("never asked"));
+fn guards_apply_to_the_demo_model() {
+    let command_line = command_line(|_, _| says("never asked"));
     let run = |prompt: &str, more: Value| {
-        let mut spec = desk.spec(more);
+        let mut spec = command_line.spec(more);
         spec["modelId"] = json!("platform:demo");
         spec["prompt"] = json!(prompt);
-        followed(&desk.api, &desk.api.run(&spec))
+        followed(&command_line.api, &command_line.api.run(&spec))
     };
     let frames = run(
         "call act {}\nrepeat\nsay at last",
@@ -385,5 +385,5 @@ fn the_demo_model_meets_the_same_guards() {
     );
     assert_eq!(of(&frames, "local_tool_call").len(), 3);
     assert_eq!(frames.last().unwrap().kind(), "result");
-    assert!(desk.peer.asked().is_empty());
+    assert!(command_line.peer.asked().is_empty());
 }

@@ -24,7 +24,7 @@ fn cancel(api: &Api, run: &str) -> u16 {
 }
 
 #[test]
-fn too_many_waiting_runs_are_refused_and_room_comes_back() {
+fn backlog_limit_refuses_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings([
         ("RUNLOOM_RUNS__MAX_CONCURRENT", "1"),
@@ -51,7 +51,7 @@ fn too_many_waiting_runs_are_refused_and_room_comes_back() {
 }
 
 #[test]
-fn a_workspace_whose_runs_hang_leaves_places_for_others() {
+fn hanging_workspace_leaves_slots_for_others() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings([("RUNLOOM_RUNS__MAX_CONCURRENT", "16")]);
     let server = Server::dev(folder.path(), &settings);

@@ -52,7 +52,7 @@ fn waiting_runs_hold_no_worker() {
 }
 
 #[test]
-fn a_parked_run_is_answered_after_a_restart() {
+fn parked_run_continues_after_a_restart() {
     let world = World::new(parking());
     let mut server = world.start(&[]);
     let (run, call) = waiting(&world, "k", "call a {}\ncall b {}");
@@ -82,7 +82,7 @@ fn a_parked_run_is_answered_after_a_restart() {
 }
 
 #[test]
-fn a_parked_run_is_cancelled_after_a_restart() {
+fn parked_run_is_cancelled_after_restart() {
     let world = World::new(parking());
     let mut server = world.start(&[]);
     let (run, _) = waiting(&world, "k", "call a {}");
@@ -98,7 +98,7 @@ fn a_parked_run_is_cancelled_after_a_restart() {
 }
 
 #[test]
-fn a_call_that_nobody_answers_times_out_also_after_a_restart() {
+fn unanswered_call_times_out_after_a_restart() {
     let mut settings = parking();
     settings.push((
         "RUNLOOM_RUNS__LOCAL_TOOL_TIMEOUT_MS".to_owned(),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, err};
+use crate::command_line::{CommandLine, err};
 use crate::http::Api;
 use crate::server::{Server, runloom};
 use crate::sse::{Frame, replay};
@@ -54,7 +54,7 @@ const HELLO: &str = "export default function ({ name }) { return `Hello ${name}!
 const LOCAL: &str = r#"
 name = "local"
 [[servers]]
-name = "desk"
+name = "command_line"
 command = "python3"
 args = ["server.py"]
 env = { TOKEN = "{{secret:TOKEN}}" }
@@ -72,7 +72,7 @@ for line in sys.stdin:
     method = message["method"]
     if method == "initialize":
         result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "desk", "version": "1"}}
+                  "serverInfo": {"name": "command_line", "version": "1"}}
     elif method == "tools/list":
         result = {"tools": [{"name": "whoami", "description": "says who", "inputSchema": {"type": "object"}}]}
     else:
@@ -152,7 +152,7 @@ fn refused(api: &Api, tool: &str) -> (u16, String) {
 }
 
 #[test]
-fn plugins_of_the_configuration_run_and_their_processes_end_with_the_server() {
+fn configured_plugins_run_and_end_with_the_server() {
     let folder = house();
     let mut server = serve(folder.path());
     let api = acme(&server);
@@ -172,7 +172,7 @@ fn plugins_of_the_configuration_run_and_their_processes_end_with_the_server() {
     let text = said["result"].as_str().unwrap();
     assert!(text.ends_with("token *** admin None"), "{text}");
     let pid = text.split(' ').nth(1).unwrap().to_owned();
-    let again = result(&api, "@local/desk", "call desk_whoami {}");
+    let again = result(&api, "@local/command_line", "call desk_whoami {}");
     assert_eq!(again["result"], text, "one process for all runs");
     assert_eq!(
         refused(&api, "@time/now"),
@@ -203,13 +203,13 @@ fn plugins_of_the_configuration_run_and_their_processes_end_with_the_server() {
 }
 
 #[test]
-fn a_plugin_with_its_files_is_installed_over_the_admin_api() {
-    let desk = Desk::new();
-    let api = desk.server.api();
+fn installs_a_plugin_with_files() {
+    let command_line = CommandLine::new();
+    let api = command_line.server.api();
     let path = "/api/admin/v1/workspaces/demo/plugins/greet";
     let tool = json!({"type": "code", "name": "hello", "file": "hello.js"});
     let manifest = json!({"name": "@greet", "tools": [tool], "files": {"hello.js": HELLO}});
-    let put = desk.server.admin("PUT", path, &manifest);
+    let put = command_line.server.admin("PUT", path, &manifest);
     assert_eq!(put.status, 201, "{put:?}");
     assert_eq!(put.json()["definition"]["tools"][0]["source"], HELLO);
     let said = result(&api, "@greet/hello", r#"call hello {"name": "Ada"}"#);
@@ -222,15 +222,15 @@ fn a_plugin_with_its_files_is_installed_over_the_admin_api() {
 }
 
 #[test]
-fn the_admin_api_starts_no_process_and_tells_every_slip() {
-    let desk = Desk::new();
+fn admin_api_refuses_processes() {
+    let command_line = CommandLine::new();
     let path = "/api/admin/v1/workspaces/demo/plugins/greet";
     let process = json!({"servers": [{"name": "x", "command": "sh"}]});
-    let put = desk.server.admin("PUT", path, &process);
+    let put = command_line.server.admin("PUT", path, &process);
     assert_eq!(put.status, 400);
     assert_eq!(put.json()["issues"][0]["path"], "servers[0].command");
     let bad = json!({"name": "@other", "tools": [{"type": "soap"}], "files": {"a.js": "x"}});
-    let put = desk.server.admin("PUT", path, &bad).json();
+    let put = command_line.server.admin("PUT", path, &bad).json();
     let paths: Vec<&str> = put["issues"]
         .as_array()
         .unwrap()
@@ -244,12 +244,12 @@ fn the_admin_api_starts_no_process_and_tells_every_slip() {
 }
 
 #[test]
-fn a_folder_is_installed_listed_and_removed_from_the_command_line() {
-    let desk = Desk::new();
-    let api = desk.server.api();
-    write(desk.folder.path(), "greet/plugin.toml", GREET);
+fn manages_plugin_folders() {
+    let command_line = CommandLine::new();
+    let api = command_line.server.api();
+    write(command_line.folder.path(), "greet/plugin.toml", GREET);
     write(
-        desk.folder.path(),
+        command_line.folder.path(),
         "greet/hello.js",
         &HELLO.replace("Hello", "Hei"),
     );
@@ -262,14 +262,14 @@ fn a_folder_is_installed_listed_and_removed_from_the_command_line() {
         "greet",
         "--json",
     ];
-    assert_eq!(desk.json(&install)["slug"], "greet");
+    assert_eq!(command_line.json(&install)["slug"], "greet");
     let said = result(&api, "hello", r#"call hello {"name": "Ada"}"#);
     assert_eq!(said["result"], "Hei Ada!");
-    let listed = desk.json(&["admin", "plugins", "list", "--workspace", "demo", "--json"]);
+    let listed = command_line.json(&["admin", "plugins", "list", "--workspace", "demo", "--json"]);
     assert_eq!(listed["documents"][0]["slug"], "greet");
     assert_eq!(listed["installed"][0]["name"], "@web");
     assert_eq!(listed["installed"][0]["source"], "shipped");
-    let shown = desk.json(&[
+    let shown = command_line.json(&[
         "admin",
         "plugins",
         "show",
@@ -288,8 +288,8 @@ fn a_folder_is_installed_listed_and_removed_from_the_command_line() {
         "greet",
         "--create-only",
     ];
-    assert!(!desk.ended(&once).status.success());
-    desk.json(&[
+    assert!(!command_line.ended(&once).status.success());
+    command_line.json(&[
         "admin",
         "plugins",
         "remove",
@@ -303,7 +303,7 @@ fn a_folder_is_installed_listed_and_removed_from_the_command_line() {
         (400, "invalid_plugin".to_owned())
     );
 
-    let empty = desk.ended(&["admin", "plugin", "install", "--workspace", "demo", "."]);
+    let empty = command_line.ended(&["admin", "plugin", "install", "--workspace", "demo", "."]);
     assert!(
         err(&empty).contains("neither plugin.toml nor plugin.json"),
         "{}",
@@ -312,9 +312,9 @@ fn a_folder_is_installed_listed_and_removed_from_the_command_line() {
 }
 
 #[test]
-fn a_workspace_remembers_across_runs_and_no_other_workspace_does() {
-    let desk = Desk::new();
-    let api = desk.server.api();
+fn memories_belong_to_a_workspace() {
+    let command_line = CommandLine::new();
+    let api = command_line.server.api();
     let remember =
         |input: &Value| result(&api, "@memory/remember", &format!("call remember {input}"));
     let said = remember(&json!({"key": "ada", "text": "Ada leads the harbour project"}));
@@ -354,10 +354,10 @@ fn a_workspace_remembers_across_runs_and_no_other_workspace_does() {
         walked["result"].as_str().unwrap().contains("Four million"),
         "{walked}"
     );
-    let rival = desk.server.tenant("rival");
+    let rival = command_line.server.tenant("rival");
     assert_eq!(recall(&rival, "harbour project")["memories"], json!([]));
 
-    let listed = desk.json(&["admin", "memory", "list", "--workspace", "demo", "--json"]);
+    let listed = command_line.json(&["admin", "memory", "list", "--workspace", "demo", "--json"]);
     assert_eq!(listed["memories"].as_array().unwrap().len(), 2, "{listed}");
     let forget = [
         "admin",
@@ -368,24 +368,25 @@ fn a_workspace_remembers_across_runs_and_no_other_workspace_does() {
         "ada",
         "--json",
     ];
-    assert_eq!(desk.json(&forget), json!({"forgotten": 1}));
+    assert_eq!(command_line.json(&forget), json!({"forgotten": 1}));
     assert_eq!(recall(&api, "harbour")["memories"], json!([]));
     let base = "/api/admin/v1/workspaces/demo/memories";
-    let refused = desk.server.admin("DELETE", base, &json!({}));
+    let refused = command_line.server.admin("DELETE", base, &json!({}));
     assert_eq!(
         refused.status, 400,
         "without a word on how old, nothing is deleted"
     );
-    let all = desk
+    let all = command_line
         .server
         .admin("DELETE", &format!("{base}?olderThanDays=0"), &json!({}));
     assert_eq!(all.json(), json!({"forgotten": 1}));
-    let page = desk
+    let page = command_line
         .server
         .admin("GET", &format!("{base}?limit=1"), &json!({}));
     assert_eq!(page.json(), json!({"memories": [], "nextCursor": null}));
     assert_eq!(
-        desk.server
+        command_line
+            .server
             .admin("DELETE", &format!("{base}/ada"), &json!({}))
             .status,
         404
@@ -393,12 +394,16 @@ fn a_workspace_remembers_across_runs_and_no_other_workspace_does() {
 }
 
 #[test]
-fn recalls_have_the_budget_that_the_protocol_names() {
-    let desk = Desk::new();
+fn recall_keeps_its_tool_budget() {
+    let command_line = CommandLine::new();
     let calls: Vec<String> = (1..=5)
         .map(|n| format!("call recall {}", json!({"query": format!("q{n}")})))
         .collect();
-    let frames = frames(&desk.server.api(), &["@memory/recall"], &calls.join("\n"));
+    let frames = frames(
+        &command_line.server.api(),
+        &["@memory/recall"],
+        &calls.join("\n"),
+    );
     let exceeded: Vec<Value> = frames
         .iter()
         .filter(|f| f.kind() == "tool_budget_exceeded")
@@ -411,7 +416,7 @@ fn recalls_have_the_budget_that_the_protocol_names() {
 }
 
 #[test]
-fn every_slip_of_a_configured_plugin_is_told_before_the_server_starts() {
+fn reports_invalid_configured_plugins() {
     let folder = house();
     let more = "\n[[plugins]]\nslug = \"bad\"\ncolour = 1\n[[plugins.servers]]\nname = \"a b\"\n[[plugins]]\npath = \"nowhere\"\n";
     write(folder.path(), "runloom.toml", &format!("{CONFIG}{more}"));
@@ -427,7 +432,7 @@ fn every_slip_of_a_configured_plugin_is_told_before_the_server_starts() {
         .env("TOKEN_VALUE", "x");
     let output = command.output().unwrap();
     assert!(!output.status.success());
-    let told = crate::desk::out(&output) + &err(&output);
+    let told = crate::command_line::out(&output) + &err(&output);
     for part in [
         "plugins[3].colour: unknown field",
         "plugins[3].servers[0].name",

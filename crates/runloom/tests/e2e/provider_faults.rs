@@ -29,7 +29,7 @@ fn refusal(status: u16, code: &str) -> Reply {
 }
 
 #[test]
-fn what_may_pass_is_tried_again_in_silence_and_stays_one_turn() {
+fn retries_transient_errors_within_a_turn() {
     for status in [429, 500, 503, 529] {
         let (kind, end, asked) = ended(move |number| match number {
             1 => refusal(status, "later"),
@@ -41,7 +41,7 @@ fn what_may_pass_is_tried_again_in_silence_and_stays_one_turn() {
 }
 
 #[test]
-fn what_cannot_pass_is_told_at_once_with_its_class() {
+fn reports_permanent_errors_at_once() {
     for (status, code, class) in [
         (401, "invalid_api_key", "auth"),
         (400, "context_length_exceeded", "context_window"),
@@ -61,7 +61,7 @@ fn what_cannot_pass_is_told_at_once_with_its_class() {
 }
 
 #[test]
-fn nothing_is_tried_again_after_something_was_shown() {
+fn never_retries_after_output() {
     let piece = || json!({"choices": [{"index": 0, "delta": {"content": "Hel"}}]});
     let broken: [(&str, Vec<Value>, &str); 3] = [
         ("cut", vec![piece()], "server"),
@@ -84,7 +84,7 @@ fn nothing_is_tried_again_after_something_was_shown() {
 }
 
 #[test]
-fn a_provider_that_says_nothing_or_falls_silent_ends_in_its_deadline() {
+fn silent_provider_times_out() {
     let (kind, end, _) = ended(|_| {
         Reply::EventsThenSilence(vec![
             json!({"choices": [{"index": 0, "delta": {"content": "Hel"}}]}),
@@ -105,7 +105,7 @@ fn a_provider_that_says_nothing_or_falls_silent_ends_in_its_deadline() {
 }
 
 #[test]
-fn a_refusal_has_its_canonical_reason() {
+fn refusal_has_a_canonical_reason() {
     let (kind, end, _) = ended(|_| Reply::Events(chat(&["I"], &[], "content_filter", (10, 5))));
     assert_eq!(kind, "error", "{end}");
     assert_eq!(end["finishReason"], "content_filter", "{end}");

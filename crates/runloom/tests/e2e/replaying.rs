@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, err, one_object, out};
+use crate::command_line::{CommandLine, err, one_object, out};
 use crate::sse::replay;
 
 /// A run with a tool of the server, one of the client past its budget, and an end.
-fn a_run(desk: &Desk) -> String {
-    let api = desk.server.api();
+fn a_run(command_line: &CommandLine) -> String {
+    let api = command_line.server.api();
     let tools = json!([
         {"kind": "mantyx_plugin", "name": "@time/now"},
         {"kind": "local", "name": "weather", "parameters": {"type": "object", "required": ["city"]}},
@@ -28,27 +28,27 @@ fn a_run(desk: &Desk) -> String {
 }
 
 #[test]
-fn a_run_of_the_server_is_decided_the_same_way_again() {
-    let desk = Desk::new();
-    let run = a_run(&desk);
-    let told = desk.json(&["runs", "replay", &run, "--json"]);
+fn replays_a_run_of_the_server() {
+    let command_line = CommandLine::new();
+    let run = a_run(&command_line);
+    let told = command_line.json(&["runs", "replay", &run, "--json"]);
     assert_eq!(told["same"], true, "{told}");
     assert!(told["decided"].as_u64().unwrap() >= 3, "{told}");
-    let words = out(&desk.ended(&["runs", "replay", &run]));
+    let words = out(&command_line.ended(&["runs", "replay", &run]));
     assert!(words.contains("all the same"), "{words}");
 }
 
 #[test]
-fn an_export_is_replayed_without_a_server_and_a_change_in_it_is_found() {
-    let mut desk = Desk::new();
-    let run = a_run(&desk);
-    let file = desk.folder.path().join("run.jsonl");
+fn replays_an_export_and_finds_changes() {
+    let mut command_line = CommandLine::new();
+    let run = a_run(&command_line);
+    let file = command_line.folder.path().join("run.jsonl");
     let file = file.to_str().unwrap();
-    let exported = desk.ended(&["runs", "export", &run, "--output", file]);
+    let exported = command_line.ended(&["runs", "export", &run, "--output", file]);
     assert_eq!(exported.status.code(), Some(0), "{}", err(&exported));
-    desk.server.kill();
+    command_line.server.kill();
     assert_eq!(
-        desk.json(&["runs", "replay", "--file", file, "--json"])["run"],
+        command_line.json(&["runs", "replay", "--file", file, "--json"])["run"],
         run.as_str()
     );
 
@@ -63,7 +63,7 @@ fn an_export_is_replayed_without_a_server_and_a_change_in_it_is_found() {
         }
     }
     std::fs::write(file, kept.join("\n")).unwrap();
-    let told = desk.ended(&["runs", "replay", "--file", file, "--json"]);
+    let told = command_line.ended(&["runs", "replay", "--file", file, "--json"]);
     assert_eq!(told.status.code(), Some(1), "{}", err(&told));
     let told = one_object(&out(&told));
     assert_eq!(told["same"], false);
@@ -72,7 +72,7 @@ fn an_export_is_replayed_without_a_server_and_a_change_in_it_is_found() {
         cut + 1,
         "the first event that is not as expected"
     );
-    let words = desk.ended(&["runs", "replay", "--file", file]);
+    let words = command_line.ended(&["runs", "replay", "--file", file]);
     assert!(
         err(&words).contains("tool_budget_exceeded"),
         "{}",
@@ -81,35 +81,35 @@ fn an_export_is_replayed_without_a_server_and_a_change_in_it_is_found() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused() {
-    let desk = Desk::new();
-    let run = desk
+fn refuses_invalid_recordings() {
+    let command_line = CommandLine::new();
+    let run = command_line
         .server
         .api()
         .run(&json!({"systemPrompt": "s", "modelId": "platform:demo", "prompt": "hang"}));
-    let early = desk.ended(&["runs", "replay", &run]);
+    let early = command_line.ended(&["runs", "replay", &run]);
     assert_eq!(early.status.code(), Some(1));
     assert!(
         err(&early).contains("only runs that have ended"),
         "{}",
         err(&early)
     );
-    let file = desk.folder.path().join("no.jsonl");
+    let file = command_line.folder.path().join("no.jsonl");
     for text in ["", "{}", "no json", "{\"type\":\"runloom.export\"}"] {
         std::fs::write(&file, text).unwrap();
-        let refused = desk.ended(&["runs", "replay", "--file", file.to_str().unwrap()]);
+        let refused = command_line.ended(&["runs", "replay", "--file", file.to_str().unwrap()]);
         assert_eq!(refused.status.code(), Some(1), "{text}");
         assert!(err(&refused).contains("no.jsonl"), "{}", err(&refused));
     }
-    let neither = desk.ended(&["runs", "replay"]);
+    let neither = command_line.ended(&["runs", "replay"]);
     assert_eq!(neither.status.code(), Some(2), "{}", err(&neither));
 }
 
 /// Whatever happened to a run, as long as it is what happened.
 #[test]
-fn no_run_that_nobody_touched_is_said_to_differ() {
-    let desk = Desk::new();
-    let api = desk.server.api();
+fn unchanged_runs_do_not_differ() {
+    let command_line = CommandLine::new();
+    let api = command_line.server.api();
     let strict = json!({"schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}, "enforcement": "strict"});
     let tools = json!([
         {"kind": "mantyx_plugin", "name": "@memory/recall"},
@@ -143,7 +143,7 @@ fn no_run_that_nobody_touched_is_said_to_differ() {
         }
         let run = api.run(&body);
         replay(&api, &run).unwrap();
-        let told = desk.ended(&["runs", "replay", &run, "--json"]);
+        let told = command_line.ended(&["runs", "replay", &run, "--json"]);
         assert_eq!(
             told.status.code(),
             Some(0),

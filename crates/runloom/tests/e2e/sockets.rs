@@ -19,7 +19,7 @@ fn lives(api: &Api) {
 }
 
 #[test]
-fn floods_of_headers_are_refused() {
+fn refuses_too_many_headers() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, api) = server(&folder);
     let many: String = (0..5000)
@@ -45,7 +45,7 @@ fn floods_of_headers_are_refused() {
 }
 
 #[test]
-fn what_is_not_http_is_refused_and_closed() {
+fn refuses_other_protocols() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, api) = server(&folder);
     for bytes in [
@@ -74,7 +74,7 @@ fn what_is_not_http_is_refused_and_closed() {
 }
 
 #[test]
-fn garbage_after_a_request_ends_the_connection_after_its_answer() {
+fn garbage_ends_the_connection() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, api) = server(&folder);
     let mut stream = connect(&api.address).unwrap();
@@ -89,7 +89,7 @@ fn garbage_after_a_request_ends_the_connection_after_its_answer() {
 }
 
 #[test]
-fn requests_in_one_packet_are_answered_in_order() {
+fn serves_pipelined_requests_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, api) = server(&folder);
     let mut stream = connect(&api.address).unwrap();
@@ -106,7 +106,7 @@ fn requests_in_one_packet_are_answered_in_order() {
 }
 
 #[test]
-fn slow_and_half_sent_requests_hold_nobody_up_and_create_nothing() {
+fn incomplete_requests_create_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, api) = server(&folder);
     let body =
@@ -150,7 +150,7 @@ fn slow_and_half_sent_requests_hold_nobody_up_and_create_nothing() {
 }
 
 #[test]
-fn clients_beyond_the_connections_wait_and_the_log_says_so_once() {
+fn clients_over_the_limit_wait() {
     let folder = tempfile::tempdir().unwrap();
     let one = settings([("RUNLOOM_SERVER__MAX_CONNECTIONS", "1")]);
     let mut server = Server::dev(folder.path(), &one);

@@ -22,7 +22,7 @@ fn ended(api: &Api, model: &str, prompt: &str, enforcement: &str) -> (String, Va
 }
 
 #[test]
-fn the_demo_models_text_fits_the_schema_or_the_run_says_so() {
+fn demo_output_matches_the_schema() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let api = server.api();
@@ -45,7 +45,7 @@ fn the_demo_models_text_fits_the_schema_or_the_run_says_so() {
 }
 
 #[test]
-fn a_provider_without_schemas_is_refused_when_strict_and_told_otherwise() {
+fn refuses_providers_without_schemas_if_strict() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let peer = Peer::start(|_, _| says("plain words"));
@@ -68,7 +68,7 @@ fn a_provider_without_schemas_is_refused_when_strict_and_told_otherwise() {
 }
 
 #[test]
-fn what_was_said_before_the_output_ran_out_is_kept() {
+fn keeps_text_before_truncation() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let peer = Peer::start(|_, _| Reply::Events(chat(&["{\"n\": ", "4"], &[], "length", (10, 5))));

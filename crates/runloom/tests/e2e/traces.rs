@@ -60,7 +60,7 @@ fn start(api: &Api, headers: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_run_arrives_at_the_collector_as_a_part_of_its_clients_trace() {
+fn exports_a_run_in_its_clients_trace() {
     let folder = tempfile::tempdir().unwrap();
     let peer = collector(200);
     let server = Server::dev(
@@ -100,7 +100,7 @@ fn a_run_arrives_at_the_collector_as_a_part_of_its_clients_trace() {
 }
 
 #[test]
-fn a_server_that_stops_sends_what_it_has() {
+fn stopping_server_exports_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let peer = collector(200);
     let mut server = Server::dev(
@@ -117,7 +117,7 @@ fn a_server_that_stops_sends_what_it_has() {
 }
 
 #[test]
-fn a_collector_that_refuses_costs_nothing_but_traces() {
+fn failing_collector_costs_only_traces() {
     let folder = tempfile::tempdir().unwrap();
     let peer = collector(400);
     let mut server = Server::dev(
@@ -139,7 +139,7 @@ fn a_collector_that_refuses_costs_nothing_but_traces() {
 }
 
 #[test]
-fn a_run_that_its_client_does_not_sample_is_not_sent() {
+fn unsampled_run_is_not_exported() {
     let folder = tempfile::tempdir().unwrap();
     let peer = collector(200);
     let mut server = Server::dev(
@@ -154,7 +154,7 @@ fn a_run_that_its_client_does_not_sample_is_not_sent() {
 }
 
 #[test]
-fn a_tool_is_told_which_span_its_work_belongs_to() {
+fn tools_get_the_trace_context() {
     let folder = tempfile::tempdir().unwrap();
     let (peer, shop) = (collector(200), collector(200));
     let host = shop.url.trim_start_matches("http://");
@@ -188,7 +188,7 @@ fn a_tool_is_told_which_span_its_work_belongs_to() {
 }
 
 #[test]
-fn an_endpoint_that_is_no_address_costs_the_traces_and_not_the_server() {
+fn invalid_endpoint_disables_tracing_only() {
     for endpoint in [
         "localhost:4318",
         "not a url",

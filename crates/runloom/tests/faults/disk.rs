@@ -83,7 +83,7 @@ pub(crate) fn finish(api: &Api, run: &str, mut seen: Seen) -> Seen {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_that_was_accepted() {
+fn full_disk_loses_no_accepted_run() {
     let folder = tempfile::tempdir().unwrap();
     let (server, disk) = server_on_a_small_disk(folder.path());
     let api = server.api();

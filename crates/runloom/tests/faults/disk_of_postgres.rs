@@ -57,7 +57,7 @@ fn server_on(postgres: &Cluster, folder: &Path) -> Server {
 }
 
 #[test]
-fn a_full_disk_under_postgres_loses_nothing_that_was_accepted() {
+fn full_postgres_disk_loses_no_accepted_run() {
     if !we_are_root() {
         println!("not tested: only root can mount a small disk for PostgreSQL");
         return;

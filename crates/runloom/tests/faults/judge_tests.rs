@@ -39,7 +39,7 @@ fn ledger(entries: &[Entry]) -> BTreeMap<String, Vec<Entry>> {
 }
 
 #[test]
-fn a_result_that_the_tool_gave_and_an_outcome_that_nobody_knows_are_accepted() {
+fn accepts_real_results_and_unknown_outcomes() {
     let mut done = ledger(&[entry("a", "once", "r")]);
     assert!(against_ledger(&log(true, "r"), &mut done).is_empty());
     assert!(done.is_empty(), "the log accounts for the call");
@@ -48,7 +48,7 @@ fn a_result_that_the_tool_gave_and_an_outcome_that_nobody_knows_are_accepted() {
 }
 
 #[test]
-fn a_result_that_the_tool_never_gave_is_found() {
+fn finds_an_invented_result() {
     for entries in [vec![], vec![entry("a", "once", "other")]] {
         let found = against_ledger(&log(true, "r"), &mut ledger(&entries));
         assert_eq!(found.len(), 1, "{found:?}");
@@ -56,14 +56,14 @@ fn a_result_that_the_tool_never_gave_is_found() {
 }
 
 #[test]
-fn a_call_that_no_log_knows_of_stays_in_the_ledger() {
+fn finds_an_unlogged_call() {
     let mut done = ledger(&[entry("a", "once", "r"), entry("b", "once", "r")]);
     against_ledger(&log(true, "r"), &mut done);
     assert!(done.contains_key("b"));
 }
 
 #[test]
-fn an_effect_that_happened_twice_is_found_under_any_name() {
+fn finds_a_repeated_effect() {
     let twice = |tool| ledger(&[entry("a", tool, "1"), entry("b", tool, "2")]);
     assert_eq!(repeated(&twice("once")).len(), 1);
     assert!(repeated(&twice("read")).is_empty());

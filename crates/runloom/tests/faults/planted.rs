@@ -80,7 +80,7 @@ fn pause(stage: &mut Stage, load: &Load) {
 const DIVIDED: [(Role, usize); 2] = [(Role::Api, 1), (Role::Worker, 2)];
 
 #[test]
-fn events_shown_before_they_are_durable_are_found() {
+fn finds_events_shown_before_durable() {
     let bug = bug("publish_first");
     let mut stage = Stage::start(Topology::PostgresAlone, &[(Role::All, 2)], &bug);
     // Calls of tools that nobody can answer yet would only hide what this is about.
@@ -96,7 +96,7 @@ fn events_shown_before_they_are_durable_are_found() {
 }
 
 #[test]
-fn a_worker_that_is_not_fenced_is_found() {
+fn finds_an_unfenced_worker() {
     let mut stage = Stage::start(Topology::PostgresAlone, &DIVIDED, &bug("no_fence"));
     // Runs that talk are in the middle of something when their worker stands still.
     let mut load = Load::new(&stage);
@@ -106,20 +106,20 @@ fn a_worker_that_is_not_fenced_is_found() {
 }
 
 #[test]
-fn a_fenced_worker_that_stood_still_does_no_harm() {
+fn fenced_worker_after_a_pause_does_no_harm() {
     let found = found(Topology::PostgresAlone, &DIVIDED, &Vec::new(), pause);
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]
-fn runs_that_nobody_looks_for_are_found() {
+fn finds_missing_sweeps() {
     let calm = |_: &mut Stage, load: &Load| load.clients.wait(1, Duration::from_secs(1));
     let found = found(Topology::NoBroker, &DIVIDED, &bug("no_sweep"), calm);
     some(&found, &["never ended and is \"queued\""]);
 }
 
 #[test]
-fn without_its_broker_the_server_finds_every_run() {
+fn finds_every_run_without_the_broker() {
     let some = |_: &mut Stage, load: &Load| load.clients.wait(300, SILENCE);
     let found = found(Topology::NoBroker, &DIVIDED, &Vec::new(), some);
     assert!(found.is_empty(), "{}", found.join("\n"));

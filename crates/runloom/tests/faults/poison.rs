@@ -12,7 +12,7 @@ use crate::server::PATIENCE;
 use crate::stage::{Stage, Topology};
 
 #[test]
-fn a_run_that_kills_its_workers_is_given_up_and_its_neighbours_end() {
+fn fails_a_run_that_kills_its_workers() {
     let roles = [(Role::Api, 1), (Role::Worker, 2)];
     let mut stage = Stage::start(Topology::PostgresAlone, &roles, &Vec::new());
     let deaths = stage.peers.deaths();

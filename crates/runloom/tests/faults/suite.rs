@@ -61,7 +61,7 @@ fn round(topology: Topology) {
 }
 
 #[test]
-fn with_postgres_rabbitmq_and_valkey_nothing_is_lost() {
+fn loses_nothing_with_postgres_rabbitmq_and_valkey() {
     round(Topology::Full);
 }
 

@@ -26,7 +26,7 @@ fn json(folder: &Path, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_run_beside_dev_needs_no_setting() {
+fn run_uses_the_dev_server_of_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, _) = dev(folder.path());
 
@@ -70,7 +70,7 @@ fn a_run_beside_dev_needs_no_setting() {
 }
 
 #[test]
-fn keys_are_made_and_revoked_over_the_admin_api() {
+fn creates_and_revokes_keys() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, ready) = dev(folder.path());
     let examined = stdout(&ended(folder.path(), &["doctor"]));
@@ -159,7 +159,7 @@ fn a_conversation_remembers() {
 }
 
 #[test]
-fn dev_is_embedded_whatever_services_the_shell_knows() {
+fn dev_ignores_shared_variables() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("runloom.toml"), "nonsense").unwrap();
     let log = folder.path().join("log");
@@ -199,7 +199,7 @@ fn printed(folder: &Path, variables: &[(&str, &str)]) -> (Server, Vec<String>) {
 }
 
 #[test]
-fn dev_prints_a_link_with_the_key_where_no_server_sees_it() {
+fn dev_puts_the_key_into_the_fragment() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, lines) = printed(folder.path(), &[]);
     let url = lines[0].strip_prefix("listening on ").unwrap();
@@ -210,7 +210,7 @@ fn dev_prints_a_link_with_the_key_where_no_server_sees_it() {
 }
 
 #[test]
-fn dev_without_a_dashboard_prints_no_link_to_it() {
+fn dev_without_dashboard_prints_no_link() {
     let folder = tempfile::tempdir().unwrap();
     let off = [("RUNLOOM_DASHBOARD__ENABLED", "false")];
     let (_server, lines) = printed(folder.path(), &off);
@@ -218,7 +218,7 @@ fn dev_without_a_dashboard_prints_no_link_to_it() {
 }
 
 #[test]
-fn dev_takes_a_store_that_its_own_variable_names() {
+fn dev_uses_its_own_store_variable() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = runloom(folder.path(), &["dev", "--listen", "127.0.0.1:0", "--json"]);
     command.env("RUNLOOM_STORE__URL", "mysql://127.0.0.1/x");

@@ -40,7 +40,7 @@ fn every_command_is_in_the_document() {
 }
 
 #[test]
-fn every_key_of_the_example_is_in_the_document() {
+fn documents_every_setting() {
     let example = repository_file("runloom.example.toml");
     let document = repository_file("docs/configuration.md");
     let keys = example.lines().filter_map(|line| {
@@ -69,7 +69,7 @@ fn examples(document: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_example_of_a_configuration_is_accepted() {
+fn configuration_examples_are_valid() {
     let folder = tempfile::tempdir().unwrap();
     let of_providers = examples("docs/configuration.md")
         .into_iter()
@@ -95,7 +95,7 @@ fn every_example_of_a_configuration_is_accepted() {
 }
 
 #[test]
-fn every_key_of_an_adapter_is_in_the_document() {
+fn documents_every_adapter_key() {
     let document = repository_file("docs/configuration.md");
     let mut keys = BTreeSet::new();
     for adapter in [
@@ -121,7 +121,7 @@ fn every_key_of_an_adapter_is_in_the_document() {
 }
 
 #[test]
-fn every_event_has_a_row_in_the_document_and_every_row_an_event() {
+fn documents_every_event() {
     let kinds = EventKind::ALL.iter().map(|kind| kind.as_str());
     let kinds: BTreeSet<&str> = kinds.collect();
     let document = repository_file("docs/events.md");
@@ -134,7 +134,7 @@ fn every_event_has_a_row_in_the_document_and_every_row_an_event() {
 }
 
 #[test]
-fn every_route_parameter_and_error_code_is_in_the_document_of_the_api() {
+fn documents_every_route_and_error() {
     let document = repository_file("docs/api.md");
     let api: serde_json::Value =
         serde_json::from_str(&repository_file("crates/runloom-http/openapi.json")).unwrap();
@@ -167,7 +167,7 @@ fn every_route_parameter_and_error_code_is_in_the_document_of_the_api() {
 }
 
 #[test]
-fn every_example_of_a_tool_is_valid() {
+fn tool_examples_are_valid() {
     let document = repository_file("docs/tools.md");
     let mut examples = 0;
     for block in document.split("```json\n").skip(1) {
@@ -184,7 +184,7 @@ fn every_example_of_a_tool_is_valid() {
 }
 
 #[test]
-fn every_field_of_a_run_is_in_the_document_and_its_examples_are_valid() {
+fn documents_every_field_of_a_run() {
     let document = repository_file("docs/runs.md");
     let api: serde_json::Value =
         serde_json::from_str(&repository_file("crates/runloom-http/openapi.json")).unwrap();
@@ -211,7 +211,7 @@ fn every_field_of_a_run_is_in_the_document_and_its_examples_are_valid() {
 }
 
 #[test]
-fn every_shipped_plugin_tool_is_in_the_document() {
+fn documents_every_shipped_tool() {
     let document = repository_file("docs/plugins.md");
     let names = runloom_tools::shipped_tools();
     assert!(names.len() >= 5, "{names:?}");

@@ -44,7 +44,7 @@ fn filled(value: &str) -> String {
 }
 
 #[test]
-fn every_setting_in_the_packages_is_accepted_by_the_program() {
+fn packages_have_valid_settings() {
     for file in FILES {
         let text = repository_file(file);
         let settings: BTreeMap<String, String> = text.lines().filter_map(setting).collect();
@@ -66,7 +66,7 @@ fn every_setting_in_the_packages_is_accepted_by_the_program() {
 }
 
 #[test]
-fn packages_wait_longer_than_a_server_takes_to_stop() {
+fn packages_allow_time_to_stop() {
     // `runs.drain_ms` by default, and what closing takes at most after that.
     let least = 20 + 20;
     for (file, before, after) in [
@@ -156,7 +156,7 @@ fn every_command_in_the_packages_exists() {
 }
 
 #[test]
-fn services_of_systemd_may_close_the_sandboxes_of_code_tools() {
+fn systemd_units_allow_the_sandbox() {
     for unit in ["runloom", "runloom-api", "runloom-worker@"] {
         let text = repository_file(&format!("packaging/systemd/{unit}.service"));
         let filter = text
@@ -171,7 +171,7 @@ fn services_of_systemd_may_close_the_sandboxes_of_code_tools() {
 }
 
 #[test]
-fn the_example_of_a_secret_holds_no_key_that_works() {
+fn example_secret_has_no_valid_key() {
     let text = repository_file("packaging/kubernetes/secret.example.yaml");
     let folder = tempfile::tempdir().unwrap();
     let mut check = runloom(folder.path(), &["config", "check"]);
@@ -194,7 +194,7 @@ fn the_example_of_a_secret_holds_no_key_that_works() {
 }
 
 #[test]
-fn a_configuration_of_the_packages_may_be_an_empty_file() {
+fn packages_accept_an_empty_configuration() {
     assert!(
         repository_file("compose.yaml")
             .contains("${RUNLOOM_TOML:-/dev/null}:/etc/runloom/runloom.toml:ro")

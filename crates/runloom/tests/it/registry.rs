@@ -129,7 +129,7 @@ fn house() -> House {
 }
 
 #[test]
-fn agents_and_tools_are_put_listed_shown_and_deleted() {
+fn manages_agents_and_tools() {
     let mut house = house();
     let _server = house.serve("first master key", None);
     let file = house.file(
@@ -179,7 +179,7 @@ fn agents_and_tools_are_put_listed_shown_and_deleted() {
 }
 
 #[test]
-fn a_run_names_its_agent_by_slug_and_brings_tools_of_the_server() {
+fn runs_an_agent_by_slug_with_tools() {
     let mut house = house();
     let _server = house.serve("first master key", None);
     let tool = house.file(
@@ -229,7 +229,7 @@ fn a_run_names_its_agent_by_slug_and_brings_tools_of_the_server() {
 }
 
 #[test]
-fn what_is_put_is_warned_of_and_what_is_no_json_is_said_by_its_name() {
+fn reports_warnings_and_invalid_json() {
     let mut house = house();
     let _server = house.serve("first master key", None);
     let agent = house.file(
@@ -260,7 +260,7 @@ fn what_is_put_is_warned_of_and_what_is_no_json_is_said_by_its_name() {
 }
 
 #[test]
-fn code_can_be_switched_off_and_what_was_there_is_refused_where_it_is_used() {
+fn refuses_code_tools_when_disabled() {
     let mut house = house();
     let server = house.serve("first master key", None);
     let tool = house.file(
@@ -299,7 +299,7 @@ fn code_can_be_switched_off_and_what_was_there_is_refused_where_it_is_used() {
 }
 
 #[test]
-fn a_new_master_key_takes_over_and_no_secret_is_seen_on_the_way() {
+fn rotates_the_master_key() {
     let mut house = house();
     let server = house.serve("first master key", None);
     house.put_secret("KEY", CANARY);
@@ -354,7 +354,7 @@ fn a_new_master_key_takes_over_and_no_secret_is_seen_on_the_way() {
 }
 
 #[test]
-fn a_stored_model_becomes_the_default_of_its_workspace() {
+fn stored_model_becomes_the_default() {
     let mut house = house();
     let _server = house.serve("first master key", None);
     let default =
@@ -389,7 +389,7 @@ fn a_stored_model_becomes_the_default_of_its_workspace() {
 }
 
 #[test]
-fn a_wrong_master_key_is_told_at_the_start() {
+fn refuses_a_wrong_master_key_at_start() {
     let mut house = house();
     house.serve("first master key", None).stop();
     let mut command = runloom(house.path(), &["serve", "--config", "runloom.toml"]);
@@ -407,7 +407,7 @@ fn a_wrong_master_key_is_told_at_the_start() {
 }
 
 #[test]
-fn processes_get_a_new_master_key_one_by_one_when_all_know_it_before_one_uses_it() {
+fn rotates_the_master_key_process_by_process() {
     let (old, new) = ("first master key", "second master key");
     let mut house = house();
     let mut kept = Vec::new();

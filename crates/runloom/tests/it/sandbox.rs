@@ -128,7 +128,7 @@ fn echo() -> String {
 }
 
 #[tokio::test]
-async fn code_runs_in_a_child_and_its_result_is_what_the_model_reads() {
+async fn returns_the_result_of_code() {
     let bed = Bed::new("return {hello: args.city, id: ctx.toolUseId}", json!({})).await;
     assert_eq!(bed.tool.effect, Effect::Read);
     for _ in 0..2 {
@@ -147,7 +147,7 @@ async fn code_runs_in_a_child_and_its_result_is_what_the_model_reads() {
 }
 
 #[tokio::test]
-async fn failures_are_told_with_their_line_and_what_the_code_wrote() {
+async fn reports_failures_with_line_and_output() {
     let outcome = run(
         "console.log('at', args);\nthrow new Error('no luck')",
         json!({}),
@@ -211,7 +211,7 @@ async fn bombs_end_within_their_limits() {
 }
 
 #[tokio::test]
-async fn what_code_wrote_until_its_time_was_up_is_told() {
+async fn returns_output_before_a_timeout() {
     let outcome = run(
         "console.log('so far'); for (;;);",
         json!({"timeoutMs": 3000}),
@@ -223,7 +223,7 @@ async fn what_code_wrote_until_its_time_was_up_is_told() {
 }
 
 #[tokio::test]
-async fn long_output_is_cut_with_a_note() {
+async fn truncates_long_output() {
     let outcome = run("return 'x'.repeat(1e6)", json!({"maxOutputBytes": 1000})).await;
     assert!(!outcome.is_error);
     let expected = format!(
@@ -234,7 +234,7 @@ async fn long_output_is_cut_with_a_note() {
 }
 
 #[tokio::test]
-async fn a_cancel_kills_the_child_at_once() {
+async fn cancel_kills_the_child() {
     let bed = Bed::new("for (;;);", json!({"timeoutMs": 600_000})).await;
     let cancel = CancellationToken::new();
     let calling = bed.call(json!({}), cancel.clone());
@@ -250,7 +250,7 @@ async fn a_cancel_kills_the_child_at_once() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_child_has_no_environment_and_its_doors_are_closed_by_the_kernel() {
+async fn child_is_confined() {
     let bed = Bed::new("for (;;);", json!({"timeoutMs": 600_000, "memoryMb": 8})).await;
     let cancel = CancellationToken::new();
     let calling = bed.call(json!({}), cancel.clone());
@@ -288,7 +288,7 @@ async fn a_child_has_no_environment_and_its_doors_are_closed_by_the_kernel() {
 }
 
 #[tokio::test]
-async fn requests_go_through_the_guard_and_only_when_the_definition_allows_them() {
+async fn requests_need_permission_and_policy() {
     let url = echo();
     let source = format!(
         "const answer = await fetch('{url}/a b', {{method: 'POST', headers: {{'X-Key': ctx.secrets.KEY}}, body: 'hello'}});\n\
@@ -334,7 +334,7 @@ async fn requests_go_through_the_guard_and_only_when_the_definition_allows_them(
 }
 
 #[tokio::test]
-async fn secrets_are_in_no_result_no_error_and_no_console() {
+async fn redacts_secrets_everywhere() {
     for source in [
         "return ctx.secrets",
         "return 'a' + ctx.secrets.KEY",
@@ -360,7 +360,7 @@ async fn secrets_are_in_no_result_no_error_and_no_console() {
 }
 
 #[test]
-fn the_doctor_says_whether_code_can_run() {
+fn doctor_checks_the_sandbox() {
     let folder = tempfile::tempdir().unwrap();
     let said = crate::program::stdout(&crate::program::ended(folder.path(), &["doctor", "--json"]));
     let report: Value = serde_json::from_str(&said).unwrap();
@@ -372,7 +372,7 @@ fn the_doctor_says_whether_code_can_run() {
 }
 
 #[test]
-fn the_program_is_no_sandbox_for_people() {
+fn refuses_the_sandbox_command_to_users() {
     let folder = tempfile::tempdir().unwrap();
     let help = crate::program::stdout(&crate::program::ended(folder.path(), &["--help"]));
     assert!(!help.contains("sandbox"), "{help}");

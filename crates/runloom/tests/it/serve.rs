@@ -4,7 +4,7 @@ use crate::program::{ended, runloom, stderr, stdout};
 
 #[cfg(unix)]
 #[test]
-fn serve_says_where_it_listens_and_stops_in_order() {
+fn serve_prints_its_address_and_stops() {
     use crate::program::Server;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
@@ -22,7 +22,7 @@ fn serve_says_where_it_listens_and_stops_in_order() {
 }
 
 #[test]
-fn the_example_serves_as_it_is_even_without_the_providers_keys() {
+fn example_serves_without_provider_keys() {
     use crate::program::{Server, runloom};
     let folder = tempfile::tempdir().unwrap();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runloom.example.toml");
@@ -39,7 +39,7 @@ fn the_example_serves_as_it_is_even_without_the_providers_keys() {
 }
 
 #[test]
-fn an_agent_whose_model_has_no_key_yet_does_not_keep_the_server_from_starting() {
+fn starts_with_an_agent_without_model_key() {
     use crate::program::Server;
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -99,7 +99,7 @@ fn an_agent_whose_model_has_no_key_yet_does_not_keep_the_server_from_starting() 
 }
 
 #[test]
-fn an_invalid_configuration_is_told_whole_and_has_its_own_code() {
+fn reports_an_invalid_configuration() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("runloom.toml"),
@@ -124,7 +124,7 @@ fn an_invalid_configuration_is_told_whole_and_has_its_own_code() {
 }
 
 #[test]
-fn the_check_refuses_what_serve_refuses_in_the_same_words() {
+fn check_and_serve_report_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let place = "postgres://u:sekret@127.0.0.1:1/x";
     for variables in [
@@ -154,7 +154,7 @@ fn the_check_refuses_what_serve_refuses_in_the_same_words() {
 }
 
 #[test]
-fn the_check_says_where_the_data_would_be() {
+fn check_prints_the_data_path() {
     let folder = tempfile::tempdir().unwrap();
     let check = |url: &str| {
         let mut command = runloom(folder.path(), &["config", "check"]);
@@ -171,7 +171,7 @@ fn the_check_says_where_the_data_would_be() {
 }
 
 #[test]
-fn a_worker_of_its_own_wants_a_database_that_can_be_shared() {
+fn worker_requires_a_shared_database() {
     let folder = tempfile::tempdir().unwrap();
     let output = ended(folder.path(), &["worker"]);
     assert_eq!(output.status.code(), Some(3));
@@ -183,7 +183,7 @@ fn a_worker_of_its_own_wants_a_database_that_can_be_shared() {
 }
 
 #[test]
-fn migrate_and_doctor_agree_about_a_new_database() {
+fn migrate_and_doctor_agree() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("runloom.toml"),
@@ -209,7 +209,7 @@ fn migrate_and_doctor_agree_about_a_new_database() {
 }
 
 #[test]
-fn no_command_shows_the_password_of_a_database_or_a_broker() {
+fn no_command_prints_passwords() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [
         ["migrate"].as_slice(),
@@ -233,7 +233,7 @@ fn no_command_shows_the_password_of_a_database_or_a_broker() {
 }
 
 #[test]
-fn without_a_server_the_client_says_what_to_do() {
+fn client_explains_a_missing_server() {
     let folder = tempfile::tempdir().unwrap();
     let output = ended(folder.path(), &["run", "hello"]);
     assert_eq!(output.status.code(), Some(2));
@@ -245,7 +245,7 @@ fn without_a_server_the_client_says_what_to_do() {
 }
 
 #[test]
-fn a_server_that_cannot_make_what_its_file_declares_takes_no_run() {
+fn claims_no_run_when_declaring_fails() {
     use crate::program::Server;
     use std::fmt::Write as _;
     let folder = tempfile::tempdir().unwrap();

@@ -39,27 +39,24 @@ async fn arrives(
 }
 
 #[test]
-fn what_the_operator_allows_is_reached_by_every_entry() {
-    alone(
-        "controls::what_the_operator_allows_is_reached_by_every_entry",
-        async {
-            let hosts = INWARD.iter().map(|address| host_of(address)).collect();
-            let (witness, attacker) = (Witness::start().await, Attacker::allowed(hosts));
-            for entry in 0..ENTRIES.len() {
-                for address in INWARD {
-                    // A path of its own: what an earlier entry learnt about a server is no answer here.
-                    let url = format!("http://{}/{entry}", host_of(address));
-                    arrives(&witness, &attacker, (entry, address), &url).await;
-                }
+fn allowed_addresses_are_reached() {
+    alone("controls::allowed_addresses_are_reached", async {
+        let hosts = INWARD.iter().map(|address| host_of(address)).collect();
+        let (witness, attacker) = (Witness::start().await, Attacker::allowed(hosts));
+        for entry in 0..ENTRIES.len() {
+            for address in INWARD {
+                // A path of its own: what an earlier entry learnt about a server is no answer here.
+                let url = format!("http://{}/{entry}", host_of(address));
+                arrives(&witness, &attacker, (entry, address), &url).await;
             }
-        },
-    );
+        }
+    });
 }
 
 #[test]
-fn names_redirects_and_cards_that_the_operator_allows_arrive_as_well() {
+fn allowed_names_redirects_and_cards_are_reached() {
     alone(
-        "controls::names_redirects_and_cards_that_the_operator_allows_arrive_as_well",
+        "controls::allowed_names_redirects_and_cards_are_reached",
         async {
             let allowed = vec!["*.trap.example".to_owned()];
             let (witness, attacker) = (Witness::start().await, Attacker::allowed(allowed));
@@ -90,15 +87,12 @@ fn names_redirects_and_cards_that_the_operator_allows_arrive_as_well() {
 }
 
 #[test]
-fn the_public_address_is_reached_by_every_entry_without_permission() {
-    alone(
-        "controls::the_public_address_is_reached_by_every_entry_without_permission",
-        async {
-            let (witness, attacker) = (Witness::start().await, Attacker::allowed(Vec::new()));
-            for entry in 0..ENTRIES.len() {
-                let url = format!("http://{PUBLIC}/{entry}");
-                arrives(&witness, &attacker, (entry, PUBLIC), &url).await;
-            }
-        },
-    );
+fn public_addresses_are_reached() {
+    alone("controls::public_addresses_are_reached", async {
+        let (witness, attacker) = (Witness::start().await, Attacker::allowed(Vec::new()));
+        for entry in 0..ENTRIES.len() {
+            let url = format!("http://{PUBLIC}/{entry}");
+            arrives(&witness, &attacker, (entry, PUBLIC), &url).await;
+        }
+    });
 }

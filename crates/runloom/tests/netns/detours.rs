@@ -63,21 +63,18 @@ fn no_redirect_leads_any_entry_inside() {
 }
 
 #[test]
-fn no_endpoint_that_an_agents_card_declares_leads_inside() {
-    alone(
-        "detours::no_endpoint_that_an_agents_card_declares_leads_inside",
-        async {
-            let (witness, attacker) = (Witness::start().await, Attacker::allowed(Vec::new()));
-            let agents = ENTRIES.iter().filter(|entry| entry.name.contains("agent"));
-            let agents: Vec<&Entry> = agents.collect();
-            assert_eq!(agents.len(), 2);
-            for agent in agents {
-                for shape in CARDS {
-                    let all = targets().into_iter();
-                    let urls = all.map(|to| declaring(shape, &to));
-                    follow(&witness, &attacker, agent, urls).await;
-                }
+fn refuses_private_endpoints_of_agent_cards() {
+    alone("detours::refuses_private_endpoints_of_agent_cards", async {
+        let (witness, attacker) = (Witness::start().await, Attacker::allowed(Vec::new()));
+        let agents = ENTRIES.iter().filter(|entry| entry.name.contains("agent"));
+        let agents: Vec<&Entry> = agents.collect();
+        assert_eq!(agents.len(), 2);
+        for agent in agents {
+            for shape in CARDS {
+                let all = targets().into_iter();
+                let urls = all.map(|to| declaring(shape, &to));
+                follow(&witness, &attacker, agent, urls).await;
             }
-        },
-    );
+        }
+    });
 }

@@ -18,36 +18,32 @@ async fn attack(entries: &[Entry], urls: &[String]) {
 }
 
 #[test]
-fn no_spelling_of_an_address_inside_is_connected_to_by_any_entry() {
+fn refuses_every_spelling_of_private_addresses() {
     alone(
-        "direct::no_spelling_of_an_address_inside_is_connected_to_by_any_entry",
+        "direct::refuses_every_spelling_of_private_addresses",
         async { attack(ENTRIES, &urls()).await },
     );
 }
 
 #[test]
-fn no_name_of_an_address_inside_is_connected_to_by_any_entry() {
-    alone(
-        "direct::no_name_of_an_address_inside_is_connected_to_by_any_entry",
-        async { attack(ENTRIES, &named_urls()).await },
-    );
+fn refuses_names_of_private_addresses() {
+    alone("direct::refuses_names_of_private_addresses", async {
+        attack(ENTRIES, &named_urls()).await
+    });
 }
 
 #[test]
-fn no_argument_changes_the_place_of_an_http_tool() {
-    alone(
-        "direct::no_argument_changes_the_place_of_an_http_tool",
-        async {
-            let all = [urls(), named_urls()].concat();
-            attack(TEMPLATES, &all).await;
-        },
-    );
+fn arguments_never_change_the_host() {
+    alone("direct::arguments_never_change_the_host", async {
+        let all = [urls(), named_urls()].concat();
+        attack(TEMPLATES, &all).await;
+    });
 }
 
 #[test]
-fn of_a_name_that_lies_inside_and_outside_only_the_outside_is_connected_to() {
+fn connects_only_to_public_addresses_of_a_name() {
     alone(
-        "direct::of_a_name_that_lies_inside_and_outside_only_the_outside_is_connected_to",
+        "direct::connects_only_to_public_addresses_of_a_name",
         async {
             let (witness, attacker) = (Witness::start().await, Attacker::allowed(Vec::new()));
             for entry in ENTRIES {

@@ -6,7 +6,7 @@ use crate::server::settings;
 use crate::setup::{Setup, start_run, wait_for_end};
 
 #[test]
-fn a_run_that_meets_a_half_open_connection_is_retried_on_another() {
+fn retries_on_another_connection() {
     let setup = Setup::start_with(&settings([(
         "RUNLOOM_RUNS__PROVIDER_FIRST_BYTE_MS",
         "2000",

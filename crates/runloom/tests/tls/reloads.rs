@@ -40,7 +40,7 @@ fn short_runs_survive_reloads() {
 }
 
 #[test]
-fn a_run_after_a_restart_succeeds() {
+fn run_after_a_reload_succeeds() {
     let mut setup = Setup::start();
     let api = setup.api();
     for _ in 0..5 {

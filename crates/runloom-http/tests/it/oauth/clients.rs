@@ -26,7 +26,7 @@ async fn choose_secret(house: &House, secret: &str) {
 }
 
 #[tokio::test]
-async fn a_secret_is_good_encoded_and_as_it_is() {
+async fn accepts_secrets_encoded_or_not() {
     let house = house().await;
     choose_secret(&house, "p+ss%41word").await;
     for (sent, status) in [
@@ -46,7 +46,7 @@ async fn a_secret_is_good_encoded_and_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_short_secret_cannot_be_guessed_for_long_and_a_long_one_is_never_kept_out() {
+async fn limits_guesses_of_client_secrets() {
     let house = house().await;
     choose_secret(&house, "chosen-by-hand").await;
     let service = &house.app.service;
@@ -91,7 +91,7 @@ async fn a_short_secret_cannot_be_guessed_for_long_and_a_long_one_is_never_kept_
 }
 
 #[tokio::test]
-async fn a_token_reaches_the_grants_of_its_own_workspace_only() {
+async fn token_lists_grants_of_its_workspace() {
     let public = CreateApp {
         public: true,
         ..CreateApp::default()
@@ -123,7 +123,7 @@ async fn a_token_reaches_the_grants_of_its_own_workspace_only() {
 }
 
 #[tokio::test]
-async fn a_workspace_without_apps_gives_no_tokens_and_knows_none() {
+async fn refuses_tokens_without_the_plan_feature() {
     let create = CreateApp {
         client_credentials: true,
         ..CreateApp::default()

@@ -10,7 +10,7 @@ use super::{Browser, EMAIL, PASSWORD, house, house_at, house_with, sent_back, te
 use crate::app::TestApp;
 
 #[tokio::test]
-async fn nobody_is_sent_to_an_address_that_is_not_the_apps() {
+async fn never_redirects_to_unregistered_uris() {
     let house = house().await;
     for (name, bad) in [
         ("client_id", "mantyx_oa_unknown"),
@@ -31,7 +31,7 @@ async fn nobody_is_sent_to_an_address_that_is_not_the_apps() {
 }
 
 #[tokio::test]
-async fn an_app_that_asks_wrongly_is_told_at_its_own_address() {
+async fn reports_request_errors_at_the_redirect_uri() {
     let house = house().await;
     for (name, bad, error) in [
         ("response_type", "token", "unsupported_response_type"),
@@ -52,7 +52,7 @@ async fn an_app_that_asks_wrongly_is_told_at_its_own_address() {
 }
 
 #[tokio::test]
-async fn pages_stand_in_no_frame_and_show_no_markup_of_strangers() {
+async fn pages_escape_text_and_refuse_frames() {
     let house = house().await;
     let mut browser = Browser::at(&house, &[]);
     let reply = browser.open().await;
@@ -67,7 +67,7 @@ async fn pages_stand_in_no_frame_and_show_no_markup_of_strangers() {
 }
 
 #[tokio::test]
-async fn a_form_from_elsewhere_is_not_believed() {
+async fn refuses_forged_forms() {
     let house = house().await;
     let mut browser = Browser::at(&house, &[]);
     browser.sign_in().await;
@@ -97,7 +97,7 @@ async fn a_form_from_elsewhere_is_not_believed() {
 }
 
 #[tokio::test]
-async fn who_says_no_goes_back_without_a_code() {
+async fn denial_redirects_without_a_code() {
     let house = house().await;
     let mut browser = Browser::at(&house, &[]);
     browser.open().await;
@@ -107,7 +107,7 @@ async fn who_says_no_goes_back_without_a_code() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_and_an_unknown_address_look_the_same_and_tries_are_counted() {
+async fn login_failures_look_alike_and_are_limited() {
     let house = house().await;
     let mut browser = Browser::at(&house, &[]);
     browser.open().await;
@@ -131,7 +131,7 @@ async fn a_wrong_password_and_an_unknown_address_look_the_same_and_tries_are_cou
 }
 
 #[tokio::test]
-async fn another_password_ends_every_seat() {
+async fn new_password_ends_login_sessions() {
     let house = house().await;
     let mut browser = Browser::at(&house, &[]);
     browser.sign_in().await;
@@ -147,7 +147,7 @@ async fn another_password_ends_every_seat() {
 }
 
 #[tokio::test]
-async fn a_private_app_is_for_its_own_workspace_only() {
+async fn private_app_is_limited_to_its_workspace() {
     let house = house_with(CreateApp::default(), &["other"]).await;
     let mut browser = Browser::at(&house, &[]);
     browser.sign_in().await;
@@ -162,7 +162,7 @@ async fn a_private_app_is_for_its_own_workspace_only() {
 }
 
 #[tokio::test]
-async fn a_public_app_works_in_the_workspace_that_was_chosen() {
+async fn public_app_uses_the_chosen_workspace() {
     let public = CreateApp {
         public: true,
         ..CreateApp::default()
@@ -189,7 +189,7 @@ async fn a_public_app_works_in_the_workspace_that_was_chosen() {
 }
 
 #[tokio::test]
-async fn pages_stay_below_the_path_of_the_public_url() {
+async fn pages_keep_the_public_path() {
     for (issuer, path) in [
         ("http://h.example/agents", "/agents/api/oauth"),
         ("https://h.example/agents/", "/; Secure"),
@@ -224,7 +224,7 @@ async fn pages_stay_below_the_path_of_the_public_url() {
 }
 
 #[tokio::test]
-async fn who_says_yes_all_the_time_is_told_to_wait() {
+async fn limits_consents() {
     let limits = RateLimits {
         writes_per_minute: 2,
         ..RateLimits::default()
@@ -243,7 +243,7 @@ async fn who_says_yes_all_the_time_is_told_to_wait() {
 }
 
 #[tokio::test]
-async fn the_question_says_what_the_choice_of_agents_does_not_narrow() {
+async fn consent_names_scopes_without_agent_limits() {
     let stops = "stop what any agent does";
     let reads = "read what was asked of every agent";
     for (scopes, said, unsaid) in [
@@ -280,7 +280,7 @@ async fn the_question_says_what_the_choice_of_agents_does_not_narrow() {
 }
 
 #[tokio::test]
-async fn a_grant_with_some_agents_sees_only_those() {
+async fn grant_is_limited_to_its_agents() {
     let create = CreateApp {
         scopes: vec!["agents:read".to_owned()],
         ..CreateApp::default()

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{CALLBACK, EMAIL, VERIFIER, house, house_with, refused, text};
 
 #[tokio::test]
-async fn a_persons_yes_becomes_tokens_that_open_what_was_allowed() {
+async fn consent_grants_tokens_with_scopes() {
     let house = house().await;
     let reply = house.exchange(&house.code(&[]).await).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
@@ -36,7 +36,7 @@ async fn a_persons_yes_becomes_tokens_that_open_what_was_allowed() {
 }
 
 #[tokio::test]
-async fn a_token_without_the_scope_is_told_which_one() {
+async fn missing_scope_is_named() {
     let house = house().await;
     let (access, _) = house.tokens().await;
     let request = Request::post("/api/v1/workspaces/acme/agent-runs")
@@ -53,7 +53,7 @@ async fn a_token_without_the_scope_is_told_which_one() {
 }
 
 #[tokio::test]
-async fn a_token_opens_no_other_workspace_and_no_plan_without_apps() {
+async fn token_is_bound_to_its_workspace() {
     let house = house().await;
     let (access, _) = house.tokens().await;
     let reply = house.get("/api/v1/workspaces/other/models", &access).await;
@@ -71,7 +71,7 @@ async fn a_token_opens_no_other_workspace_and_no_plan_without_apps() {
 }
 
 #[tokio::test]
-async fn a_code_is_good_once_and_its_second_use_takes_everything_back() {
+async fn reused_code_revokes_its_grant() {
     let house = house().await;
     let code = house.code(&[]).await;
     let first = house.exchange(&code).await;
@@ -84,7 +84,7 @@ async fn a_code_is_good_once_and_its_second_use_takes_everything_back() {
 }
 
 #[tokio::test]
-async fn a_code_is_for_its_app_its_address_and_its_verifier() {
+async fn code_is_bound_to_app_uri_and_verifier() {
     let house = house().await;
     let code = house.code(&[]).await;
     let wrong = "another-verifier-of-forty-three-characters-at-least";
@@ -126,7 +126,7 @@ async fn a_code_is_for_its_app_its_address_and_its_verifier() {
 }
 
 #[tokio::test]
-async fn a_refresh_returns_the_same_token_and_leaves_others_alive() {
+async fn refresh_keeps_the_refresh_token() {
     let house = house().await;
     let (first, refresh) = house.tokens().await;
     let fields = [
@@ -151,7 +151,7 @@ async fn a_refresh_returns_the_same_token_and_leaves_others_alive() {
 }
 
 #[tokio::test]
-async fn an_access_token_dies_alone_and_a_refresh_token_takes_its_grant_along() {
+async fn revokes_access_tokens_and_grants() {
     let house = house().await;
     let (first, refresh) = house.tokens().await;
     let second = text(&house.refresh(&refresh).await, "access_token");
@@ -167,7 +167,7 @@ async fn an_access_token_dies_alone_and_a_refresh_token_takes_its_grant_along() 
 }
 
 #[tokio::test]
-async fn introspection_tells_an_app_of_its_own_tokens_only() {
+async fn introspection_shows_own_tokens_only() {
     let house = house().await;
     let (access, refresh) = house.tokens().await;
     let told = house.post("introspect", &[("token", &access)]).await;
@@ -199,7 +199,7 @@ async fn introspection_tells_an_app_of_its_own_tokens_only() {
 }
 
 #[tokio::test]
-async fn a_private_app_may_act_for_itself_when_it_was_told_so() {
+async fn client_credentials_need_permission() {
     let house = house().await;
     let ask = [("grant_type", "client_credentials")];
     refused(&house.post("token", &ask).await, 400, "unauthorized_client");
@@ -218,7 +218,7 @@ async fn a_private_app_may_act_for_itself_when_it_was_told_so() {
 }
 
 #[tokio::test]
-async fn a_client_proves_itself_in_one_way() {
+async fn refuses_two_client_credentials() {
     let house = house().await;
     let wrong = [("client_secret", "mantyx_oas_wrong"), ("token", "x")];
     let reply = house.post("revoke", &wrong).await;
@@ -248,7 +248,7 @@ async fn a_client_proves_itself_in_one_way() {
 }
 
 #[tokio::test]
-async fn grants_are_seen_and_taken_back_by_those_they_concern() {
+async fn lists_and_revokes_grants() {
     let house = house().await;
     let (first, _) = house.tokens().await;
     let (second, _) = house.tokens().await;
@@ -284,7 +284,7 @@ async fn grants_are_seen_and_taken_back_by_those_they_concern() {
 }
 
 #[tokio::test]
-async fn what_a_person_allowed_ends_when_they_leave_or_go_and_with_the_app() {
+async fn grants_end_with_user_and_app() {
     for ending in ["leaves", "goes", "app"] {
         let house = house().await;
         let (access, _) = house.tokens().await;
@@ -308,7 +308,7 @@ async fn what_a_person_allowed_ends_when_they_leave_or_go_and_with_the_app() {
 }
 
 #[tokio::test]
-async fn the_metadata_leads_to_the_endpoints() {
+async fn metadata_names_the_endpoints() {
     let house = house().await;
     let path = "/.well-known/oauth-authorization-server";
     let request = Request::get(path).body(Body::empty()).unwrap();
@@ -329,7 +329,7 @@ async fn the_metadata_leads_to_the_endpoints() {
 }
 
 #[test]
-fn every_route_of_a_workspace_has_the_scope_that_its_document_says() {
+fn routes_require_documented_scopes() {
     let document: Value = serde_json::from_str(runloom_http::OPENAPI).unwrap();
     let table = runloom_http::scope_table();
     assert!(table.len() >= 16, "{table:?}");
@@ -346,7 +346,7 @@ fn every_route_of_a_workspace_has_the_scope_that_its_document_says() {
 }
 
 #[tokio::test]
-async fn tokens_and_codes_end_in_their_time() {
+async fn tokens_and_codes_expire() {
     let create = CreateApp {
         client_credentials: true,
         ..CreateApp::default()

@@ -1,4 +1,4 @@
-//! `runloom admin agent|tool|plugin|external-agent|provider|secret …`: what a workspace keeps.
+//! `runloom admin agent|tool|plugin|external-agent|provider|secret …`: definitions of a workspace.
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::config::Environment;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Bytes of a definition or a secret; more is a mistake.
+/// Maximum bytes of a definition or a secret.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Agents, tools, plugins, external agents, providers.
@@ -20,27 +20,27 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 pub(super) enum Documents {
     /// Create it, or replace the one with the same slug
     Put(Put),
-    /// List them
+    /// List all
     List {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
     },
     /// Show one as JSON
     Show {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
         /// Its slug or id
         name: String,
-        /// As it was at this version (agents only)
+        /// An earlier version (agents only)
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         at_version: Option<u64>,
     },
     /// Delete one
     #[command(visible_alias = "remove")]
     Delete {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
         /// Its slug or id
@@ -50,19 +50,19 @@ pub(super) enum Documents {
 
 #[derive(Debug, Args)]
 pub(super) struct Put {
-    /// Of which workspace
+    /// The workspace
     #[arg(long, short)]
     workspace: String,
     /// A JSON file with the definition; - reads standard input
     #[arg(long, short, value_name = "FILE")]
     file: PathBuf,
-    /// Its slug, when the definition does not say
+    /// The slug, if the definition has none
     #[arg(long)]
     slug: Option<String>,
-    /// Refuse to replace one that is there
+    /// Fail if it exists
     #[arg(long, conflicts_with = "if_version")]
     create_only: bool,
-    /// Replace it only if it still has this version
+    /// Replace it only if it has this version
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     if_version: Option<u64>,
 }
@@ -70,12 +70,12 @@ pub(super) struct Put {
 /// Secrets. Their values are never shown.
 #[derive(Debug, Subcommand)]
 pub(super) enum Secrets {
-    /// Keep a secret, read from standard input, a variable or a file
+    /// Store a secret, read from standard input, a variable or a file
     Put {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
-        /// What {{secret:NAME}} calls it
+        /// The name in {{secret:NAME}}
         name: String,
         /// Read the value from this environment variable
         #[arg(long, value_name = "VARIABLE", conflicts_with = "file")]
@@ -86,19 +86,19 @@ pub(super) enum Secrets {
     },
     /// List names and times
     List {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
     },
     /// Delete one
     Delete {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
-        /// Its name
+        /// The name of the secret
         name: String,
     },
-    /// Seal everything with the server's new master key
+    /// Seal all secrets with the server's new master key
     Rotate,
 }
 
@@ -268,7 +268,7 @@ async fn delete(
     Ok(())
 }
 
-/// A value on the command line would be seen by every process of the machine, so there is no option for it.
+/// There is no option for the value, because every process of the machine can read command lines.
 pub(super) fn secret_value(
     variable: Option<&str>,
     file: Option<&Path>,
@@ -300,7 +300,7 @@ pub(super) fn secret_value(
     Ok(value.to_owned())
 }
 
-/// A file for people.
+/// A file, for messages.
 fn name_of(file: &Path) -> String {
     if file == Path::new("-") {
         "standard input".to_owned()

@@ -1,4 +1,4 @@
-//! `runloom admin memory …`: what agents remembered, looked at and forgotten.
+//! `runloom admin memory …`: list and delete memories of agents.
 
 use clap::Subcommand;
 use runloom_client::AdminClient;
@@ -7,36 +7,36 @@ use serde_json::json;
 use crate::exit::Failure;
 use crate::output;
 
-/// Characters of a memory in a table.
+/// Maximum characters of a memory in a table.
 const SHOWN: usize = 80;
 
 /// Memories of a workspace.
 #[derive(Debug, Subcommand)]
 pub(super) enum Memories {
-    /// List them, newest first
+    /// List memories, newest first
     List {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
-        /// How many at most
+        /// Maximum number
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
-        /// Where the page begins, from an earlier page
+        /// The cursor of the page, from the previous page
         #[arg(long)]
         cursor: Option<String>,
     },
-    /// Forget one, or all that are old
+    /// Delete one memory, or all old ones
     Forget {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
-        /// Its key
+        /// The key of the memory
         #[arg(
             required_unless_present = "older_than_days",
             conflicts_with = "older_than_days"
         )]
         key: Option<String>,
-        /// Forget what was not changed for this many days; 0 forgets everything
+        /// Delete memories not changed for this many days; 0 deletes all
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=36_500))]
         older_than_days: Option<u32>,
     },

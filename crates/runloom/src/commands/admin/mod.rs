@@ -1,4 +1,4 @@
-//! `runloom admin …`: workspaces of a running server, their keys, what they keep, their OAuth apps and people.
+//! `runloom admin …`: workspaces of a running server, with their keys, definitions, OAuth apps and users.
 
 mod documents;
 mod memory;
@@ -37,7 +37,7 @@ Examples:
 
 The token is read from RUNLOOM_ADMIN_TOKEN (or the file that RUNLOOM_ADMIN_TOKEN_FILE names).")]
 pub(crate) struct Admin {
-    /// The server; without it the `runloom dev` of this folder, else http://127.0.0.1:8787
+    /// The server; default: the `runloom dev` of this folder, else http://127.0.0.1:8787
     #[arg(long, global = true, env = "RUNLOOM_URL")]
     url: Option<String>,
     /// Print exactly one JSON object
@@ -55,7 +55,7 @@ enum What {
     /// API keys
     #[command(subcommand)]
     Key(Key),
-    /// Persisted agents
+    /// Stored agents
     #[command(subcommand)]
     Agent(Documents),
     /// Workspace tools: HTTP, code, MCP, plugin
@@ -67,7 +67,7 @@ enum What {
     /// Toolsets: named connections to MCP servers
     #[command(subcommand)]
     Toolset(Documents),
-    /// Named A2A peers
+    /// External A2A agents
     #[command(subcommand)]
     ExternalAgent(Documents),
     /// Providers and their models
@@ -76,13 +76,13 @@ enum What {
     /// Secrets that tools, plugins, external agents and providers name
     #[command(subcommand)]
     Secret(Secrets),
-    /// OAuth apps, which people let work in their workspaces
+    /// OAuth apps
     #[command(subcommand)]
     OauthApp(OauthApps),
-    /// People who can sign in at the consent page of OAuth apps
+    /// Users who can sign in at the consent page
     #[command(subcommand)]
     User(Users),
-    /// What agents remembered with the @memory plugin
+    /// Memories of agents (@memory plugin)
     #[command(subcommand)]
     Memory(Memories),
 }
@@ -93,10 +93,10 @@ enum Workspace {
     Create {
         /// Its name in URLs
         slug: String,
-        /// For people
+        /// The name for display
         #[arg(long)]
         name: Option<String>,
-        /// Switch a feature off; may be repeated
+        /// Disable a feature; may be repeated
         #[arg(long, value_enum)]
         without: Vec<Feature>,
     },
@@ -119,33 +119,33 @@ enum Feature {
 
 #[derive(Debug, Subcommand)]
 enum Key {
-    /// Create a key; it is shown only now
+    /// Create a key; it is shown only once
     Create {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
-        /// What it is for
+        /// The API that it is for
         #[arg(long, value_enum, default_value = "developer_api")]
         usage: Usage,
-        /// An agent it may run; may be repeated; without it every agent
+        /// An agent it may run; may be repeated; default: every agent
         #[arg(long, value_name = "ID")]
         agent: Vec<String>,
         /// Its own limit of run starts
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         runs_per_minute: Option<u32>,
-        /// For people
+        /// The name for display
         #[arg(long)]
         name: Option<String>,
     },
     /// List the keys of a workspace
     List {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
     },
     /// Revoke a key
     Revoke {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
         /// The key, or its id
@@ -163,7 +163,7 @@ enum Usage {
     Mcp,
 }
 
-/// The word of a value on the command line, which is also the one on the wire.
+/// The word of a value, on the command line and on the wire.
 fn word(value: impl ValueEnum) -> String {
     value
         .to_possible_value()

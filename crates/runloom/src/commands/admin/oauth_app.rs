@@ -1,4 +1,4 @@
-//! `runloom admin oauth-app …`: apps that people let work in their workspaces.
+//! `runloom admin oauth-app …`: OAuth apps of a workspace.
 
 use clap::{Subcommand, ValueEnum};
 use runloom_client::{AdminClient, CreateOauthApp, OauthAppCreated};
@@ -11,47 +11,47 @@ use crate::output;
 /// OAuth apps of a workspace.
 #[derive(Debug, Subcommand)]
 pub(super) enum OauthApps {
-    /// Register an app; its secret is shown only now
+    /// Register an app; its secret is shown only once
     Create {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
-        /// What it may ask for, with spaces between the scopes
+        /// Scopes that it may request, separated by spaces
         #[arg(long, value_name = "SCOPES")]
         scopes: String,
-        /// Where people may be sent back to; may be repeated
+        /// A redirect URI; may be repeated
         #[arg(long, value_name = "URI")]
         redirect_uri: Vec<String>,
-        /// The app may act for itself, without a person
+        /// Allow the client credentials grant
         #[arg(long)]
         client_credentials: bool,
-        /// Who may use it: this workspace's people, or everybody in a workspace of theirs
+        /// Who may use it: users of this workspace, or users of every workspace
         #[arg(long, value_enum, default_value = "private")]
         visibility: Visibility,
-        /// What people read at the consent page
+        /// The name on the consent page
         #[arg(long)]
         name: Option<String>,
     },
     /// List the apps of a workspace
     List {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
     },
-    /// Give an app another secret, shown only now; the old one ends
+    /// Replace the secret of an app; the new one is shown only once
     RenewSecret {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
-        /// The app
+        /// The client id of the app
         client_id: String,
     },
-    /// Delete an app with everything it was allowed
+    /// Delete an app with its grants
     Delete {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
-        /// The app
+        /// The client id of the app
         client_id: String,
     },
 }

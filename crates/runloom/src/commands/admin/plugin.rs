@@ -15,12 +15,12 @@ use crate::{output, plugin_folder};
 pub(super) enum Plugins {
     /// Install a plugin from its folder, or replace the one with the same name
     Install {
-        /// Of which workspace
+        /// The workspace
         #[arg(long, short)]
         workspace: String,
         /// The folder with plugin.toml or plugin.json
         folder: PathBuf,
-        /// Refuse to replace one that is there
+        /// Fail if a plugin with this name exists
         #[arg(long)]
         create_only: bool,
     },
@@ -56,7 +56,7 @@ pub(super) async fn run(client: &AdminClient, command: Plugins, json: bool) -> R
     said(&put.await?, json)
 }
 
-/// The workspace's own plugins, and those that it has without keeping them.
+/// The workspace's own plugins, and those of the operator.
 async fn list(client: &AdminClient, workspace: &str, as_json: bool) -> Result<(), Failure> {
     let documents = client.documents(workspace, DocumentKind::Plugin).await?;
     let installed = client.installed_plugins(workspace).await?;

@@ -1,5 +1,5 @@
-//! `runloom admin user …`: people who can sign in at the consent page. A password comes from a variable or the input, never from the
-//! command line, which other users of the machine can read.
+//! `runloom admin user …`: users of the consent page. A password comes from a variable or standard input, never from
+//! the command line, which other users of the machine can read.
 
 use clap::Subcommand;
 use runloom_client::{AdminClient, PutUser, UserInfo};
@@ -10,32 +10,32 @@ use crate::config::Environment;
 use crate::exit::Failure;
 use crate::output;
 
-/// People.
+/// Users.
 #[derive(Debug, Subcommand)]
 pub(super) enum Users {
-    /// Add a person, or change the one with this address
+    /// Add a user, or change the one with this address
     #[command(visible_alias = "create")]
     Put {
-        /// What they sign in with
+        /// The email address to sign in with
         email: String,
-        /// A workspace that they belong to; may be repeated; all of them, when one is given
+        /// A workspace of the user; may be repeated and replaces the current list
         #[arg(long, short)]
         workspace: Vec<String>,
-        /// For people
+        /// The name for display
         #[arg(long)]
         name: Option<String>,
         /// Read the password from this environment variable
         #[arg(long, value_name = "VARIABLE", conflicts_with = "password_stdin")]
         password_env: Option<String>,
-        /// Read the password from the standard input
+        /// Read the password from standard input
         #[arg(long)]
         password_stdin: bool,
     },
-    /// List everybody
+    /// List all users
     List,
-    /// Delete a person with everything they allowed
+    /// Delete a user with all their grants
     Delete {
-        /// Their address or id
+        /// The address or id of the user
         email: String,
     },
 }

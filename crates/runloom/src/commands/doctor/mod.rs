@@ -1,5 +1,5 @@
-//! `runloom doctor`: checks the configuration, the data, the services and the server. `store` checks the database and its folder,
-//! `services` what runs outside this process.
+//! `runloom doctor`: checks the configuration, the data, the services and the server. `store` checks the database and
+//! its folder, `services` the external services.
 
 mod services;
 mod store;
@@ -19,7 +19,7 @@ use crate::connect::dev_server;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// How long a server on this machine may take to answer.
+/// Timeout of a server on this machine.
 const SERVER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// 2026-01-01, before this program existed.
@@ -30,7 +30,7 @@ const EARLIEST_CLOCK_SECONDS: u64 = 1_767_225_600;
 pub(crate) struct Doctor {
     #[command(flatten)]
     file: ConfigFile,
-    /// All findings as one JSON object
+    /// Print all findings as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +59,7 @@ fn finding(check: &'static str, verdict: Verdict, detail: impl Into<String>) -> 
 }
 
 pub(crate) async fn run(doctor: &Doctor, environment: &Environment) -> Result<Exit, Failure> {
-    let (findings, exit) = match app::configured::load(&doctor.file.source(), environment) {
+    let (findings, exit) = match app::server_config::load(&doctor.file.source(), environment) {
         Ok(config) => {
             let findings = examine(&config, environment).await;
             let failed = findings
@@ -110,7 +110,7 @@ async fn examine(config: &Config, environment: &Environment) -> Vec<Finding> {
     findings
 }
 
-/// Without it everything works but code tools.
+/// A missing sandbox affects code tools only.
 async fn check_sandbox(config: &Config) -> Finding {
     if !config.code.enabled {
         return finding("sandbox", Verdict::Ok, "code tools are disabled");
@@ -148,7 +148,7 @@ fn check_clock() -> Finding {
     )
 }
 
-/// The port is either free, or taken by a server that says it is ready.
+/// The port must be free, or taken by a server that is ready.
 async fn check_server(config: &Config) -> Finding {
     let listen = &config.server.listen;
     match tokio::net::TcpListener::bind(listen).await {
@@ -240,7 +240,7 @@ mod tests {
     use crate::config;
 
     #[tokio::test]
-    async fn a_port_held_by_something_else_is_found() {
+    async fn finds_a_port_taken_by_another_program() {
         let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = holder.local_addr().unwrap().to_string();
         drop(std::thread::spawn(move || holder.accept().map(drop)));

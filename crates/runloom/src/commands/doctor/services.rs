@@ -1,7 +1,7 @@
-//! What is not in this process: the database that processes share, the queue and the bus.
+//! Checks of external services: PostgreSQL, the queue and the bus.
 //!
-//! Each is asked as a server asks it at its start, in bounded time, and is left as it is. Addresses may hold passwords, so none is
-//! shown; what the services say of themselves is.
+//! Each is connected to as a server does at its start, in bounded time and without changes. Addresses may hold
+//! passwords, so they are not shown.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::store::judge;
 use super::{Finding, Verdict, finding};
 use crate::config::{BusConfig, Config, QueueConfig};
 
-/// How long a database may take to be reached and to answer.
+/// Timeout of connecting to a database and its response.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The database at `url`.
@@ -30,7 +30,7 @@ pub(super) async fn check_postgres(url: &Secret) -> Finding {
     }
 }
 
-/// The queue and the bus, where they are services of their own.
+/// The queue and the bus, if they are external services.
 pub(super) async fn check_fabric(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let QueueConfig::Amqp(url) = &config.fabric.queue {
@@ -70,7 +70,7 @@ mod tests {
     use crate::config::{self, Environment};
 
     #[tokio::test]
-    async fn services_that_are_away_are_found_and_their_passwords_are_not_shown() {
+    async fn reports_unreachable_services_without_passwords() {
         let text = "[store]\nurl = \"postgres://u:sekret@127.0.0.1:1/d\"\n\
                     [fabric]\nqueue = \"amqp://u:sekret@127.0.0.1:1\"\nbus = \"redis://u:sekret@127.0.0.1:1\"";
         let config = config::parse(text, "f", &Environment::default()).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lives_in_the_process_is_not_asked_for() {
+    fn skips_embedded_services() {
         let config = config::parse("", "f", &Environment::default()).unwrap();
         let asked = futures_util::FutureExt::now_or_never(check_fabric(&config));
         assert!(asked.is_some_and(|findings| findings.is_empty()));

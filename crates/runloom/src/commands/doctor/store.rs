@@ -1,4 +1,4 @@
-//! The database and the folder it is in.
+//! Checks of the SQLite database and its folder.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use runloom_store::{Health, OpenError, SideFile};
 
 use super::{Finding, Verdict, finding};
 
-/// Less free space than this is a failure, and less than ten times of it a warning.
+/// Less free space is a failure, and less than ten times this a warning.
 const MIN_FREE_BYTES: u64 = 100 * 1024 * 1024;
 
 /// Checks a SQLite database, the files beside it and their folder.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn finds_a_file_that_is_no_database() {
+    async fn finds_a_file_that_is_not_a_database() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         assert_eq!(verdict(&path).await, Verdict::Ok);

@@ -1,6 +1,6 @@
-//! `runloom models …`: what the workspace can run, and whether it answers.
+//! `runloom models …`: list and test the models of the workspace.
 
-mod trial;
+mod model_probe;
 
 use std::path::Path;
 
@@ -19,23 +19,23 @@ use crate::{connect, output};
 pub(crate) enum Models {
     /// List the models of the workspace
     List {
-        /// The catalog as one JSON object
+        /// Print the catalog as one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Call a model once; when it fails, show what was sent and what came back
+    /// Call a model once; on failure, show request and response
     ///
     /// With a configuration (--config, or ./runloom.toml when no server is named) the provider is called from here.
-    /// Without one a server makes a tiny run.
+    /// Otherwise a server starts a small run.
     Test {
-        /// Which model; without it the workspace's default
+        /// The model; default: the workspace's default model
         model: Option<String>,
         #[command(flatten)]
         file: ConfigFile,
-        /// Which workspace of the configuration; the only one needs no name
+        /// The workspace of the configuration; optional if there is only one
         #[arg(long, value_name = "SLUG")]
         workspace: Option<String>,
-        /// One JSON object: what happened, or the terminal event of the server's run
+        /// Print one JSON object: the outcome, or the terminal event of the server's run
         #[arg(long)]
         json: bool,
     },
@@ -57,12 +57,12 @@ pub(crate) async fn run(models: Models, environment: &Environment) -> Result<Exi
             let workspace = workspace
                 .as_deref()
                 .or_else(|| environment.get("MANTYX_WORKSPACE_SLUG"));
-            trial::run(&config, workspace, model.as_deref(), json).await
+            model_probe::run(&config, workspace, model.as_deref(), json).await
         }
     }
 }
 
-/// Whether the configuration of the server is at hand, and not only the address of one.
+/// Whether a configuration is available, and not only the address of a server.
 fn is_here(file: &ConfigFile, environment: &Environment) -> bool {
     file.config.is_some()
         || environment.get("MANTYX_API_KEY").is_none() && Path::new(config::DEFAULT_FILE).exists()

@@ -1,14 +1,14 @@
-//! How batches get to the collector: over the HTTP client that the rest of the server uses, so that there is one.
+//! Exports batches over the HTTP client that the rest of the server uses.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, ResponseBodyTooLarge};
 
-/// Longest answer of a collector that is read.
+/// Maximum bytes of a collector's response.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// A client for one collector. The operator names it, so it may be anywhere.
+/// A client for one collector. The operator names its address, so no outbound policy applies.
 #[derive(Debug)]
 pub(super) struct Client(reqwest::Client);
 

@@ -1,4 +1,4 @@
-//! Traces of runs, sent to a collector over OTLP. What the environment's `OTEL_…` variables say holds, as in every other program.
+//! Traces of runs, exported to a collector over OTLP as the `OTEL_…` variables say.
 
 mod client;
 mod settings;
@@ -21,18 +21,18 @@ use tracing::{info, warn};
 use self::client::Client;
 use self::settings::{Sampler, Settings};
 
-/// Longest that a stopping server waits for the collector.
+/// How long a stopping server waits for the collector.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// Begins to trace runs when the environment names a collector. `tasks` is stopped when no run is driven any more; what is left is
-/// sent then.
+/// Starts tracing runs when the environment names a collector. `tasks` is stopped after the last run, and the
+/// remaining spans are exported then.
 pub(crate) fn open(tasks: &Tasks) -> Option<Arc<dyn Tracer>> {
     let lookup = |name: &str| std::env::var(name).ok();
     let settings = Settings::read(lookup)?;
     for remark in &settings.remarks {
         warn!("{remark}");
     }
-    // Nobody's work stops because it cannot be watched.
+    // Runs continue without traces.
     let mut exporter = match exporter(&settings) {
         Ok(exporter) => exporter,
         Err(error) => {
@@ -90,7 +90,7 @@ fn resource(settings: &Settings) -> Resource {
         .build()
 }
 
-/// The way to the collector.
+/// The exporter of the collector.
 struct Traces {
     queue: mpsc::Sender<SpanData>,
     sampler: Sampler,
@@ -102,7 +102,8 @@ impl Tracer for Traces {
     }
 
     fn take(&self, spans: Vec<Span>) {
-        // A collector that is slow or away costs traces, never a run; and whole traces, because a part of one is a riddle.
+        // A slow or unavailable collector costs traces, never a run. Whole traces are dropped, because a part of one
+        // misleads.
         match self.queue.try_reserve_many(spans.len()) {
             Ok(places) => {
                 for (place, span) in places.zip(spans) {
@@ -114,15 +115,15 @@ impl Tracer for Traces {
     }
 }
 
-/// When a batch of spans is sent.
+/// Size and delay of a batch.
 #[derive(Clone, Copy)]
 struct BatchLimits {
     spans: usize,
-    /// Time after the first span of a batch.
+    /// Maximum time after the first span of a batch.
     delay: Duration,
 }
 
-/// Sends spans in batches until the end, and then what is left.
+/// Exports spans in batches until the end, then the remaining ones.
 async fn send(
     exporter: SpanExporter,
     mut waiting: mpsc::Receiver<SpanData>,
@@ -153,7 +154,7 @@ async fn send(
             }
             Err(error) => {
                 METRICS.spans_dropped.add(count);
-                // Once, not with every batch.
+                // Logged once, not for every batch.
                 if std::mem::replace(&mut reachable, false) {
                     warn!(%error, "trace export failed; runs are not affected");
                 }
@@ -162,7 +163,8 @@ async fn send(
     }
 }
 
-/// Fills a batch, or as much of it as comes within the delay after its first span. Leaves it empty only when nothing can come any more.
+/// Fills a batch with the spans that arrive within the delay after its first one. Empty only when the channel is
+/// closed.
 async fn gather(
     waiting: &mut mpsc::Receiver<SpanData>,
     batch: &mut Vec<SpanData>,
@@ -179,6 +181,6 @@ async fn gather(
             }
         }
     };
-    // Too late is no failure: what has come is sent.
+    // The delay is over: export what arrived.
     let _ = tokio::time::timeout(limits.delay, full).await;
 }

@@ -1,33 +1,32 @@
-//! What OpenTelemetry's variables ask for. The library reads those of the endpoint and the headers itself; here are the others, and whether
-//! anything is sent at all.
+//! Settings from OpenTelemetry's variables. The library reads endpoint and headers itself; the others are read here.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use runloom_ports::trace::{TraceId, TraceParent};
 
-/// What the environment asks for.
+/// The settings of the environment.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// Where to, for the log line.
+    /// The address of the collector, for the log.
     pub(super) endpoint: String,
-    /// The name of the service, when the environment has one.
+    /// The service name, if the environment has one.
     pub(super) service: Option<String>,
     pub(super) sampler: Sampler,
-    /// Longest that a batch may take.
+    /// Timeout of exporting a batch.
     pub(super) timeout: Duration,
-    /// Spans that may wait.
+    /// Maximum spans that wait.
     pub(super) queue: usize,
-    /// Spans of one batch.
+    /// Maximum spans of a batch.
     pub(super) batch: usize,
-    /// Longest that a span waits for others.
+    /// Maximum time that a span waits for others.
     pub(super) delay: Duration,
-    /// What was asked for and is not done.
+    /// Settings that are not supported.
     pub(super) remarks: Vec<String>,
 }
 
 impl Settings {
-    /// Reads the environment; nothing when no traces are wanted.
+    /// Reads the environment; `None` when tracing is disabled.
     pub(super) fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let lookup = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
         let either = |of_traces: &str, of_all: &str| lookup(of_traces).or_else(|| lookup(of_all));
@@ -91,14 +90,14 @@ impl Settings {
     }
 }
 
-/// The library keeps to this limit as well; the client needs it for its own.
+/// The timeout, which the library enforces too; the HTTP client needs its own.
 fn either_number(lookup: &impl Fn(&str) -> Option<String>) -> Option<Duration> {
     let text = lookup("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
         .or_else(|| lookup("OTEL_EXPORTER_OTLP_TIMEOUT"))?;
     text.trim().parse().ok().map(Duration::from_millis)
 }
 
-/// The service's name among the attributes of the resource.
+/// The service name among the resource attributes.
 fn named(attributes: Option<String>) -> Option<String> {
     let attributes = attributes?;
     attributes.split(',').find_map(|pair| {
@@ -110,9 +109,9 @@ fn named(attributes: Option<String>) -> Option<String> {
 /// Which runs are traced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sampler {
-    /// What the client decided holds.
+    /// Follow the decision of the client's trace.
     follows_parent: bool,
-    /// The share of the others.
+    /// The fraction of the other runs.
     share: f64,
 }
 
@@ -145,7 +144,7 @@ impl Sampler {
         if self.share >= 1.0 {
             return true;
         }
-        // By the last 32 bits, which are random in everybody's ids: those before them count up in the ids of runs of one moment.
+        // By the last 32 bits, which are random in every id; the bits before them count up in ids of one moment.
         let [.., a, b, c, d] = trace.0;
         let drawn = u32::from_be_bytes([a, b, c, d]);
         f64::from(drawn) < self.share * f64::from(u32::MAX)
@@ -186,7 +185,7 @@ mod tests {
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
 
     #[test]
-    fn nothing_is_traced_unless_a_collector_is_named() {
+    fn traces_nothing_without_a_collector() {
         assert!(read(&[]).is_none());
         assert!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).is_none());
         assert!(read(&[ENDPOINT]).is_some());
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said_and_the_rest_is_done() {
+    fn reports_unsupported_settings() {
         for odd in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_TRACES_EXPORTER", "zipkin"),
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_decides_for_its_own_traces_and_the_share_for_the_others() {
+    fn follows_the_clients_sampling_decision() {
         let sampler = |name: &str, argument: &str| {
             let pairs = [
                 ENDPOINT,
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_runs_is_that_share() {
+    fn samples_the_configured_fraction() {
         let sampler = Sampler {
             follows_parent: true,
             share: 0.1,

@@ -1,4 +1,4 @@
-//! From our spans to the library's.
+//! Converts our spans to those of the OpenTelemetry library.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use runloom_ports::trace::{Attribute, Nanos, Span};
 
-/// A span as it is sent.
+/// A span for export.
 pub(super) fn data(span: Span) -> SpanData {
     let context = SpanContext::new(
         TraceId::from_bytes(span.trace.0),

@@ -18,7 +18,7 @@ fn keyed(api: &Api, path: &str, key: &str, body: &Value) -> Answer {
 }
 
 #[test]
-fn the_same_key_and_body_is_the_same_run_and_another_body_is_refused() {
+fn repeats_return_the_same_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::dev(folder.path(), &[]);
     let first = keyed(&server.api(), "/agent-runs", "k 1", &agent("say a"));
@@ -108,7 +108,7 @@ fn messages_have_keys_too() {
 }
 
 #[test]
-fn a_message_sent_again_after_its_session_has_ended_is_the_same_message() {
+fn repeated_message_after_the_end_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let api = server.api();
@@ -204,7 +204,7 @@ fn answers_of_tools_have_keys_too() {
 }
 
 #[test]
-fn past_its_limit_a_credential_is_told_when_to_come_back() {
+fn rate_limit_says_when_to_retry() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(
         folder.path(),

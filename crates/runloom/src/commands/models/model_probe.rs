@@ -1,4 +1,4 @@
-//! One tiny call of a model of a configuration, from this machine: what was sent and what came back, when it fails.
+//! A test call of a configured model from this machine, with request and response when it fails.
 
 use anyhow::Context;
 use futures_util::StreamExt;
@@ -13,17 +13,17 @@ use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Enough for a sentence, also for a model that thinks first.
+/// Enough tokens for a sentence, also for a model that reasons first.
 const MAX_OUTPUT_TOKENS: u64 = 1_024;
 
-/// What a call gave.
+/// The outcome of a call.
 #[derive(Default)]
 struct Heard {
     text: String,
     tokens: Tokens,
 }
 
-/// Calls the model once and tells what happened.
+/// Calls the model once and reports the outcome.
 pub(super) async fn run(
     config: &Config,
     workspace: Option<&str>,
@@ -68,7 +68,7 @@ pub(super) async fn run(
     }
 }
 
-/// The workspace that is named, or the only one.
+/// The named workspace, or the only one.
 fn workspace_of<'a>(config: &'a Config, named: Option<&'a str>) -> Result<&'a str, Failure> {
     let slugs: Vec<&str> = config
         .workspaces
@@ -84,7 +84,7 @@ fn workspace_of<'a>(config: &'a Config, named: Option<&'a str>) -> Result<&'a st
                 slugs.join(", ")
             ),
         )),
-        // Platform offerings need no workspace.
+        // Platform models need no workspace.
         (None, []) => Ok(""),
         (None, [only]) => Ok(only),
         (None, several) => Err(Failure::new(
@@ -155,7 +155,7 @@ fn explained(model: &CatalogModel, error: &ModelError) -> String {
     text
 }
 
-/// What is usually wrong.
+/// The usual cause of a failure.
 fn hint(error: &ModelError) -> Option<&'static str> {
     Some(match (error.class, error.api_status) {
         (ErrorClass::Auth, _) => {
@@ -205,7 +205,7 @@ fn show(recorded: &RecordedCall) -> Result<(), Failure> {
     Ok(())
 }
 
-/// JSON in lines, anything else as it is.
+/// JSON indented, anything else unchanged.
 fn pretty(body: &str) -> String {
     serde_json::from_str::<Value>(body)
         .map_or_else(|_| body.to_owned(), |value| format!("{value:#}"))

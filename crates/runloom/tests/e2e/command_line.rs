@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::server::{Server, runloom};
 
 /// A server and the folder whose commands find it.
-pub(crate) struct Desk {
+pub(crate) struct CommandLine {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) server: Server,
 }
 
-impl Desk {
+impl CommandLine {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = Server::dev(folder.path(), &[]);

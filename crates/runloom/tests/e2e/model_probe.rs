@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::desk::{err, one_object, out};
+use crate::command_line::{err, one_object, out};
 use crate::peer::{Peer, Reply, says};
 use crate::server::{Server, runloom};
 
@@ -50,7 +50,7 @@ fn tried(kind: &str, extra: &str, url: &str, more: &[&str]) -> Output {
 }
 
 #[test]
-fn a_refusal_shows_what_was_sent_and_what_came_back_for_every_kind() {
+fn shows_request_and_response_of_a_failure() {
     for (kind, extra, address) in KINDS {
         let peer = Peer::start(|_, _| {
             let body = json!({"error": {"message": format!("no such key: {KEY}"), "type": "authentication_error"}});
@@ -90,7 +90,7 @@ fn a_refusal_shows_what_was_sent_and_what_came_back_for_every_kind() {
 }
 
 #[test]
-fn an_answer_is_shown_and_a_broken_one_too() {
+fn shows_answers_and_broken_streams() {
     let peer = Peer::start(|_, number| match number {
         1 => says("Hello there."),
         2 => Reply::Events(vec![
@@ -121,7 +121,7 @@ fn an_answer_is_shown_and_a_broken_one_too() {
 }
 
 #[test]
-fn a_provider_that_is_away_and_a_model_that_is_not_there_are_told_apart() {
+fn distinguishes_unreachable_provider_and_unknown_model() {
     let output = tried("openai", "", "http://127.0.0.1:1", &[]);
     assert_eq!(output.status.code(), Some(5));
     assert!(
@@ -144,7 +144,7 @@ fn a_provider_that_is_away_and_a_model_that_is_not_there_are_told_apart() {
 }
 
 #[test]
-fn without_a_configuration_a_server_makes_the_call() {
+fn tests_a_model_through_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let mut command = runloom(&["models", "test", "--json"]);

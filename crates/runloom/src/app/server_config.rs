@@ -1,10 +1,10 @@
-//! What a server needs of a configuration beyond what every command needs.
+//! The configuration of a server, with checks that other commands do not need.
 
 use super::models;
 use crate::config::{self, Config, Environment, Invalid, Problem, Source};
 
-/// Reads a configuration for a server. `serve`, `config check` and `doctor` all come through here, so that none accepts what
-/// another refuses.
+/// Reads the configuration of a server. `serve`, `config check` and `doctor` all use it, so that they accept the same
+/// files.
 ///
 /// # Errors
 /// Every problem of the file and of the environment, at once.
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_share_a_database_need_a_master_key() {
+    fn shared_database_requires_a_master_key() {
         let text = "[store]\nurl = \"postgres://u:p@h/d\"";
         let told = refused(text, &[]);
         assert_eq!(told.len(), 1, "{told:?}");
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_no_adapter_can_open_is_named() {
+    fn names_an_unusable_provider() {
         let text = "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"az\"\nkind = \"azure-openai\"\n\
                     api_key_env = \"K\"\nmodels = [{ id = \"m\" }]";
         let told = refused(text, &[("K", "key")]);

@@ -87,7 +87,7 @@ fn a_hundred_runs(api: &Api) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn a_hundred_runs_at_once_on_a_purse_for_ten_never_overspend_it() {
+fn concurrent_runs_never_overspend_a_budget() {
     let (peer, billed) = billing(|_| 100);
     let folder = tempfile::tempdir().unwrap();
     let (_server, apis) = serve(
@@ -128,7 +128,7 @@ fn a_hundred_runs_at_once_on_a_purse_for_ten_never_overspend_it() {
 }
 
 #[test]
-fn answers_that_need_less_give_the_rest_back_and_the_purse_still_holds() {
+fn unused_reservations_are_returned() {
     let (peer, billed) = billing(|number| 10 + number as u64 * 7 % 90);
     let folder = tempfile::tempdir().unwrap();
     let (_server, apis) = serve(
@@ -156,7 +156,7 @@ fn answers_that_need_less_give_the_rest_back_and_the_purse_still_holds() {
 }
 
 #[test]
-fn a_keys_purse_holds_beside_the_workspaces_and_a_restart_does_not_fill_it() {
+fn key_budget_survives_a_restart() {
     let (peer, _) = billing(|_| 100);
     let folder = tempfile::tempdir().unwrap();
     let keys = [("poor", "monthly_budget_usd = 0.1"), ("rich", "")];
@@ -189,7 +189,7 @@ fn a_keys_purse_holds_beside_the_workspaces_and_a_restart_does_not_fill_it() {
 }
 
 #[test]
-fn a_run_whose_money_runs_out_gets_a_last_turn_if_that_can_be_paid() {
+fn exhausted_budget_allows_an_affordable_last_turn() {
     for (budget, last) in [(0.17, Some(70)), (0.15, None)] {
         let peer = Peer::start(|asked, _| {
             let bound = asked.body["max_tokens"].as_u64().unwrap();
@@ -233,7 +233,7 @@ fn a_run_whose_money_runs_out_gets_a_last_turn_if_that_can_be_paid() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_sent_and_neither_calls_nor_creates() {
+fn dry_run_calls_and_creates_nothing() {
     let (peer, _) = billing(|_| 100);
     let folder = tempfile::tempdir().unwrap();
     let (_server, apis) = serve(

@@ -59,7 +59,7 @@ fn last(api: &Api, run: &str) -> String {
 }
 
 #[test]
-fn a_run_whose_providers_key_is_missing_after_a_restart_waits_for_it() {
+fn defers_a_run_without_provider_key() {
     let folder = tempfile::tempdir().unwrap();
     // The first two are not answered.
     let peer = Peer::start(|_, number| match number {

@@ -130,7 +130,7 @@ fn end_of(server: &Server, run: &str) -> String {
 }
 
 #[test]
-fn a_call_whose_answer_is_closed_before_it_begins_is_cancelled() {
+fn closing_early_cancels_the_call() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
     let params = call("slow 50ms\ntokens 100000");
@@ -169,7 +169,7 @@ fn a_call_whose_answer_is_closed_before_it_begins_is_cancelled() {
 }
 
 #[test]
-fn a_task_goes_on_when_its_client_hangs_up_and_when_the_server_is_killed() {
+fn task_survives_client_and_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = server(folder.path());
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": say("slow 20ms\ntokens 60")}).to_string();
@@ -204,7 +204,7 @@ fn a_task_goes_on_when_its_client_hangs_up_and_when_the_server_is_killed() {
 }
 
 #[test]
-fn a_stream_shows_the_answer_as_it_grows() {
+fn streams_the_growing_answer() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
     let told = rest(open(
@@ -227,7 +227,7 @@ fn a_stream_shows_the_answer_as_it_grows() {
 }
 
 #[test]
-fn a_notification_cancels_the_call_that_it_names_and_no_other() {
+fn notification_cancels_one_call() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
     let mut stream = open(&server, "/mcp", &HANDSHAKE, "tools/call", &call("hang"));
@@ -264,7 +264,7 @@ fn a_notification_cancels_the_call_that_it_names_and_no_other() {
 }
 
 #[test]
-fn without_a_handshake_closing_the_answer_cancels_the_call() {
+fn stateless_close_cancels_the_call() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
     let mut stream = open(&server, "/mcp", &MODERN, "tools/call", &call("hang"));
@@ -274,7 +274,7 @@ fn without_a_handshake_closing_the_answer_cancels_the_call() {
 }
 
 #[test]
-fn a_call_whose_connection_broke_goes_on_at_the_next_server() {
+fn call_resumes_at_another_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = server(folder.path());
     let mut stream = open(
@@ -315,7 +315,7 @@ fn a_call_whose_connection_broke_goes_on_at_the_next_server() {
 }
 
 #[test]
-fn a_run_calls_agents_of_another_server_over_both_protocols() {
+fn run_calls_agents_of_another_server() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (near, far) = (server(here.path()), server(there.path()));
     let key = |usage: &str| format!("Bearer {}", far.key("demo", &json!({"usage": usage})));

@@ -1,7 +1,7 @@
 //! What operators see.
 
 use crate::http::{Answer, request};
-use crate::plant::{Plant, agent, at, finished, metrics, service};
+use crate::processes::{Processes, agent, at, finished, metrics, service};
 
 fn get(address: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     request(address, "GET", path, headers, b"").unwrap()
@@ -17,13 +17,13 @@ fn value(page: &str, line: &str) -> f64 {
 }
 
 #[test]
-fn metrics_need_the_admin_token_and_have_a_listener_without_one() {
-    let plant = Plant::new([]);
+fn metrics_need_the_token_or_their_listener() {
+    let processes = Processes::new([]);
     // The port is not printed, so it is chosen here: one that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let watched = free.local_addr().unwrap().to_string();
     drop(free);
-    let server = plant.process("all", &[("RUNLOOM_SERVER__METRICS_LISTEN", &watched)]);
+    let server = processes.process("all", &[("RUNLOOM_SERVER__METRICS_LISTEN", &watched)]);
     let acme = server.tenant("acme");
     let run = acme.run(&agent("say hello"));
     finished(&acme, &run);
@@ -65,11 +65,11 @@ fn metrics_need_the_admin_token_and_have_a_listener_without_one() {
 }
 
 #[test]
-fn a_worker_answers_those_who_watch_it_and_nobody_else() {
-    let plant = Plant::new([]);
-    let api = plant.api();
+fn worker_serves_probes_only() {
+    let processes = Processes::new([]);
+    let api = processes.api();
     let acme = api.tenant("acme");
-    let worker = plant.worker();
+    let worker = processes.worker();
     for path in ["/health", "/live", "/ready"] {
         assert_eq!(get(&worker.address, path, &[]).status, 200, "{path}");
     }
@@ -86,7 +86,7 @@ fn a_worker_answers_those_who_watch_it_and_nobody_else() {
 }
 
 #[test]
-fn the_doctor_looks_at_the_services_that_processes_share() {
+fn doctor_checks_shared_services() {
     let queue = service(
         "RUNLOOM_TEST_AMQP_URL",
         "amqp://guest:guest@127.0.0.1:5672/%2f",
@@ -97,8 +97,8 @@ fn the_doctor_looks_at_the_services_that_processes_share() {
         ("RUNLOOM_FABRIC__BUS", bus.as_str()),
         ("RUNLOOM_SERVER__LISTEN", "127.0.0.1:0"),
     ];
-    let plant = Plant::new(shared);
-    let doctor = |own: &[(&str, &str)]| plant.said(&["doctor"], own);
+    let processes = Processes::new(shared);
+    let doctor = |own: &[(&str, &str)]| processes.said(&["doctor"], own);
     let line = |said: &str, check: &str| {
         let line = said.lines().find(|line| line[6..].starts_with(check));
         line.unwrap_or_else(|| panic!("no {check} in:\n{said}"))
@@ -107,7 +107,7 @@ fn the_doctor_looks_at_the_services_that_processes_share() {
     let (good, said) = doctor(&[]);
     assert!(good, "{said}");
     assert!(line(&said, "store").contains("is empty"), "{said}");
-    assert!(plant.said(&["migrate"], &[]).0);
+    assert!(processes.said(&["migrate"], &[]).0);
     let (good, said) = doctor(&[]);
     assert!(good, "{said}");
     assert!(line(&said, "store").contains("PostgreSQL"), "{said}");
@@ -131,7 +131,7 @@ fn the_doctor_looks_at_the_services_that_processes_share() {
         assert!(!said.contains("sekret"), "{said}");
     }
     // A database that would forget what it acknowledged is refused by servers, and told here.
-    let unsafe_url = format!("{}?options=-c%20synchronous_commit%3Doff", plant.url());
+    let unsafe_url = format!("{}?options=-c%20synchronous_commit%3Doff", processes.url());
     let (good, said) = doctor(&[("RUNLOOM_STORE__URL", &unsafe_url)]);
     assert!(!good, "{said}");
     assert!(
@@ -141,9 +141,9 @@ fn the_doctor_looks_at_the_services_that_processes_share() {
 }
 
 #[test]
-fn every_metric_is_in_the_document_and_every_documented_one_exists() {
-    let plant = Plant::new([]);
-    let server = plant.process("all", &[]);
+fn documents_every_metric() {
+    let processes = Processes::new([]);
+    let server = processes.process("all", &[]);
     let page = metrics(&server);
     let served: std::collections::BTreeSet<&str> = page
         .lines()

@@ -75,7 +75,7 @@ fn everything(api: &Api, run: &str, session: &str, call: &str) -> Vec<(String, A
 }
 
 #[test]
-fn what_belongs_to_another_tenant_is_a_plain_404() {
+fn other_workspaces_are_404() {
     let t = tenants();
     let suffix = |id: &str| "0".repeat(id.len() - 4);
     let (no_run, no_session) = (
@@ -114,7 +114,7 @@ fn what_belongs_to_another_tenant_is_a_plain_404() {
 }
 
 #[test]
-fn lists_and_keys_of_one_tenant_do_not_reach_into_another() {
+fn lists_and_keys_stay_in_a_workspace() {
     let t = tenants();
     for path in [
         "/agent-runs?includeTotal=true",
@@ -148,7 +148,7 @@ fn lists_and_keys_of_one_tenant_do_not_reach_into_another() {
 }
 
 #[test]
-fn a_credential_opens_only_its_own_workspace() {
+fn credential_opens_its_own_workspace_only() {
     let t = tenants();
     let at = |slug: &str| {
         let api = Api {
@@ -176,7 +176,7 @@ fn a_credential_opens_only_its_own_workspace() {
 }
 
 #[test]
-fn ids_that_are_none_are_404_whatever_they_contain() {
+fn invalid_ids_are_404() {
     let t = tenants();
     let long = format!("run_{}", "a".repeat(5000));
     for id in [

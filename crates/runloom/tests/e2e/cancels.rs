@@ -41,7 +41,7 @@ fn cancelled(api: &Api, run: &str) -> Value {
 }
 
 #[test]
-fn a_streaming_call_is_dropped_and_what_it_used_is_told() {
+fn cancel_ends_a_streaming_call() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let peer = Peer::start(|_, _| {
@@ -69,7 +69,7 @@ fn a_streaming_call_is_dropped_and_what_it_used_is_told() {
 }
 
 #[test]
-fn a_running_tool_is_stopped_and_named() {
+fn cancel_stops_a_running_tool() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(
         folder.path(),
@@ -89,7 +89,7 @@ fn a_running_tool_is_stopped_and_named() {
 }
 
 #[test]
-fn a_waiting_a_parked_and_a_queued_run_are_cancelled_at_once() {
+fn cancels_waiting_parked_and_queued_runs() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(
         folder.path(),
@@ -145,7 +145,7 @@ fn a_waiting_a_parked_and_a_queued_run_are_cancelled_at_once() {
 }
 
 #[test]
-fn a_run_between_two_attempts_is_cancelled_without_another() {
+fn cancels_between_attempts() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let peer = Peer::start(|_, _| {
@@ -161,7 +161,7 @@ fn a_run_between_two_attempts_is_cancelled_without_another() {
 }
 
 #[test]
-fn a_finished_run_stays_as_it_is() {
+fn cancel_keeps_finished_runs() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let api = server.api();

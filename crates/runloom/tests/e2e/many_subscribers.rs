@@ -31,7 +31,7 @@ fn memory(server: &Server) -> u64 {
 }
 
 #[test]
-fn three_hundred_subscribers_get_the_same_bytes() {
+fn many_subscribers_get_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(
         folder.path(),
@@ -73,7 +73,7 @@ fn three_hundred_subscribers_get_the_same_bytes() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn subscribers_that_never_read_cost_nobody_anything() {
+fn slow_subscribers_affect_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let api = server.api();
@@ -205,7 +205,7 @@ fn hostile() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn schemas_meant_to_hurt_are_refused_and_others_go_on() {
+fn refuses_hostile_schemas() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::dev(folder.path(), &[]);
     let api = server.api();

@@ -10,13 +10,13 @@ use crate::server::{PATIENCE, Server, Settings, runloom, settings};
 use crate::sse::Stream;
 
 /// Everything that the processes of one cluster share. The database is dropped with it.
-pub(crate) struct Plant {
+pub(crate) struct Processes {
     folder: tempfile::TempDir,
     database: String,
     settings: Settings,
 }
 
-impl Plant {
+impl Processes {
     /// With the database as queue and bus, unless `extra` says otherwise.
     pub(crate) fn new<const N: usize>(extra: [(&str, &str); N]) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ impl Plant {
     }
 }
 
-impl Drop for Plant {
+impl Drop for Processes {
     fn drop(&mut self) {
         psql(&format!(
             "DROP DATABASE IF EXISTS {} WITH (FORCE)",
