@@ -2,9 +2,10 @@
 //!
 //! [`run`] is the pure machine: a run's state is a fold of its records, and `next` decides the next step. `driver` performs
 //! the steps, [`worker`] claims runs and keeps drivers, [`hub`] serves live subscribers, [`planner`] turns a stored spec into
-//! a plan. [`metrics`] and [`trace`] are for operators. HTTP, SQL and vendor wire formats are adapters behind
+//! a plan, [`policy`] decides which calls are allowed. [`metrics`] and [`trace`] are for operators. HTTP, SQL and vendor wire formats are adapters behind
 //! `runloom-ports`.
 
+pub mod call_checks;
 pub mod catalog;
 pub mod catalog_builder;
 pub mod driver;
@@ -13,6 +14,7 @@ pub mod live_catalog;
 pub mod metrics;
 pub mod monthly_budgets;
 pub mod planner;
+pub mod policy;
 pub mod retained_history;
 pub mod run;
 pub mod toolbox;

@@ -14,6 +14,7 @@ use tracing::warn;
 use crate::catalog::CatalogModel;
 use crate::live_catalog::LiveCatalog;
 use crate::monthly_budgets::{MonthlyBudget, MonthlyBudgets};
+use crate::policy::{self, CompiledPolicy};
 use crate::run::{ModelFacts, Plan, Price, default_tool_budgets};
 use crate::toolbox::Toolbox;
 use runloom_ports::conversation::Conversation;
@@ -220,7 +221,11 @@ impl Planner {
     fn knows_schemas(&self, spec: &AgentSpec) -> bool {
         let known = |schema: &Value| self.schemas.knows(schema);
         let output = spec.output_schema.as_ref();
+        let mut policies = spec
+            .policies()
+            .flat_map(|(_, policy)| CompiledPolicy::schemas(policy));
         Toolbox::schemas(&spec.tools).all(|schema| known(&schema))
+            && policies.all(known)
             && output.is_none_or(|output| known(&Value::Object(output.schema.clone())))
     }
 
@@ -259,6 +264,8 @@ impl Planner {
                 .and_then(|spec| spec.loop_detection)
                 .unwrap_or_default(),
             tool_budgets: default_tool_budgets(None),
+            policies: Vec::new(),
+            depth: 0,
             budgets,
         };
         Planned {
@@ -317,6 +324,9 @@ impl Planner {
             max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
             loop_detection: spec.loop_detection.unwrap_or_default(),
             tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
+            policies: policy::compile_all(spec.policies(), &self.schemas)
+                .map_err(Error::Invalid)?,
+            depth: 0,
             budgets: spec.budgets.clone(),
         };
         Ok(Planned {

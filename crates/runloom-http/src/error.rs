@@ -147,7 +147,9 @@ fn core(error: Error) -> Response {
         Error::SlugMismatch { slug, entry_point } => {
             let path = match entry_point {
                 EntryPoint::A2a => "/api/a2a",
-                EntryPoint::DeveloperApi | EntryPoint::Mcp => "/api/v1/workspaces",
+                EntryPoint::DeveloperApi | EntryPoint::Mcp | EntryPoint::Approvals => {
+                    "/api/v1/workspaces"
+                }
             };
             let hint = format!(
                 "This credential belongs to the workspace with the correct slug `{slug}`: use {path}/{slug}/…"
@@ -170,6 +172,14 @@ fn core(error: Error) -> Response {
         Error::AgentUnavailable => unavailable(&message, Duration::from_secs(60)),
         Error::InvalidPlugin { .. } => refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidPlugin),
         Error::UnknownToolUse => refuse(StatusCode::NOT_FOUND, ErrorCode::UnknownToolUse),
+        Error::UnknownApproval => refuse(StatusCode::NOT_FOUND, ErrorCode::UnknownApproval),
+        Error::ApprovalDecided(approval) => plain(
+            StatusCode::CONFLICT,
+            ErrorBody {
+                approval: serde_json::to_value(approval).ok(),
+                ..ErrorBody::new(ErrorCode::ApprovalDecided, message.as_str())
+            },
+        ),
         Error::RunTerminal => refuse(StatusCode::CONFLICT, ErrorCode::RunTerminal),
         Error::SessionEnded => refuse(StatusCode::CONFLICT, ErrorCode::SessionEnded),
         Error::IdempotencyKeyReused => refuse(StatusCode::CONFLICT, ErrorCode::IdempotencyConflict),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// One violation in a request body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +69,10 @@ codes! {
     InvalidPlugin = "invalid_plugin";
     /// Cause: the tool call is unknown, was answered, or timed out. Remedy: none; drop the answer.
     UnknownToolUse = "unknown_tool_use";
+    /// Cause: no such approval of this run or of a run below it. Remedy: take an id of `GET /approvals`.
+    UnknownApproval = "unknown_approval";
+    /// Cause: the approval has another decision already. Remedy: none; it is under `approval`.
+    ApprovalDecided = "approval_decided";
     /// Cause: the run has ended. Remedy: none; start another.
     RunTerminal = "run_terminal";
     /// Cause: the session has ended. Remedy: create another.
@@ -138,6 +143,9 @@ pub struct ErrorBody {
     /// Violations of the body.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
+    /// The approval that has another decision already, as `GET /approvals/{approvalId}` shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Value>,
 }
 
 /// Scopes: a string when it is one, an array when there are several.

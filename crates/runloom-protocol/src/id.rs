@@ -54,6 +54,8 @@ macro_rules! ids {
 ids! {
     /// A run.
     RunId = "run_";
+    /// A request for a person's decision about a tool call.
+    ApprovalId = "apr_";
     /// A session.
     SessionId = "ses_";
     /// A persisted agent.

@@ -3,10 +3,11 @@
 //! Not here: anything that does I/O, keeps state or takes decisions. A client, the server and the command line
 //! share these types and nothing else.
 //!
-//! Reading order: [`spec`] (what a client asks for), [`attachment`] and [`tools`]; [`validate`] (bytes to a checked spec, or every
+//! Reading order: [`spec`] (what a client asks for), [`attachment`], [`tools`], [`policy`] and [`approval`]; [`validate`] (bytes to a checked spec, or every
 //! violation at once); [`event`] (what the log holds and the stream shows) and [`outcome`] (how a run ends);
 //! [`definition`] (what a workspace keeps); [`resource`] (what GET answers); [`error`] (how a request is refused); [`limits`] (every number of the contract).
 
+pub mod approval;
 pub mod attachment;
 pub mod backoff;
 pub mod budgets;
@@ -17,6 +18,7 @@ pub mod event;
 pub mod id;
 pub mod limits;
 pub mod outcome;
+pub mod policy;
 pub mod read;
 pub mod resource;
 pub mod scope;

@@ -115,6 +115,31 @@ pub const TOOL_RESULT_BODY_MAX_BYTES: usize = 20 * 1024 * 1024;
 /// Characters of a file's name (ours); at least one.
 pub const FILE_NAME_MAX_CHARS: usize = 255;
 
+/// Bytes of a policy as compact JSON.
+pub const POLICY_MAX_BYTES: usize = 32 * 1024;
+/// Rules of a policy.
+pub const POLICY_RULES_MAX: usize = 64;
+/// Patterns of a rule.
+pub const POLICY_PATTERNS_MAX: usize = 32;
+/// Characters of a pattern; at least one.
+pub const POLICY_PATTERN_MAX_CHARS: usize = 120;
+/// Characters of a rule's `reason`.
+pub const POLICY_REASON_MAX_CHARS: usize = 500;
+/// Smallest `timeoutMs` of a rule.
+pub const APPROVAL_TIMEOUT_MS_MIN: u64 = 1_000;
+/// Largest `timeoutMs` of a rule: 30 days.
+pub const APPROVAL_TIMEOUT_MS_MAX: u64 = 2_592_000_000;
+/// Milliseconds that an approval stays open when its rule does not say: one day.
+pub const APPROVAL_TIMEOUT_MS_DEFAULT: u64 = 86_400_000;
+/// Pending approvals of a run.
+pub const APPROVALS_PENDING_MAX: usize = 64;
+/// Bytes of the edited arguments of a decision, as compact JSON.
+pub const APPROVAL_INPUT_MAX_BYTES: usize = 256 * 1024;
+/// Characters of the note of a decision.
+pub const APPROVAL_NOTE_MAX_CHARS: usize = 2_000;
+/// Sub-actions of one call.
+pub const SUB_ACTIONS_MAX: usize = 64;
+
 /// Violations listed in one refusal (ours); the last one then says how many are not listed.
 pub const ISSUES_MAX: usize = 100;
 

@@ -70,6 +70,10 @@ scopes! {
     FeedbackRead = "feedback:read", "Read feedback on answers";
     /// Give feedback.
     FeedbackWrite = "feedback:write", "Give feedback on answers";
+    /// Read approvals.
+    ApprovalsRead = "approvals:read", "See which tool calls wait for approval";
+    /// Decide approvals.
+    ApprovalsWrite = "approvals:write", "Approve and deny tool calls of agents";
     /// Find A2A agents.
     A2aDiscovery = "a2a:discovery", "Find the agents that can be reached by A2A";
     /// Talk to A2A agents.

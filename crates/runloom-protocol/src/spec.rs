@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::attachment::Attachment;
 pub use crate::budgets::Budgets;
 use crate::id::AgentId;
+use crate::policy::Policy;
 use crate::tools::ToolRef;
 
 /// Client labels of a run or session: flat strings, kept in a stable order.
@@ -59,9 +60,27 @@ pub struct AgentSpec {
     /// Levels of runs below this one, 0–8; `None` = 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,
+    /// The policy of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// Policies that apply in addition: those of the persisted agent and of the runs above; set by the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub applied_policies: Vec<Policy>,
     /// Client labels.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
+}
+
+impl AgentSpec {
+    /// Every policy that applies to the calls of the run, each with its path for messages.
+    pub fn policies(&self) -> impl Iterator<Item = (String, &Policy)> {
+        let applied = self.applied_policies.iter().enumerate();
+        let own = self
+            .policy
+            .iter()
+            .map(|policy| ("policy".to_owned(), policy));
+        own.chain(applied.map(|(index, policy)| (format!("appliedPolicies[{index}]"), policy)))
+    }
 }
 
 /// The shape that the final text must have.
@@ -259,6 +278,8 @@ pub struct CreateMessage {
     pub budgets: Budgets,
     /// Replaces the session's value.
     pub max_depth: Option<u8>,
+    /// Replaces the session's policy.
+    pub policy: Option<Policy>,
     /// Merged over the session's; these keys win.
     pub metadata: Metadata,
 }

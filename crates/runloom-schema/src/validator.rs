@@ -78,6 +78,13 @@ impl Validator {
         })
     }
 
+    /// Whether a value matches; `None` when the check would cost too much or broke.
+    #[must_use]
+    pub fn matches(&self, value: &Value) -> Option<bool> {
+        work::visits(&self.inner.graph, value).ok()?;
+        catch_unwind(AssertUnwindSafe(|| self.inner.compiled.is_valid(value))).ok()
+    }
+
     fn compare(&self, value: &Value, visits: u64) -> Result<(), Vec<Violation>> {
         let compiled = &self.inner.compiled;
         if compiled.is_valid(value) {

@@ -14,6 +14,8 @@ pub enum EntryPoint {
     A2a,
     /// Agents over MCP.
     Mcp,
+    /// Reading and deciding approvals.
+    Approvals,
 }
 
 impl EntryPoint {
@@ -24,6 +26,7 @@ impl EntryPoint {
             Self::DeveloperApi => "the Developer API",
             Self::A2a => "A2A",
             Self::Mcp => "MCP",
+            Self::Approvals => "approvals",
         }
     }
 
@@ -34,6 +37,7 @@ impl EntryPoint {
             Self::DeveloperApi => "developer_api",
             Self::A2a => "a2a",
             Self::Mcp => "mcp",
+            Self::Approvals => "approvals",
         }
     }
 
@@ -44,6 +48,7 @@ impl EntryPoint {
             Self::DeveloperApi => KeyUsage::DeveloperApi,
             Self::A2a => KeyUsage::A2a,
             Self::Mcp => KeyUsage::Mcp,
+            Self::Approvals => KeyUsage::Approvals,
         }
     }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use runloom_protocol::error::Issue;
+use runloom_protocol::resource::Approval;
 use runloom_protocol::scope::{Scope, ScopeSet};
 
 use crate::entry_point::EntryPoint;
@@ -86,6 +87,12 @@ pub enum Error {
     /// The tool call is unknown, was answered, or timed out.
     #[error("No tool call with this id waits for an answer")]
     UnknownToolUse,
+    /// No such approval of this run or of a run below it.
+    #[error("No such approval of this run")]
+    UnknownApproval,
+    /// The approval has another decision already, or expired.
+    #[error("The approval is {} already", .0.status.as_str())]
+    ApprovalDecided(Box<Approval>),
     /// The run has ended.
     #[error("The run has ended")]
     RunTerminal,

@@ -4,6 +4,7 @@
 //! define and [`memory`] what they remember; [`auth`], [`rate`], [`tenancy`] and [`oauth`] control access; `view` shapes
 //! responses.
 
+mod approvals;
 mod attachments;
 pub mod auth;
 mod backlog_limit;

@@ -9,6 +9,22 @@ use runloom_engine::metrics::{MetricType, Text, render};
 const ASK_AT_MOST: Duration = Duration::from_secs(2);
 
 impl Service {
+    /// Pending approvals; left out while the store does not answer.
+    async fn approval_metrics(&self, text: &mut Text) {
+        let asked = tokio::time::timeout(ASK_AT_MOST, self.parts.store.approval_census()).await;
+        let Some(census) = asked.ok().and_then(Result::ok) else {
+            return;
+        };
+        let help = "Approvals in the store that wait for a decision.";
+        text.gauge("runloom_approvals_pending", help, census.pending);
+        let now = self.clock.now();
+        let age = census
+            .oldest
+            .map_or(0, |oldest| now.0.saturating_sub(oldest.0) / 1000);
+        let help = "Age of the oldest approval that waits, in seconds.";
+        text.gauge("runloom_approvals_oldest_seconds", help, age.max(0));
+    }
+
     /// The metrics as text. Values of the store are the same on every process that shares it.
     pub async fn metrics(&self) -> String {
         let mut text = Text::default();
@@ -37,6 +53,7 @@ impl Service {
                 states.map(|(state, runs)| (format!("{{state=\"{state}\"}}"), runs)),
             );
         }
+        self.approval_metrics(&mut text).await;
         text.into_string()
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use runloom_protocol::event::split_frames;
 use runloom_protocol::id::RunId;
 use runloom_protocol::limits::TOOL_FILES_MAX_BYTES;
-use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot};
+use runloom_protocol::resource::{RunAccepted, RunList, RunSnapshot, RunStatus};
 use runloom_protocol::spec::{AgentSpec, CreateRun, PromptMessage, SubmitToolResult};
 use tracing::warn;
 
@@ -91,7 +91,14 @@ impl Service {
     /// # Errors
     /// When the workspace has no such run.
     pub async fn run(&self, caller: &Caller, id: &str) -> Result<RunSnapshot> {
-        view::run_snapshot(self.run_row(caller, id).await?)
+        let row = self.run_row(caller, id).await?;
+        // Only a run that is not over can wait for a person.
+        let pending = if row.status == RunStatus::WaitingApproval {
+            self.parts.store.pending_approvals(row.no).await?
+        } else {
+            Vec::new()
+        };
+        view::run_snapshot(row, pending)
     }
 
     /// Runs of the workspace, newest first.

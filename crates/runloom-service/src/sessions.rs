@@ -333,6 +333,7 @@ impl Service {
         spec.loop_detection = message.loop_detection.or(spec.loop_detection);
         spec.tool_budgets = message.tool_budgets.or(spec.tool_budgets);
         spec.max_depth = message.max_depth.or(spec.max_depth);
+        spec.policy = message.policy.or(spec.policy);
         let (given, kept) = (message.budgets, &mut spec.budgets);
         kept.max_tool_turns = given.max_tool_turns.or(kept.max_tool_turns);
         kept.max_wall_ms = given.max_wall_ms.or(kept.max_wall_ms);

@@ -1,7 +1,7 @@
 //! From stored rows to what is answered.
 
 use runloom_protocol::attachment::Attachment;
-use runloom_protocol::id::SessionId;
+use runloom_protocol::id::{ApprovalId, SessionId};
 use runloom_protocol::resource::{
     RunListItem, RunSnapshot, SessionEvent, SessionEventKind, SessionEvents, SessionListItem,
     SessionSnapshot,
@@ -64,7 +64,7 @@ fn attachments(public_spec: &str) -> Vec<Attachment> {
     serde_json::from_str::<Attached>(public_spec).map_or_else(|_| Vec::new(), |it| it.attachments)
 }
 
-pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
+pub(super) fn run_snapshot(row: RunRow, pending_approvals: Vec<ApprovalId>) -> Result<RunSnapshot> {
     let agent_spec = parse_spec(&row.public_spec)?;
     let lineage = row.lineage.as_ref();
     Ok(RunSnapshot {
@@ -88,6 +88,7 @@ pub(super) fn run_snapshot(row: RunRow) -> Result<RunSnapshot> {
         error: row.error,
         failure_reason: row.failure,
         metadata: row.metadata,
+        pending_approvals,
         tokens: row.tokens,
         turns: row.turns,
         model: row.model,
@@ -210,6 +211,6 @@ fn session_event(seq: u64, message: PromptMessage) -> SessionEvent {
     }
 }
 
-fn parse_spec(text: &str) -> Result<AgentSpec> {
+pub(super) fn parse_spec(text: &str) -> Result<AgentSpec> {
     serde_json::from_str(text).map_err(Error::internal)
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use runloom_client::protocol::event::{
-    Event, EventKind, ModelFallback, Subagent, SubagentPhase, Terminal,
+    ApprovalRequested, Event, EventKind, ModelFallback, Subagent, SubagentPhase, Terminal,
 };
 use runloom_client::protocol::id::RunId;
 use runloom_client::protocol::outcome::{ModelInfo, Tokens};
@@ -260,6 +260,20 @@ impl Screen {
                 ));
             }
             Event::Subagent(below) => self.show_subagent(below),
+            Event::ApprovalRequested(request) => self.remark(&awaiting(request)),
+            Event::ApprovalDecided(decided) => self.remark(&format!(
+                "[{} {}{}]",
+                decided.name,
+                decided.status.as_str(),
+                decided
+                    .note
+                    .as_deref()
+                    .map(|note| format!(": {}", preview(note)))
+                    .unwrap_or_default()
+            )),
+            Event::SubAction(part) => {
+                self.remark(&format!("· {} {}", part.name, part.phase.as_str()))
+            }
             Event::Started(_) => {}
             Event::Result(result) => self.show_end(Terminal::Result(result))?,
             Event::Error(error) => self.show_end(Terminal::Error(error))?,
@@ -344,6 +358,18 @@ impl Screen {
         self.end_line();
         output::faint(&format!("{text}\n"));
     }
+}
+
+/// A call that waits for a person, and how to decide about it.
+fn awaiting(request: &ApprovalRequested) -> String {
+    let reason = request.reason.as_deref().unwrap_or("a policy asks");
+    format!(
+        "? {} {} (waits for approval until {}: {reason})\n  runloom approvals approve {id}\n  runloom approvals deny {id} --note …",
+        request.name,
+        preview(&request.input.to_string()),
+        request.expires_at,
+        id = request.approval_id,
+    )
 }
 
 /// `12 tokens in (3 cached), 40 out (8 thinking) · 2 turns · platform:demo · $0.0012`

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use runloom_protocol::outcome::ErrorClass;
 
-use super::{Abandon, Driver, Left};
+use super::{Abandon, Closed, Driver, Left};
 use crate::run::{Note, Spent};
 use runloom_ports::model::ModelError;
 use runloom_ports::store::{Millis, Next};
@@ -39,7 +39,7 @@ impl Driver {
             let until = self.wall_deadline().map_or(again, |wall| wall.min(again));
             let deferred = self
                 .journal
-                .attempt(&[], Vec::new(), Next::Defer { until })
+                .attempt(&[], Closed::default(), Next::Defer { until })
                 .await?;
             if deferred {
                 return Ok(Left::Deferred(until));

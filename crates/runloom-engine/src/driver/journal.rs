@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use runloom_protocol::backoff::Backoff;
 use runloom_protocol::event::Event;
+use runloom_protocol::id::ApprovalId;
 use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
 use tokio::sync::OwnedSemaphorePermit;
@@ -24,8 +25,8 @@ use runloom_ports::crash;
 use runloom_ports::planted::{self, Bug};
 use runloom_ports::store::{
     Ask, Batch, Chunk, Claim, CommitError, Committed, Delivery, Lease, MailBody, MailNo, MicroUsd,
-    Next, OpenCall, OutgoingMail, PurseLimit, Reservation, RunNo, StoreResult, SubRuns, UsageDelta,
-    WorkspaceNo,
+    NewApproval, Next, OpenCall, OutgoingMail, PurseLimit, Reservation, RunNo, StoreResult,
+    SubRuns, UsageDelta, WorkspaceNo,
 };
 
 /// Pauses between attempts to write to a store that is unavailable.
@@ -104,7 +105,8 @@ struct Draft {
     progress: bool,
     notes: Vec<PlacedNote>,
     opened: Vec<OpenCall>,
-    closed: Vec<String>,
+    closed: Closed,
+    approvals: Vec<NewApproval>,
     status: Option<RunStatus>,
     mail: Vec<OutgoingMail>,
     sub_runs: SubRuns,
@@ -112,12 +114,22 @@ struct Draft {
     usage: UsageDelta,
 }
 
+/// What nobody waits for any longer.
+#[derive(Default)]
+pub(crate) struct Closed {
+    /// Calls that the client may not answer any more.
+    pub(crate) calls: Vec<String>,
+    /// Approvals whose time has run out.
+    pub(crate) approvals: Vec<ApprovalId>,
+}
+
 impl Draft {
     /// Whether it holds only deltas and private notes, on which nothing outside depends.
     fn can_wait(&self) -> bool {
         self.events == self.deltas
             && self.opened.is_empty()
-            && self.closed.is_empty()
+            && self.closed.calls.is_empty()
+            && self.approvals.is_empty()
             && self.status.is_none()
             && self.mail.is_empty()
             && self.stop_below.is_none()
@@ -182,7 +194,12 @@ impl Journal {
 
     /// The next batch closes this call.
     pub(crate) fn close_call(&mut self, tool_use_id: String) {
-        self.draft.closed.push(tool_use_id);
+        self.draft.closed.calls.push(tool_use_id);
+    }
+
+    /// From the next batch on, this approval waits for a decision.
+    pub(crate) fn open_approval(&mut self, approval: NewApproval) {
+        self.draft.approvals.push(approval);
     }
 
     /// The status that the next batch gives the run, unless it has it already.
@@ -314,7 +331,7 @@ impl Journal {
     pub(crate) async fn attempt(
         &mut self,
         events: &[Event],
-        closed: Vec<String>,
+        closed: Closed,
         next: Next,
     ) -> Result<bool, Abandon> {
         debug_assert!(self.is_clean());
@@ -383,7 +400,9 @@ impl Journal {
             notes,
             at: self.clock.now(),
             opened: draft.opened,
-            closed: draft.closed,
+            closed: draft.closed.calls,
+            approvals: draft.approvals,
+            expired_approvals: draft.closed.approvals,
             mail_through: self.mail_read,
             unless_mail: false,
             status: draft.status,

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tracing::warn;
 
 use super::{Abandon, Driver, call_of};
-use crate::run::{self, PlacedNote, Record, RunState};
+use crate::run::{self, Decided, PlacedNote, Record, RunState};
 use runloom_ports::clock::rfc3339;
 use runloom_ports::crash;
 use runloom_ports::shutdown::Shutdown;
@@ -139,6 +139,16 @@ impl Driver {
                 }
                 MailBody::SubRunEnded(_) => {}
                 MailBody::Forward(forward) => self.record(forward.event)?,
+                MailBody::Approval {
+                    approval,
+                    ruling,
+                    by,
+                } => self.accept_decision(&Decided {
+                    approval: &approval,
+                    ruling: &ruling,
+                    by: &by,
+                    at: rfc3339(letter.at),
+                })?,
                 MailBody::ToolResult {
                     tool_use_id,
                     answer,

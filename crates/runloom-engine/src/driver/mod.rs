@@ -3,6 +3,7 @@
 //! Every record goes to the state and to the journal's draft together. The draft is durable before anything outside
 //! may depend on it. A driver that cannot continue drops the run; the log has its state.
 
+mod approvals;
 mod attempt;
 mod defer;
 mod delta_throttle;
@@ -21,7 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::tracing::debug;
+use runloom_protocol::approval::ApprovalStatus;
 use runloom_protocol::event::{Event, LocalToolCall};
+use runloom_protocol::limits::APPROVAL_TIMEOUT_MS_DEFAULT;
 use runloom_protocol::outcome::ErrorClass;
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::PromptMessage;
@@ -40,7 +43,7 @@ use runloom_ports::tools::{ToolContext, ToolHost};
 
 pub(crate) use self::tracing::Tracing;
 pub(crate) use delta_throttle::WritePermits;
-pub(crate) use journal::{Abandon, CrashSuspicion, Journal, WakeRuns};
+pub(crate) use journal::{Abandon, Closed, CrashSuspicion, Journal, WakeRuns};
 pub use mailbox::MailNotifier;
 use mailbox::Mailbox;
 pub(crate) use mailbox::fold;
@@ -57,6 +60,8 @@ pub struct DriverSettings {
     pub local_tool_timeout: Duration,
     /// Time that a run waits for its client before it is parked.
     pub park_after: Duration,
+    /// How long an approval stays open when its rule does not say.
+    pub approval_timeout: Duration,
     /// Retries of a model call before any of its text was shown.
     pub model_retries: u32,
 }
@@ -66,8 +71,16 @@ impl Default for DriverSettings {
         Self {
             local_tool_timeout: Duration::from_secs(300),
             park_after: Duration::from_secs(5),
+            approval_timeout: Duration::from_millis(APPROVAL_TIMEOUT_MS_DEFAULT),
             model_retries: 4,
         }
+    }
+}
+
+impl DriverSettings {
+    /// [`Self::approval_timeout`] in milliseconds.
+    fn approval_timeout_ms(&self) -> i64 {
+        i64::try_from(self.approval_timeout.as_millis()).unwrap_or(i64::MAX)
     }
 }
 
@@ -189,6 +202,7 @@ impl Driver {
                     }
                 }
                 Step::Ask(calls) => self.ask(calls).await?,
+                Step::RequestApprovals(asks) => self.request_approvals(asks).await?,
                 Step::Wait { deadline } => {
                     self.journal.flush().await?;
                     if let Some(left) = self.wait(Millis(deadline)).await? {
@@ -284,7 +298,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for the client: for a while here, then parked.
+    /// Waits for the client's result or a person's decision: for a while here, then parked.
     async fn wait(&mut self, deadline: Millis) -> Result<Option<Left>, Abandon> {
         let wake_at = self
             .wall_deadline()
@@ -308,7 +322,7 @@ impl Driver {
                 .journal
                 .attempt(
                     &[],
-                    Vec::new(),
+                    Closed::default(),
                     Next::Park {
                         wake_at: Some(wake_at),
                     },
@@ -320,8 +334,15 @@ impl Driver {
             self.mailbox.look();
             return Ok(None);
         }
-        let closed = late.iter().filter_map(call_of).collect();
+        let closed = Closed {
+            calls: late.iter().filter_map(call_of).collect(),
+            approvals: late.iter().filter_map(approvals::expired).collect(),
+        };
+        let expired = closed.approvals.len();
         if self.journal.attempt(&late, closed, Next::Keep).await? {
+            for _ in 0..expired {
+                METRICS.approval_decided(ApprovalStatus::Expired);
+            }
             for event in late {
                 self.apply(Record::Event(event));
             }
@@ -387,7 +408,9 @@ impl Driver {
 /// The status of a run that is not over.
 fn status_of(state: &RunState) -> RunStatus {
     let asked = |call: &run::Call| matches!(call.state, run::CallState::Asked { .. });
-    if state.calls.iter().any(asked) {
+    if state.awaits_approval() {
+        RunStatus::WaitingApproval
+    } else if state.calls.iter().any(asked) {
         RunStatus::WaitingTool
     } else {
         RunStatus::Running

@@ -5,6 +5,7 @@
 mod process;
 mod text;
 
+use runloom_protocol::approval::ApprovalStatus;
 use runloom_protocol::outcome::ErrorClass;
 use runloom_protocol::resource::RunStatus;
 
@@ -34,6 +35,11 @@ const OUTCOMES: [&str; 10] = [
     "other",
 ];
 const STATUSES: [&str; 3] = ["succeeded", "failed", "cancelled"];
+const APPROVALS: [ApprovalStatus; 3] = [
+    ApprovalStatus::Approved,
+    ApprovalStatus::Denied,
+    ApprovalStatus::Expired,
+];
 const BUCKETS: [&str; 5] = ["run_starts", "lifecycle", "writes", "reads", "sign_ins"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -75,6 +81,7 @@ pub struct Metrics {
     pub tools_failed: Counter,
     pub tool_time: Histogram,
     pub client_calls: Counter,
+    approvals_decided: [Counter; APPROVALS.len()],
     pub model_fallbacks: Counter,
     limited: [Counter; BUCKETS.len()],
     pub shared_windows_missed: Counter,
@@ -114,6 +121,7 @@ impl Metrics {
             tools_failed: Counter::new(),
             tool_time: Histogram::new(&SECONDS),
             client_calls: Counter::new(),
+            approvals_decided: [const { Counter::new() }; APPROVALS.len()],
             model_fallbacks: Counter::new(),
             limited: [const { Counter::new() }; BUCKETS.len()],
             shared_windows_missed: Counter::new(),
@@ -125,6 +133,14 @@ impl Metrics {
             catalogs_built: Counter::new(),
             spans_sent: Counter::new(),
             spans_dropped: Counter::new(),
+        }
+    }
+
+    /// An approval was decided, or expired.
+    pub fn approval_decided(&self, status: ApprovalStatus) {
+        let place = APPROVALS.iter().position(|known| *known == status);
+        if let Some(place) = place {
+            self.approvals_decided[place].add(1);
         }
     }
 
@@ -310,6 +326,15 @@ fn models_and_tools(text: &mut Text, metrics: &Metrics) {
     text.counter("runloom_model_fallbacks_total", help, fallbacks);
     let help = "Calls that clients were asked to execute.";
     text.counter("runloom_client_calls_total", help, &metrics.client_calls);
+    text.counters(
+        "runloom_approvals_decided_total",
+        "decision",
+        "Approvals that were decided, or expired, while this process drove their run.",
+        APPROVALS
+            .map(ApprovalStatus::as_str)
+            .into_iter()
+            .zip(&metrics.approvals_decided),
+    );
     text.counters(
         "runloom_trace_spans_total",
         "outcome",

@@ -5,11 +5,13 @@
 //! records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
 //! Reading order: `plan`, `record`, `transcript` (the conversation), `state` (the fold), `step` (the decisions), `guard`
-//! (loops and budgets), `money`, `fallback`, `tool_files`, `retained` (results for later runs), `ending` (terminal
-//! events), `replay` (deciding a stored log again).
+//! (loops and budgets), `gate` (policies), `approval` (a person's decisions), `money`, `fallback`, `tool_files`,
+//! `retained` (results for later runs), `ending` (terminal events), `replay` (deciding a stored log again).
 
+mod approval;
 mod ending;
 mod fallback;
+mod gate;
 mod guard;
 mod money;
 mod plan;
@@ -23,6 +25,7 @@ pub(crate) mod tests;
 mod tool_files;
 mod transcript;
 
+pub use approval::{ApprovalAsk, Decided, approval_id, decide};
 pub use ending::{Spent, cancelled, failed, failure, succeeded};
 pub use fallback::fall_back;
 pub use guard::signature_of;

@@ -7,6 +7,7 @@ use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ModelInfo, Tokens};
 use runloom_protocol::spec::{Budgets, LoopDetection, OutputSchema, ToolBudget};
 
+use crate::policy::CompiledPolicy;
 use crate::toolbox::Toolbox;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::model::Capabilities;
@@ -43,6 +44,10 @@ pub struct Plan {
     pub loop_detection: LoopDetection,
     /// Largest number of calls per tool.
     pub tool_budgets: Arc<BTreeMap<String, u32>>,
+    /// Policies of the request and of its agent; the strictest decision of all holds.
+    pub policies: Vec<CompiledPolicy>,
+    /// 0 for a run that a client started.
+    pub depth: u32,
     /// Limits of time, tokens and money.
     pub budgets: Budgets,
 }

@@ -83,6 +83,13 @@ pub enum Note {
         /// When it times out, in milliseconds since the Unix epoch.
         deadline: i64,
     },
+    /// Stands beside each `approval_requested` of the run itself.
+    AwaitsApproval {
+        /// Which call.
+        tool_use_id: String,
+        /// When it is denied, in milliseconds since the Unix epoch.
+        deadline: i64,
+    },
     /// No process that claimed the run could plan it. Cleared by the next record.
     #[serde(rename = "stalled")]
     Deferred {

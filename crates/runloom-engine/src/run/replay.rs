@@ -20,6 +20,7 @@ use super::plan::{ModelFacts, Plan, default_tool_budgets};
 use super::record::{Note, Record};
 use super::state::RunState;
 use super::step::{CallPlan, Step, next};
+use crate::policy::compile_all;
 use crate::toolbox::{Toolbox, any_object};
 use runloom_ports::conversation::Conversation;
 use runloom_ports::effect::Effect;
@@ -79,7 +80,7 @@ pub fn recorded_plan(
         opening: Conversation::default(),
         toolbox: Arc::new(toolbox),
         has_server_tools: spec.tools.iter().any(|tool| tool.is_server_resolved()),
-        schemas,
+        schemas: Arc::clone(&schemas),
         reasoning_level: spec.reasoning_level,
         output,
         primary: model_facts(nobody(), events),
@@ -91,6 +92,8 @@ pub fn recorded_plan(
         max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(max_tool_turns),
         loop_detection: spec.loop_detection.unwrap_or_default(),
         tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
+        policies: compile_all(spec.policies(), &schemas)?,
+        depth: 0,
         // Tokens and money of single turns are not public.
         budgets: Budgets::default(),
     })
@@ -166,9 +169,9 @@ impl<'a> Replay<'a> {
     /// Goes on by one step of the machine; false at the end.
     fn step(&mut self) -> Result<bool, Divergence> {
         let step = next(&self.state);
-        // A cancel, or the end of the run's time, comes when it comes.
+        // A cancel, the end of the run's time, or a decision comes when it comes.
         if let Some(event) = self.ahead()
-            && from_outside(event, &step)
+            && (from_outside(event, &step) || self.is_decision(event))
             && self.state.started
         {
             self.take(event);
@@ -201,6 +204,11 @@ impl<'a> Replay<'a> {
                     }
                 }
             }
+            Step::RequestApprovals(asks) => {
+                for ask in asks {
+                    self.decide(&Event::ApprovalRequested(ask.request))?;
+                }
+            }
             Step::ResolveTools => {
                 let tools = stand_ins(self.events, &self.state);
                 self.state.apply(Record::Note(Note::Toolset { tools }));
@@ -218,6 +226,18 @@ impl<'a> Replay<'a> {
             Step::Finish(event) => self.decide(&event)?,
         }
         Ok(true)
+    }
+
+    /// Whether the event is a decision about a call that waits, or tells of an approval of a run below.
+    fn is_decision(&self, event: &Event) -> bool {
+        if let Event::ApprovalDecided(decided) = event {
+            let waits = |call: &super::Call| matches!(&call.state, super::CallState::Pending { approval, .. } if *approval == decided.approval_id);
+            decided.run_id != self.state.plan.run || self.state.calls.iter().any(waits)
+        } else if let Event::ApprovalRequested(request) = event {
+            request.run_id != self.state.plan.run
+        } else {
+            false
+        }
     }
 
     fn ahead(&self) -> Option<&'a Event> {
@@ -305,7 +325,7 @@ impl<'a> Replay<'a> {
         } else if self.server_went_first() {
             return Ok(());
         }
-        Err(self.differs("the answer of a client".to_owned()))
+        Err(self.differs("the answer of a client, or a person's decision".to_owned()))
     }
 
     fn turn(&mut self, plan: &CallPlan) -> Result<(), Divergence> {
@@ -390,13 +410,23 @@ fn from_outside(event: &Event, step: &Step) -> bool {
 
 /// Whether two events say the same, as far as the machine decides it from the public log.
 fn same(expected: &Event, recorded: &Event) -> bool {
-    use Event::{Error, LoopDetected, Result, ToolResult, TurnRestarted};
+    use Event::{ApprovalRequested, Error, LoopDetected, Result, ToolResult, TurnRestarted};
     // The words depend on what peers offered.
     if let (ToolResult(one), ToolResult(other)) = (expected, recorded) {
         return one.tool_use_id == other.tool_use_id && one.ok == other.ok;
     }
     if let (LoopDetected(one), LoopDetected(other)) = (expected, recorded) {
         return one.hard_cutoff == other.hard_cutoff;
+    }
+    // When it expires follows from a clock.
+    if let (ApprovalRequested(one), ApprovalRequested(other)) = (expected, recorded) {
+        let without_time = |request: &runloom_protocol::event::ApprovalRequested| {
+            runloom_protocol::event::ApprovalRequested {
+                expires_at: String::new(),
+                ..request.clone()
+            }
+        };
+        return without_time(one) == without_time(other);
     }
     if let (TurnRestarted(one), TurnRestarted(other)) = (expected, recorded) {
         return one.turn == other.turn;

@@ -1,9 +1,10 @@
 //! The fold: from records to where a run stands.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
+use runloom_protocol::id::ApprovalId;
 use runloom_protocol::outcome::{StructuredOutput, Tokens, finish_reason};
 use runloom_protocol::spec::RetainedCall;
 use serde_json::Value;
@@ -73,6 +74,8 @@ pub struct RunState {
     pub(super) outputs: HashMap<String, String>,
     /// Files that tools returned.
     pub(crate) tool_files: PendingFiles,
+    /// Approvals of runs below that are pending.
+    pub(super) approvals_below: BTreeSet<ApprovalId>,
 }
 
 /// A turn that called no tools.
@@ -108,6 +111,8 @@ pub struct Call {
     pub input: Value,
     /// How far it is.
     pub state: CallState,
+    /// What a person changed of the arguments; the result begins with it.
+    pub edit: Option<String>,
 }
 
 /// How far a call is.
@@ -115,6 +120,22 @@ pub struct Call {
 pub enum CallState {
     /// Nothing was decided.
     New,
+    /// A person is asked.
+    Pending {
+        /// Which approval.
+        approval: ApprovalId,
+        /// When it is denied, in milliseconds since the Unix epoch.
+        deadline: i64,
+        /// The same for people.
+        expires_at: String,
+    },
+    /// A person approved it.
+    Approved,
+    /// A person denied it, or nobody decided in time; its result is not written yet.
+    Refused {
+        /// What the model reads.
+        text: String,
+    },
     /// A client was asked.
     Asked {
         /// When it times out, in milliseconds since the Unix epoch.
@@ -145,6 +166,7 @@ impl RunState {
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),
             tool_files: PendingFiles::default(),
+            approvals_below: BTreeSet::new(),
             plan,
             calls: Vec::new(),
             started: false,
@@ -240,7 +262,9 @@ impl RunState {
                 self.guards.soft_told = true;
                 self.guards.hard_told |= found.hard_cutoff;
             }
-            Event::ToolBudgetExceeded(_) | Event::Subagent(_) => {}
+            Event::ToolBudgetExceeded(_) | Event::Subagent(_) | Event::SubAction(_) => {}
+            Event::ApprovalRequested(request) => self.apply_approval_requested(request),
+            Event::ApprovalDecided(decided) => self.apply_approval_decided(decided),
             Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => self.ended = true,
         }
     }
@@ -290,6 +314,10 @@ impl RunState {
                 tool_use_id,
                 deadline,
             } => self.set(&tool_use_id, CallState::Asked { deadline }),
+            Note::AwaitsApproval {
+                tool_use_id,
+                deadline,
+            } => self.apply_approval_deadline(&tool_use_id, deadline),
             Note::Deferred { since } => self.deferred_since = Some(since),
         }
     }
@@ -411,10 +439,14 @@ impl RunState {
         self.messages.push(message);
     }
 
-    fn set(&mut self, id: &str, state: CallState) {
-        if let Some(call) = self.calls.iter_mut().find(|call| call.id == id) {
-            call.state = state;
+    pub(super) fn set(&mut self, id: &str, mut state: CallState) {
+        let Some(call) = self.calls.iter_mut().find(|call| call.id == id) else {
+            return;
+        };
+        if let (CallState::Done { content, .. }, Some(edit)) = (&mut state, &call.edit) {
+            *content = format!("{edit}\n{content}");
         }
+        call.state = state;
     }
 }
 
@@ -437,6 +469,7 @@ fn pair_ids(requested: Vec<RequestedCall>, provider_ids: Vec<String>) -> Vec<Cal
             name: call.name,
             input: call.input,
             state: CallState::New,
+            edit: None,
         })
         .collect()
 }

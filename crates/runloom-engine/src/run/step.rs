@@ -10,8 +10,10 @@ use runloom_protocol::outcome::{ErrorClass, finish_reason};
 use runloom_protocol::spec::{Enforcement, ToolAnswer};
 use serde_json::{Value, json};
 
+use super::approval::{self, ApprovalAsk};
 use super::ending::{Spent, failed, succeeded};
 use super::fallback::lacks_strict_schema;
+use super::gate::gate;
 use super::guard::{self, Verdict};
 use super::money::Bid;
 use super::state::{Answer, Call, CallState, RunState};
@@ -37,11 +39,13 @@ pub enum Step {
     Write(Vec<Event>),
     /// Write these calls, each with a deadline, and open them for the client's answers.
     Ask(Vec<LocalToolCall>),
+    /// Write these requests, each with a time limit, and open them for a person's decision.
+    RequestApprovals(Vec<ApprovalAsk>),
     /// Ask the peers of the server-resolved tools what they offer, and note it.
     ResolveTools,
     /// Execute these calls on the server, all at once.
     Execute(Vec<ServerCall>),
-    /// Wait until a client answers, or the first deadline.
+    /// Wait until a client answers or a person decides, or the first deadline.
     Wait {
         /// In milliseconds since the Unix epoch.
         deadline: i64,
@@ -136,31 +140,38 @@ pub fn answer(state: &RunState, tool_use_id: &str, answer: &ToolAnswer) -> Optio
     }))
 }
 
-/// The events for calls whose deadline has passed.
+/// The events for calls whose deadline has passed: a client did not answer, or nobody decided.
 #[must_use]
 pub fn expire(state: &RunState, now: i64) -> Vec<Event> {
     let late =
         |call: &&Call| matches!(call.state, CallState::Asked { deadline } if deadline <= now);
-    state
-        .calls
-        .iter()
-        .filter(late)
-        .map(|call| {
-            Event::LocalToolResultIn(LocalToolResultIn {
-                tool_use_id: call.id.clone(),
-                output: None,
-                error: Some(TIMED_OUT.to_owned()),
-            })
+    let unanswered = state.calls.iter().filter(late).map(|call| {
+        Event::LocalToolResultIn(LocalToolResultIn {
+            tool_use_id: call.id.clone(),
+            output: None,
+            error: Some(TIMED_OUT.to_owned()),
         })
+    });
+    let undecided = state.calls.iter();
+    unanswered
+        .chain(undecided.filter_map(|call| approval::expired(state, call, now)))
         .collect()
 }
 
 fn next_of_tools(state: &RunState) -> Step {
+    let refused = state.calls.iter().filter_map(|call| match &call.state {
+        CallState::Refused { text } => Some(synthetic(call, text)),
+        _ => None,
+    });
+    let refused: Vec<Event> = refused.collect();
+    if !refused.is_empty() {
+        return Step::Write(refused);
+    }
     let deadline = state
         .calls
         .iter()
         .filter_map(|call| match call.state {
-            CallState::Asked { deadline } => Some(deadline),
+            CallState::Asked { deadline } | CallState::Pending { deadline, .. } => Some(deadline),
             _ => None,
         })
         .min();
@@ -181,7 +192,12 @@ fn next_of_tools(state: &RunState) -> Step {
     if !refused.is_empty() {
         return Step::Write(refused);
     }
-    start(state, &new)
+    if let Some(step) = gate(state, &new) {
+        return step;
+    }
+    let ready = |call: &&Call| matches!(call.state, CallState::New | CallState::Approved);
+    let ready: Vec<&Call> = state.calls.iter().filter(ready).collect();
+    start(state, &ready)
 }
 
 /// Server calls that were under way when the run was interrupted: repeated where that does no harm, given up otherwise.
@@ -221,11 +237,11 @@ fn go_on(state: &RunState, interrupted: &[&Call]) -> Step {
 
 /// Read-only calls of a turn start together, first those of the client, then those of the server; the others one at a time, in
 /// the model's order.
-fn start(state: &RunState, new: &[&Call]) -> Step {
+fn start(state: &RunState, ready: &[&Call]) -> Step {
     let tool_of = |call: &Call| state.toolbox.get(&call.name);
     let ask =
         |call: &&Call| tool_of(call).map(|tool| tool.local_call(&call.id, call.input.clone()));
-    let (reading, acting): (Vec<&Call>, Vec<&Call>) = new
+    let (reading, acting): (Vec<&Call>, Vec<&Call>) = ready
         .iter()
         .partition(|call| tool_of(call).is_some_and(|tool| tool.read_only));
     let group: Vec<&Call> = if reading.is_empty() {
@@ -326,7 +342,8 @@ fn unknown_tool(state: &RunState, name: &str) -> String {
     json!({"error": "unknown_tool", "message": format!("There is no tool named {name}."), "tools": known}).to_string()
 }
 
-fn synthetic(call: &Call, text: &str) -> Event {
+/// A result that no tool gave.
+pub(super) fn synthetic(call: &Call, text: &str) -> Event {
     Event::ToolResult(ToolResult {
         tool_use_id: call.id.clone(),
         name: call.name.clone(),

@@ -91,6 +91,7 @@ mod tests {
             name: "draw".to_owned(),
             input: json!({}),
             state: CallState::New,
+            edit: None,
         };
         let Some(Message::UserFiles { files, .. }) = pending.take(&call) else {
             panic!("nothing is shown");

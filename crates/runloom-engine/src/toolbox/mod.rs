@@ -95,6 +95,7 @@ impl Toolbox {
                 read_only: tool.effect == Effect::Read,
                 effect: tool.effect,
                 retain: false,
+                policy: None,
                 validator,
                 kind: ToolKind::Server(Arc::new(tool)),
             });
@@ -143,6 +144,12 @@ impl Toolbox {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.tools.get(*self.by_name.get(name)?)
+    }
+
+    /// What the model is told of the tool of a model-facing name.
+    #[must_use]
+    pub fn declaration(&self, name: &str) -> Option<&ToolDeclaration> {
+        self.declarations.get(*self.by_name.get(name)?)
     }
 
     /// The model-facing names, in the spec's order.
@@ -234,6 +241,7 @@ impl Builder<'_> {
                     read_only: draft.read_only,
                     effect: draft.effect,
                     retain: draft.retain,
+                    policy: None,
                     validator,
                 });
                 self.declarations.push(draft.declaration);

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use runloom_protocol::event::LocalToolCall;
+use runloom_protocol::policy::CallEffect;
 use runloom_protocol::tools::Object;
 use serde_json::{Value, json};
 
+use crate::policy::{CompiledPolicy, Hints, call_effect};
 use runloom_ports::effect::Effect;
 use runloom_ports::tools::ServerTool;
 use runloom_schema::Validator;
@@ -23,6 +25,8 @@ pub struct Tool {
     pub effect: Effect,
     /// Results are replayed on later turns of the session.
     pub retain: bool,
+    /// The policy of the administrator for this tool, which applies in every run.
+    pub policy: Option<Arc<CompiledPolicy>>,
     pub(super) validator: Validator,
 }
 
@@ -69,6 +73,34 @@ impl Tool {
             "hint": "Correct the arguments at these paths and call the tool again.",
         })
         .to_string())
+    }
+
+    /// Its effect as policies name it.
+    #[must_use]
+    pub fn call_effect(&self) -> CallEffect {
+        call_effect(self.effect)
+    }
+
+    /// Its own hints, when it has any.
+    #[must_use]
+    pub fn annotations(&self) -> Option<&Value> {
+        match &self.kind {
+            ToolKind::McpLocal { annotations, .. } => annotations.as_ref(),
+            ToolKind::Local | ToolKind::A2aLocal { .. } | ToolKind::Server(_) => None,
+        }
+    }
+
+    /// Its hints, none missing: its own, those of MCP, or those that follow from its effect.
+    #[must_use]
+    pub fn hints(&self) -> Hints {
+        match &self.kind {
+            ToolKind::McpLocal { annotations, .. } => {
+                Hints::of_mcp(annotations.as_ref(), self.effect)
+            }
+            ToolKind::Local | ToolKind::A2aLocal { .. } | ToolKind::Server(_) => {
+                Hints::of_effect(self.call_effect())
+            }
+        }
     }
 
     /// The resolved tool, when the server executes it.

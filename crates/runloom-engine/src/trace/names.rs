@@ -40,6 +40,8 @@ pub(super) const RESTARTED: &str = "turn_restarted";
 pub(super) const FALLBACK: &str = "model_fallback";
 pub(super) const LOOP_DETECTED: &str = "loop_detected";
 pub(super) const BUDGET_EXCEEDED: &str = "tool_budget_exceeded";
+pub(super) const APPROVAL_REQUESTED: &str = "approval_requested";
+pub(super) const APPROVAL_DECIDED: &str = "approval_decided";
 
 /// The name of a provider in the conventions; a model of another kind keeps its own.
 pub(super) fn provider(kind: &str) -> &str {

@@ -152,7 +152,11 @@ impl SpanBuilder {
             // A run below is a span of its own.
             Event::Subagent(_) => {}
             Event::ToolBudgetExceeded(_) => mark(&mut self.root_marks, at, names::BUDGET_EXCEEDED),
-            Event::ToolFiles(_) => {}
+            Event::ApprovalRequested(_) => {
+                mark(&mut self.root_marks, at, names::APPROVAL_REQUESTED)
+            }
+            Event::ApprovalDecided(_) => mark(&mut self.root_marks, at, names::APPROVAL_DECIDED),
+            Event::ToolFiles(_) | Event::SubAction(_) => {}
             Event::Result(result) => self.ended(Terminal::Result(result), at),
             Event::Error(error) => self.ended(Terminal::Error(error), at),
             Event::Cancelled(receipt) => self.ended(Terminal::Cancelled(receipt), at),

@@ -56,6 +56,8 @@ impl Drop for ReleaseOnPanic<'_> {
             at: self.worker.clock.now(),
             opened: Vec::new(),
             closed: Vec::new(),
+            approvals: Vec::new(),
+            expired_approvals: Vec::new(),
             mail_through: MailNo::default(),
             unless_mail: false,
             status: None,

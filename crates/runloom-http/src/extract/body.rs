@@ -9,6 +9,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use runloom_ports::store::Idempotency;
+use runloom_protocol::approval::DecideApproval;
 use runloom_protocol::error::Issue;
 use runloom_protocol::limits::{JSON_DEPTH_MAX, TOOL_RESULT_BODY_MAX_BYTES};
 use runloom_protocol::spec::{
@@ -74,6 +75,14 @@ impl Checkable for SubmitToolResult {
 
     fn check(body: &Value) -> Result<Self, Vec<Issue>> {
         validate::tool_result(body)
+    }
+}
+
+impl Checkable for DecideApproval {
+    const OPERATION: &'static str = "decide_approval";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        validate::decide_approval(body)
     }
 }
 

@@ -3,6 +3,7 @@
 mod a2a;
 mod admin;
 mod agents;
+mod approvals;
 mod dashboard;
 mod feedback;
 mod health;
@@ -24,6 +25,7 @@ use crate::route::Route;
 pub(crate) fn all() -> Vec<Route> {
     [
         runs::routes(),
+        approvals::routes(),
         feedback::routes(),
         sessions::routes(),
         models::routes(),

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use runloom_protocol::approval::{DecidedBy, Ruling};
 use runloom_protocol::attachment::Attachment;
-use runloom_protocol::id::RunId;
+use runloom_protocol::id::{ApprovalId, RunId};
 use runloom_protocol::outcome::{FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, ToolAnswer};
 
 use super::{
-    Delivery, ForwardedEvent, Millis, OutgoingMail, RunNo, StoreError, StoreResult, SubRunEnded,
+    Delivery, ForwardedEvent, Millis, NewApproval, OutgoingMail, RunNo, StoreError, StoreResult, SubRunEnded,
     SubRuns, UsageDelta, WorkspaceNo,
 };
 
@@ -160,6 +161,10 @@ pub struct Batch {
     pub opened: Vec<OpenCall>,
     /// Client calls that wait no longer.
     pub closed: Vec<String>,
+    /// Approvals that wait for a decision from now on. One that exists already is left as it is.
+    pub approvals: Vec<NewApproval>,
+    /// Approvals whose time has run out; one that was decided meanwhile is left as it is.
+    pub expired_approvals: Vec<ApprovalId>,
     /// Mail up to this number has been folded in and is deleted.
     pub mail_through: MailNo,
     /// Refuse with [`CommitError::MailWaiting`] when there is mail after `mail_through`. Used when the batch rests on nothing
@@ -219,7 +224,7 @@ pub enum Next {
     Release,
     /// The lease is given back because its driver broke; the claim stays counted.
     Return,
-    /// The run is over; the chunk's last event is terminal. Its mail, pending calls and lease go, a
+    /// The run is over; the chunk's last event is terminal. Its mail, pending calls and lease go, pending approvals become `cancelled`, a
     /// reservation that is not settled counts as spent in full, and its session's messages are appended.
     Finish(Box<Ending>),
 }
@@ -292,6 +297,15 @@ pub enum MailBody {
         /// Files beside it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<Attachment>,
+    },
+    /// A person decided about a call.
+    Approval {
+        /// Which approval.
+        approval: ApprovalId,
+        /// What was decided.
+        ruling: Ruling,
+        /// Who decided.
+        by: DecidedBy,
     },
     /// The run is to stop.
     Cancel {

@@ -9,6 +9,7 @@
 //! - Rows are reached through a [`WorkspaceNo`] on every path that a client's id can take, so another tenant's id is
 //!   simply not found.
 
+mod approvals;
 mod feedback;
 mod ledger;
 mod log;
@@ -22,6 +23,10 @@ mod sessions;
 mod tenancy;
 mod tree;
 
+pub use approvals::{
+    ApprovalCensus, ApprovalFilter, ApprovalPage, ApprovalRow, Approvals, DecisionDelivery,
+    NewApproval, PutDecision, StoredDecision,
+};
 pub use feedback::{Feedback, FeedbackFilter, FeedbackPage, FeedbackPut, FeedbackRow, PutFeedback};
 pub use ledger::{
     Ask, Day, Ledger, MicroUsd, Month, PurseLimit, PurseScope, PurseState, Reservation, UsageDelta,
@@ -69,6 +74,7 @@ pub trait Store:
     + People
     + OAuth
     + Feedback
+    + Approvals
 {
 }
 
@@ -84,6 +90,7 @@ impl<T> Store for T where
         + People
         + OAuth
         + Feedback
+        + Approvals
 {
 }
 

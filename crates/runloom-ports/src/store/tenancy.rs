@@ -63,6 +63,8 @@ pub enum KeyUsage {
     A2a,
     /// Hosted MCP only.
     Mcp,
+    /// Reading and deciding approvals only.
+    Approvals,
 }
 
 impl KeyUsage {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Policy;
 use crate::spec::{Budgets, LoopDetection, Metadata, OutputSchema, ToolBudget};
 use crate::tools::ToolRef;
 
@@ -49,6 +50,9 @@ pub struct AgentDefinition {
     /// Levels of runs below its runs, 0–8; `None` = 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,
+    /// Its policy; it applies in addition to the policy of a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
     /// Labels of its runs; a request's labels win.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,

@@ -2,6 +2,7 @@
 //!
 //! A new event is a variant of [`Event`] and of [`EventKind`], with its payload below; the compiler then asks for its facts.
 
+mod approval;
 mod frame;
 mod subagent;
 
@@ -12,8 +13,8 @@ use crate::outcome::{ErrorClass, ModelInfo, RunCancelled, RunError, RunResult};
 use crate::read::keywords;
 use crate::tools::Object;
 
+pub use approval::{ApprovalDecided, ApprovalRequested, SubActionEvent, SubActionPhase};
 pub use subagent::{Subagent, SubagentPhase};
-
 pub use frame::{FrameError, frame_json, frame_kind, parse_frame, split_frames};
 
 /// One entry of a run's log. A variant's payload stands under `data` on the wire.
@@ -48,6 +49,12 @@ pub enum Event {
     ToolBudgetExceeded(ToolBudgetExceeded),
     /// A run below this one has started, waits or has ended.
     Subagent(Subagent),
+    /// A call waits for a person's decision.
+    ApprovalRequested(ApprovalRequested),
+    /// A person, or the timeout, has decided about a call.
+    ApprovalDecided(ApprovalDecided),
+    /// A part of a batched call begins, ends or is not executed.
+    SubAction(SubActionEvent),
     /// Terminal: success.
     Result(RunResult),
     /// Terminal: failure.
@@ -75,6 +82,9 @@ impl Event {
             Self::LoopDetected(_) => EventKind::LoopDetected,
             Self::ToolBudgetExceeded(_) => EventKind::ToolBudgetExceeded,
             Self::Subagent(_) => EventKind::Subagent,
+            Self::ApprovalRequested(_) => EventKind::ApprovalRequested,
+            Self::ApprovalDecided(_) => EventKind::ApprovalDecided,
+            Self::SubAction(_) => EventKind::SubAction,
             Self::Result(_) => EventKind::Result,
             Self::Error(_) => EventKind::Error,
             Self::Cancelled(_) => EventKind::Cancelled,
@@ -145,6 +155,12 @@ keywords! {
         ToolBudgetExceeded = "tool_budget_exceeded",
         /// See [`Event::Subagent`].
         Subagent = "subagent",
+        /// See [`Event::ApprovalRequested`].
+        ApprovalRequested = "approval_requested",
+        /// See [`Event::ApprovalDecided`].
+        ApprovalDecided = "approval_decided",
+        /// See [`Event::SubAction`].
+        SubAction = "sub_action",
         /// See [`Event::Result`].
         Result = "result",
         /// See [`Event::Error`].
@@ -169,7 +185,8 @@ impl EventKind {
             | Self::AssistantDelta
             | Self::ThinkingDelta
             | Self::TurnRestarted
-            | Self::ToolCall => false,
+            | Self::ToolCall
+            | Self::SubAction => false,
             Self::AssistantMessage
             | Self::ModelFallback
             | Self::ToolResult
@@ -179,6 +196,8 @@ impl EventKind {
             | Self::LoopDetected
             | Self::ToolBudgetExceeded
             | Self::Subagent
+            | Self::ApprovalRequested
+            | Self::ApprovalDecided
             | Self::Result
             | Self::Error
             | Self::Cancelled => true,
@@ -205,7 +224,10 @@ impl EventKind {
             | Self::LocalToolResultIn
             | Self::LoopDetected
             | Self::ToolBudgetExceeded
-            | Self::Subagent => Audience::Workspace,
+            | Self::Subagent
+            | Self::ApprovalRequested
+            | Self::ApprovalDecided
+            | Self::SubAction => Audience::Workspace,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What GET answers, and the small answers of POST. Times are RFC 3339 strings. A field that is `Option` here is on
 //! the wire as `null` when there is nothing, unless its doc says that it is left out.
 
+mod approval;
 mod document;
 mod feedback;
 mod memory;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{RunId, SessionId};
 
+pub use approval::{Approval, ApprovalList, ApprovalReceipt};
 pub use document::{
     AgentList, AgentListItem, InstalledFrom, InstalledPlugin, InstalledToolset, StoredDocument,
     ToolsetTool, ToolsetToolList,

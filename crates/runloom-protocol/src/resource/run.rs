@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::attachment::Attachment;
-use crate::id::{AgentId, RunId, SessionId};
+use crate::id::{AgentId, ApprovalId, RunId, SessionId};
 use crate::outcome::{FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens};
 use crate::spec::{AgentSpec, Metadata};
 
@@ -19,6 +19,8 @@ pub enum RunStatus {
     Running,
     /// A client's tool is being waited for.
     WaitingTool,
+    /// A person's approval is being waited for, by the run or by a run below it.
+    WaitingApproval,
     /// Ended with `result`.
     Succeeded,
     /// Ended with `error`.
@@ -29,10 +31,11 @@ pub enum RunStatus {
 
 impl RunStatus {
     /// Every status, in the order of a run's life.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Queued,
         Self::Running,
         Self::WaitingTool,
+        Self::WaitingApproval,
         Self::Succeeded,
         Self::Failed,
         Self::Cancelled,
@@ -45,6 +48,7 @@ impl RunStatus {
             Self::Queued => "queued",
             Self::Running => "running",
             Self::WaitingTool => "waiting_tool",
+            Self::WaitingApproval => "waiting_approval",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -102,6 +106,9 @@ pub struct RunSnapshot {
     /// Client labels, as they were when the run was created.
     #[serde(default)]
     pub metadata: Metadata,
+    /// Approvals of the run, and of runs below it, that wait for a decision; left out when there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_approvals: Vec<ApprovalId>,
     /// Sums of the run; `null` until it ends.
     pub tokens: Option<Tokens>,
     /// Model invocations; `null` until it ends.

@@ -7,6 +7,7 @@
 //!
 //! Not here: whatever needs to know the workspace, such as whether a model, an agent or a plugin exists.
 
+mod approval;
 mod attachments;
 mod definitions;
 mod depth;
@@ -20,6 +21,7 @@ mod tool_result;
 
 use serde_json::Value;
 
+use crate::approval::DecideApproval;
 use crate::error::Issue;
 use crate::read::{DocumentReader, Fields, ReaderOptions};
 use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitFeedback, SubmitToolResult};
@@ -89,6 +91,7 @@ pub fn create_message(body: &Value) -> Result<CreateMessage, Vec<Issue>> {
             tool_budgets: guards::tool_budgets(fields, UnknownFields::Ignored),
             budgets: guards::budgets(fields, UnknownFields::Ignored),
             max_depth: guards::max_depth(fields),
+            policy: crate::policy::read(fields),
             metadata: documents::metadata(fields),
         }
     })
@@ -108,6 +111,14 @@ pub fn tool_result(body: &Value) -> Result<SubmitToolResult, Vec<Issue>> {
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn feedback(body: &Value) -> Result<SubmitFeedback, Vec<Issue>> {
     checked(body, feedback::read)
+}
+
+/// Checks the body of `POST /agent-runs/{id}/approvals`.
+///
+/// # Errors
+/// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
+pub fn decide_approval(body: &Value) -> Result<DecideApproval, Vec<Issue>> {
+    checked(body, approval::read)?.ok_or_else(Vec::new)
 }
 
 /// Reads a body. `read` returns a value even after an error; the value leaves this function only when there were none.

@@ -7,6 +7,7 @@ pub(super) use crate::check::reasoning_level::reasoning_level;
 use crate::check::reference::{agent_id, model_id};
 use crate::check::unknown::UnknownFields;
 use crate::limits;
+use crate::policy;
 use crate::read::Fields;
 use crate::spec::AgentSpec;
 use crate::tools;
@@ -77,6 +78,8 @@ pub(super) fn read(fields: &Fields<'_, '_>, system: SystemMessage) -> AgentSpec 
         loop_detection: guards::loop_detection(fields, UNKNOWN),
         tool_budgets: guards::tool_budgets(fields, UNKNOWN),
         max_depth: guards::max_depth(fields),
+        policy: policy::read(fields),
+        applied_policies: Vec::new(),
         metadata: documents::metadata(fields),
     }
 }

@@ -51,6 +51,7 @@ fn queued() -> RunSnapshot {
         error: None,
         failure_reason: None,
         metadata: [("env".to_owned(), "ci".to_owned())].into(),
+        pending_approvals: Vec::new(),
         tokens: None,
         turns: None,
         model: None,

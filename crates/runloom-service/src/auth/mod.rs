@@ -300,8 +300,13 @@ mod tests {
     #[tokio::test]
     async fn a_key_opens_the_door_of_its_usage_and_a_developers_key_opens_all() {
         let house = house(&[]).await;
-        let doors = [EntryPoint::DeveloperApi, EntryPoint::A2a, EntryPoint::Mcp];
-        for usage in [KeyUsage::DeveloperApi, KeyUsage::A2a, KeyUsage::Mcp] {
+        let doors = [
+            EntryPoint::DeveloperApi,
+            EntryPoint::A2a,
+            EntryPoint::Mcp,
+            EntryPoint::Approvals,
+        ];
+        for usage in doors.map(EntryPoint::usage) {
             let key = key(&house, usage).await;
             for entry_point in doors {
                 let entry = (entry_point, ScopeSet::default());

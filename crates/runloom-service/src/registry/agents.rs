@@ -135,6 +135,8 @@ fn merge(agent: AgentDefinition, spec: AgentSpec) -> Result<AgentSpec> {
         loop_detection: spec.loop_detection.or(agent.loop_detection),
         tool_budgets: spec.tool_budgets.or(agent.tool_budgets),
         max_depth: spec.max_depth.or(agent.max_depth),
+        policy: spec.policy,
+        applied_policies: agent.policy.into_iter().collect(),
         metadata,
         agent_id: spec.agent_id,
         agent_version: spec.agent_version,

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::error::Error;
 
 use runloom_ports::store::Millis;
-use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::approval::ApprovalStatus;
+use runloom_protocol::id::{ApprovalId, RunId, SessionId};
+use runloom_protocol::policy::Approver;
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,6 +79,9 @@ words!(
     SessionStatus: SessionStatus::parse,
     RunId: RunId::parse,
     SessionId: SessionId::parse,
+    ApprovalId: ApprovalId::parse,
+    ApprovalStatus: ApprovalStatus::parse,
+    Approver: Approver::parse,
 );
 
 /// Text of a column.

@@ -66,6 +66,8 @@ pub(super) fn has_records(batch: &Batch) -> bool {
 fn kind(batch: &Batch) -> &'static str {
     match batch.next {
         _ if !batch.sub_runs.new.is_empty() => "sub_run",
+        _ if !batch.approvals.is_empty() => "ask_approval",
+        _ if !batch.expired_approvals.is_empty() => "expire_approval",
         Next::Keep => "append",
         Next::Park { .. } | Next::Defer { .. } => "park",
         Next::Release | Next::Return => "release",

@@ -8,6 +8,7 @@ use runloom_ports::store::{Batch, Ending, Lease, Next};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
+use super::approvals::Requested;
 use super::columns::{maybe_text, text, to_json};
 use super::commit::has_records;
 use super::error::Failure;
@@ -33,6 +34,7 @@ pub(super) struct Work<'a> {
     mail: (Vec<i64>, Vec<i64>),
     closed: (Vec<i64>, Vec<String>),
     opened: (Vec<i64>, Vec<String>, Vec<i64>),
+    approvals: Requested,
     kept: Kept,
     ended: Ended,
     messages: (Vec<i64>, Vec<i64>, Vec<String>),
@@ -95,6 +97,7 @@ impl<'a> Work<'a> {
             self.log.add(run, batch);
         }
         self.calls(run, batch);
+        self.approvals.add(run, batch)?;
         self.account.add(run, batch);
         let is_over = matches!(batch.next, Next::Finish(_));
         let through = if is_over {
@@ -208,9 +211,19 @@ impl<'a> Work<'a> {
             &prepared.opened,
             vec![&self.opened.0, &self.opened.1, &self.opened.2],
         );
+        send(
+            &self.approvals.run,
+            &prepared.open_approvals,
+            self.approvals.values(),
+        );
         send(&self.kept.run, &prepared.kept, self.kept.values());
         send(&self.ended.run, &prepared.ended, self.ended.values());
         send(&self.ended.run, &prepared.calls, vec![&self.ended.run]);
+        send(
+            &self.ended.run,
+            &prepared.cancel_approvals,
+            vec![&self.ended.run],
+        );
         send(
             &self.messages.0,
             &prepared.messages,
@@ -232,6 +245,10 @@ impl<'a> Work<'a> {
         send(runs, &prepared.settled, vec![runs]);
         send(self.account.users(), &prepared.used, self.account.used());
         sending.extend(self.tree.statements(client, prepared));
+        if !self.approvals.expired.is_empty() {
+            let expired: Values<'s> = vec![&self.approvals.expired];
+            sending.push(query(client, &prepared.expire_approvals, expired));
+        }
         sending
     }
 }

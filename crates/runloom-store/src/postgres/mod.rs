@@ -1,7 +1,7 @@
 //! PostgreSQL: any number of processes on one database.
 //!
 //! `writer` (with `commit`, `group`, `statements` and `doubt`) writes the log's batches, one transaction for whatever waits; `pool` serves
-//! everything else, also [`crate::tables`]. `log`, `runs`, `sessions`, `retention` and `ledger` implement one trait of the
+//! everything else, also [`crate::tables`]. `log`, `runs`, `sessions`, `retention`, `ledger` and `approvals` implement one trait of the
 //! port each (`claim`, `create`, `mail` and `filter` are their larger parts); `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and
 //! `schema` stand at the door.
 //!
@@ -9,6 +9,7 @@
 //! process they come from. Rows are locked in one order everywhere: the session before its runs, runs by their numbers.
 //! Reads go through no lock and, like everything here, run at `READ COMMITTED`.
 
+mod approvals;
 mod claim;
 mod columns;
 mod commit;

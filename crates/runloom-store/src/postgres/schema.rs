@@ -64,6 +64,12 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0009_sub_runs.sql"),
         breaking: false,
     },
+    // A program that does not know approvals would execute calls that wait for one.
+    Migration {
+        name: "0010_approvals",
+        sql: include_str!("migrations/0010_approvals.sql"),
+        breaking: true,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

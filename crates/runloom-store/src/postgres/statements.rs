@@ -5,7 +5,7 @@ use runloom_ports::planted::{self, Bug};
 use tokio_postgres::{Client, Statement};
 
 use super::doubt::IDENTIFY;
-use super::{ledger, tree};
+use super::{approvals, ledger, tree};
 
 /// The writer's statements, prepared once for each connection.
 pub(super) struct Prepared {
@@ -36,6 +36,9 @@ pub(super) struct Prepared {
     pub(super) send_mail: Statement,
     pub(super) wake: Statement,
     pub(super) sub_run: Statement,
+    pub(super) open_approvals: Statement,
+    pub(super) expire_approvals: Statement,
+    pub(super) cancel_approvals: Statement,
 }
 
 impl Prepared {
@@ -97,6 +100,12 @@ impl Prepared {
                 ),
             )
             .await?;
+        let (open_approvals, expire_approvals, cancel_approvals) = try_join3(
+            prepare(approvals::OPEN),
+            prepare(approvals::EXPIRE),
+            prepare(approvals::CANCEL),
+        )
+        .await?;
         Ok(Self {
             xid,
             lock_sessions,
@@ -125,6 +134,9 @@ impl Prepared {
             send_mail,
             wake,
             sub_run,
+            open_approvals,
+            expire_approvals,
+            cancel_approvals,
         })
     }
 }

@@ -1,7 +1,9 @@
 //! How the port's types are written into columns and read back.
 
 use runloom_ports::store::Millis;
-use runloom_protocol::id::{RunId, SessionId};
+use runloom_protocol::approval::ApprovalStatus;
+use runloom_protocol::id::{ApprovalId, RunId, SessionId};
+use runloom_protocol::policy::Approver;
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
@@ -43,7 +45,7 @@ macro_rules! words {
     )*};
 }
 
-words!(RunStatus, SessionStatus, RunId, SessionId);
+words!(RunStatus, SessionStatus, RunId, SessionId, ApprovalId, ApprovalStatus, Approver);
 
 /// A stored word that this program does not know.
 #[derive(Debug, thiserror::Error)]

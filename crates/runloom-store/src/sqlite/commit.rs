@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, params};
 use super::columns::Json;
 use super::leases::{Holding, Standing};
 use super::transaction::Tx;
-use super::{int, ledger, mail, tree};
+use super::{approvals, int, ledger, mail, tree};
 
 /// Why a batch is not written, without the store having failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ impl From<Refusal> for CommitError {
 pub(super) fn kind(batch: &Batch) -> &'static str {
     match batch.next {
         _ if !batch.sub_runs.new.is_empty() => "sub_run",
+        _ if !batch.approvals.is_empty() => "ask_approval",
+        _ if !batch.expired_approvals.is_empty() => "expire_approval",
         Next::Keep => "append",
         Next::Park { .. } | Next::Defer { .. } => "park",
         Next::Release | Next::Return => "release",
@@ -66,6 +68,7 @@ pub(super) fn write(
         )?;
     }
     update_calls(tx, run, batch)?;
+    approvals::update(tx, run, batch)?;
     if let Some(usage) = &batch.usage {
         ledger::record(tx, run, (usage, batch.speaker.as_deref()), batch.at)?;
     }
@@ -235,6 +238,7 @@ fn finish(
             ledger::settle(tx, run, None)?;
             tx.execute("DELETE FROM mail WHERE run = ?1", params![run.0])?;
             tx.execute("DELETE FROM calls WHERE run = ?1", params![run.0])?;
+            approvals::cancel(tx, run)?;
             session_of(tx, run)?
         }
     };

@@ -4,9 +4,10 @@
 //! a crash left, `integrity` runs SQLite's checks (`check` for
 //! `runloom doctor`), `redo` converts databases of the former version, `schema` migrates. `writer`
 //! takes jobs from its queue, `transaction` executes them in groups, `checkpoint` copies the log into the database file,
-//! `readers` read. `log`, `runs`, `sessions`, `retention` and `ledger` implement one trait of the port each;
+//! `readers` read. `log`, `runs`, `sessions`, `retention`, `ledger` and `approvals` implement one trait of the port each;
 //! `claim`, `commit`, `create`, `mail`, `tree` and `filter` are their larger parts. `statements` executes those of [`crate::tables`].
 
+mod approvals;
 mod check;
 mod checkpoint;
 mod claim;

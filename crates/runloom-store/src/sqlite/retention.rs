@@ -101,6 +101,7 @@ fn purge_runs(tx: &Tx<'_>, before: Millis, limit: usize) -> rusqlite::Result<usi
             "DELETE FROM purses WHERE scope = 'run:' || (SELECT id FROM runs WHERE no = ?1)",
             params![run.no],
         )?;
+        tx.execute("DELETE FROM approvals WHERE run = ?1", params![run.no])?;
         tx.execute("DELETE FROM runs WHERE no = ?1", params![run.no])?;
     }
     Ok(old.len())

@@ -34,6 +34,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0010_sub_runs",
         include_str!("migrations/0010_sub_runs.sql"),
     ),
+    (
+        "0011_approvals",
+        include_str!("migrations/0011_approvals.sql"),
+    ),
 ];
 
 /// The version this program reads and writes.

@@ -287,6 +287,8 @@ pub(crate) fn batch(first_seq: u64, last_seq: u64, next: Next) -> Batch {
         at: NOW,
         opened: Vec::new(),
         closed: Vec::new(),
+        approvals: Vec::new(),
+        expired_approvals: Vec::new(),
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,

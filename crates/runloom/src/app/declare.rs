@@ -130,6 +130,7 @@ pub(super) fn create_key(key: &ApiKeyConfig) -> CreateKey {
             config::KeyUsage::DeveloperApi => KeyUsage::DeveloperApi,
             config::KeyUsage::A2a => KeyUsage::A2a,
             config::KeyUsage::Mcp => KeyUsage::Mcp,
+            config::KeyUsage::Approvals => KeyUsage::Approvals,
         },
         agent_ids: key.agent_ids.clone(),
         runs_per_minute: key.runs_per_minute,

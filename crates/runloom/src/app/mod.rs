@@ -336,6 +336,7 @@ fn worker_settings(config: &Config) -> WorkerSettings {
         driver: DriverSettings {
             local_tool_timeout: Duration::from_millis(config.runs.local_tool_timeout_ms),
             park_after: Duration::from_millis(config.runs.park_after_ms),
+            approval_timeout: Duration::from_millis(config.runs.approval_timeout_ms),
             ..DriverSettings::default()
         },
     }

@@ -38,16 +38,19 @@ pub enum KeyUsage {
     A2a,
     /// Published agents over MCP.
     Mcp,
+    /// Reading and deciding approvals.
+    Approvals,
 }
 
 impl Keyword for KeyUsage {
-    const ALL: &'static [Self] = &[Self::DeveloperApi, Self::A2a, Self::Mcp];
+    const ALL: &'static [Self] = &[Self::DeveloperApi, Self::A2a, Self::Mcp, Self::Approvals];
 
     fn word(self) -> &'static str {
         match self {
             Self::DeveloperApi => "developer_api",
             Self::A2a => "a2a",
             Self::Mcp => "mcp",
+            Self::Approvals => "approvals",
         }
     }
 }

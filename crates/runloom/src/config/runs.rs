@@ -1,5 +1,9 @@
 //! `[runs]` and `[sessions]`.
 
+use runloom_protocol::limits::{
+    APPROVAL_TIMEOUT_MS_DEFAULT, APPROVAL_TIMEOUT_MS_MAX, APPROVAL_TIMEOUT_MS_MIN,
+};
+
 use super::table_reader::Table;
 
 /// A day: a longer time is a mistake in the unit.
@@ -14,6 +18,8 @@ pub struct RunsConfig {
     pub max_tool_turns: u32,
     /// A run that waits longer for its client is parked.
     pub park_after_ms: u64,
+    /// How long an approval stays open when its rule does not say.
+    pub approval_timeout_ms: u64,
     /// One model call in all.
     pub provider_timeout_ms: u64,
     /// Until a model call's first byte.
@@ -34,6 +40,9 @@ pub(super) fn read(table: &Table<'_>) -> RunsConfig {
         local_tool_timeout_ms: ms("local_tool_timeout_ms", 300_000),
         max_tool_turns: table.integer("max_tool_turns", 1..=100).unwrap_or(32),
         park_after_ms: ms("park_after_ms", 5_000),
+        approval_timeout_ms: table
+            .integer("approval_timeout_ms", APPROVAL_TIMEOUT_MS_MIN..=APPROVAL_TIMEOUT_MS_MAX)
+            .unwrap_or(APPROVAL_TIMEOUT_MS_DEFAULT),
         provider_timeout_ms: ms("provider_timeout_ms", 600_000),
         provider_first_byte_ms: ms("provider_first_byte_ms", 60_000),
         provider_idle_ms: ms("provider_idle_ms", 60_000),

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, TextDelta};
+use runloom_protocol::approval::{ApprovalVerdict, DecidedBy, DeciderKind, Ruling};
+use runloom_protocol::event::{
+    ApprovalRequested, AssistantMessage, Event, RequestedCall, TextDelta,
+};
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ErrorClass, ModelInfo, StructuredOutput, Tokens, finish_reason};
 use runloom_protocol::spec::{Budgets, LoopDetection, ToolAnswer};
@@ -11,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::driver::fold;
 use crate::run::{
-    CallPlan, ModelFacts, Note, PlacedNote, Plan, Record, RunState, Step, answer,
-    default_tool_budgets, expire, fall_back, next,
+    ApprovalAsk, CallPlan, Decided, ModelFacts, Note, PlacedNote, Plan, Record, RunState, Step,
+    answer, approval_id, decide, default_tool_budgets, expire, fall_back, next,
 };
 use crate::toolbox::Toolbox;
 use runloom_ports::model::{Capabilities, Message, ModelError, ProviderState};
@@ -53,6 +56,8 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
         max_tool_turns: 32,
         loop_detection: LoopDetection::default(),
         tool_budgets: default_tool_budgets(None),
+        policies: Vec::new(),
+        depth: 0,
         budgets: Budgets::default(),
     };
     change(&mut plan);
@@ -114,6 +119,25 @@ impl Turn {
     }
 }
 
+/// A person approves, with other arguments if given.
+pub(super) fn approve(input: Option<Value>) -> Ruling {
+    Ruling {
+        decision: ApprovalVerdict::Approve,
+        input,
+        sub_decisions: Vec::new(),
+        note: None,
+    }
+}
+
+/// A person denies, and says why.
+pub(super) fn deny(note: &str) -> Ruling {
+    Ruling {
+        decision: ApprovalVerdict::Deny,
+        note: Some(note.to_owned()),
+        ..approve(None)
+    }
+}
+
 /// One run under test.
 pub(super) struct Bench {
     pub(super) state: RunState,
@@ -162,14 +186,14 @@ impl Bench {
 
     /// Makes everything so far durable, as one batch.
     pub(super) fn flush(&mut self) {
-        self.log.extend(self.pending());
+        self.log.extend(self.undurable());
         self.frames.clear();
         self.notes.clear();
         self.flushed = self.seq();
     }
 
     /// What is not durable yet, as the batch that it would become.
-    fn pending(&self) -> Option<LogEntry> {
+    fn undurable(&self) -> Option<LogEntry> {
         if self.frames.is_empty() && self.notes.is_empty() {
             return None;
         }
@@ -196,7 +220,7 @@ impl Bench {
 
     /// What another process would make of the log if everything so far were durable.
     pub(super) fn folded_with_pending(&self) -> RunState {
-        self.fold(self.log.iter().chain(&self.pending()))
+        self.fold(self.log.iter().chain(&self.undurable()))
     }
 
     fn fold<'a>(&self, entries: impl Iterator<Item = &'a LogEntry>) -> RunState {
@@ -234,11 +258,55 @@ impl Bench {
                     }
                     self.flush();
                 }
+                Step::RequestApprovals(asks) => self.request(asks),
                 Step::Economise(reason) => self.note(Note::Economise { reason }),
                 outside => return outside,
             }
         }
         panic!("the machine does not come to a step that needs the world");
+    }
+
+    fn request(&mut self, asks: Vec<ApprovalAsk>) {
+        assert!(!asks.is_empty(), "a request for nothing");
+        for ask in asks {
+            let tool_use_id = ask.request.tool_use_id.clone();
+            let deadline = self.now + TIMEOUT;
+            let expires_at = deadline.to_string();
+            self.record(Event::ApprovalRequested(ApprovalRequested {
+                expires_at,
+                ..ask.request
+            }));
+            self.note(Note::AwaitsApproval {
+                tool_use_id,
+                deadline,
+            });
+        }
+        self.flush();
+    }
+
+    /// A person decides about a call; false when it does not wait.
+    pub(super) fn decide(&mut self, tool_use_id: &str, ruling: &Ruling) -> bool {
+        let approval = approval_id(&self.state.plan.run, tool_use_id);
+        let by = DecidedBy {
+            kind: DeciderKind::Key,
+            id: Some("key_1".to_owned()),
+        };
+        let decided = Decided {
+            approval: &approval,
+            ruling,
+            by: &by,
+            at: self.now.to_string(),
+        };
+        let event = decide(&self.state, &decided);
+        event.map(|event| self.record(event)).is_some()
+    }
+
+    /// Ids of the calls that wait for a person.
+    pub(super) fn pending(&self) -> Vec<String> {
+        let pending =
+            |call: &&crate::run::Call| matches!(call.state, crate::run::CallState::Pending { .. });
+        let ids = self.state.calls.iter().filter(pending);
+        ids.map(|call| call.id.clone()).collect()
     }
 
     /// The model call that comes next.
@@ -312,8 +380,10 @@ impl Bench {
             if !matches!(step, Step::Wait { .. }) {
                 return step;
             }
+            for id in self.pending() {
+                assert!(self.decide(&id, &approve(None)));
+            }
             let asked = self.asked();
-            assert!(!asked.is_empty());
             asked.iter().for_each(|id| assert!(self.answer(id, "done")));
         }
     }
@@ -424,12 +494,13 @@ pub(super) fn facts(state: &RunState) -> String {
         guards,
         message,
         tool_files,
+        approvals_below,
     } = state;
     let tools: Vec<&str> = toolbox.names().collect();
     let flags = (started, ended, shown, forced, resolved);
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
         "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
-         {economising:?} {lost:?} {reserved:?} {deferred_since:?} {before_fallback:?} {tool_files:?} {retained:?}"
+         {economising:?} {lost:?} {reserved:?} {deferred_since:?} {before_fallback:?} {tool_files:?} {retained:?} {approvals_below:?}"
     )
 }

@@ -1,5 +1,6 @@
 //! Tables of the machine, by theme, and random interleavings.
 
+mod approvals;
 pub(crate) mod bench;
 mod budgets;
 mod calls;

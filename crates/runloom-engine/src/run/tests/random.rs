@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use runloom_protocol::approval::{ApprovalVerdict, Ruling};
 use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::{Event, Started, parse_frame, split_frames};
 use runloom_protocol::outcome::{
@@ -13,7 +14,8 @@ use runloom_protocol::outcome::{
 use runloom_protocol::spec::{Enforcement, LoopDetection, OutputSchema};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, TIMEOUT, Turn, facts, model_facts, plan, says};
+use super::approvals::compiled;
+use super::bench::{Bench, TIMEOUT, Turn, approve, deny, facts, model_facts, plan, says};
 use crate::run::{Note, Plan, Spent, Step, cancelled, failed, replay};
 use runloom_ports::model::{Message, ModelError, StructuredSupport};
 use runloom_schema::SchemaCache;
@@ -27,6 +29,8 @@ enum Action {
     Break,
     /// A client answers one of all calls there ever were.
     Answer(prop::sample::Index),
+    /// A person decides about one of all calls there ever were: approves it, approves it with other arguments, or denies it.
+    Decide(prop::sample::Index, Ruling),
     /// Time passes.
     Pass(i64),
     /// What happened so far becomes durable.
@@ -87,12 +91,32 @@ fn actions() -> impl Strategy<Value = Action> {
         8 => (turns(), 0..3_usize).prop_map(|(turn, pieces)| Action::Turn(turn, pieces)),
         1 => Just(Action::Break),
         10 => any::<prop::sample::Index>().prop_map(Action::Answer),
+        6 => (any::<prop::sample::Index>(), rulings()).prop_map(|(call, ruling)| Action::Decide(call, ruling)),
         2 => (0..TIMEOUT).prop_map(Action::Pass),
         2 => Just(Action::Flush),
         2 => Just(Action::Crash),
         1 => prop::sample::select(vec![ErrorClass::Overloaded, ErrorClass::Timeout]).prop_map(Action::Outage),
         1 => prop::bool::weighted(0.1).prop_map(|cancel| if cancel { Action::Cancel } else { Action::Flush }),
     ]
+}
+
+fn rulings() -> impl Strategy<Value = Ruling> {
+    prop::sample::select(vec![
+        approve(None),
+        approve(Some(json!({"n": 7}))),
+        deny("no"),
+    ])
+}
+
+fn policies() -> impl Strategy<Value = Option<Value>> {
+    prop::sample::select(vec![
+        None,
+        Some(json!({"default": "ask"})),
+        Some(
+            json!({"rules": [{"tools": ["send"], "decision": "ask"}, {"tools": ["find"], "decision": "deny"}]}),
+        ),
+        Some(json!({"rules": [{"effects": ["read"], "decision": "allow"}], "default": "ask"})),
+    ])
 }
 
 fn plans() -> impl Strategy<Value = Arc<Plan>> {
@@ -114,15 +138,16 @@ fn plans() -> impl Strategy<Value = Arc<Plan>> {
     ]);
     let spare = prop::option::weighted(0.7, support.clone());
     let parts = (loops, (support, spare), any::<(bool, bool)>());
-    let parts = (parts, 1..6_u32, 0..3_u32);
+    let parts = (parts, policies(), 1..6_u32, 0..3_u32);
     parts.prop_map(
-        |((loops, (support, spare), (schema, strict)), tool_turns, budget)| {
+        |((loops, (support, spare), (schema, strict)), policy, tool_turns, budget)| {
             plan(|plan| {
                 plan.fallback = spare.map(|support| {
                     let mut spare = model_facts("spare");
                     spare.capabilities.structured = support;
                     spare
                 });
+                plan.policies = policy.into_iter().map(compiled).collect();
                 plan.loop_detection = loops;
                 plan.max_tool_turns = tool_turns;
                 plan.tool_budgets =
@@ -207,6 +232,12 @@ fn perform(bench: &mut Bench, action: Action) -> bool {
                     bench.note(Note::Files { tool_use_id, files });
                 }
                 bench.answer(&id, "answer");
+            }
+        }
+        (_, Action::Decide(index, ruling)) => {
+            let ids = all_ids(&bench.events);
+            if !ids.is_empty() {
+                bench.decide(&ids[index.index(ids.len())], &ruling);
             }
         }
         (_, Action::Pass(time)) => {
@@ -354,6 +385,7 @@ proptest! {
         prop_assert!(bench.state.ended);
         assert_legal_log(&bench);
         assert_one_voice_at_a_time(&bench);
+        assert_decided_before_executed(&bench.events);
         assert_legal_conversation_prefix(&bench);
         let replayed = replay(Arc::clone(&bench.state.plan), &bench.events);
         prop_assert!(replayed.is_ok(), "{:#?}\n{:#?}", replayed, bench.events);
@@ -375,6 +407,34 @@ fn assert_one_voice_at_a_time(bench: &Bench) {
             Event::AssistantMessage(message) => assert_eq!(message.model.as_deref(), Some(voice)),
             Event::Result(result) => assert_eq!(result.model.id, voice),
             Event::Error(error) => assert_eq!(error.model.id, voice),
+            _ => {}
+        }
+    }
+}
+
+/// No call is published to a client while an approval is undecided, and none that a person denied ever is. Each approval is asked and
+/// decided at most once.
+fn assert_decided_before_executed(events: &[Event]) {
+    let (mut asked, mut open, mut denied) = (HashSet::new(), HashSet::new(), HashSet::new());
+    for event in events {
+        match event {
+            Event::ApprovalRequested(request) => {
+                assert!(asked.insert(&request.tool_use_id), "asked twice");
+                open.insert(&request.tool_use_id);
+            }
+            Event::ApprovalDecided(decided) => {
+                assert!(open.remove(&decided.tool_use_id), "decided twice");
+                if decided.decision == ApprovalVerdict::Deny {
+                    denied.insert(&decided.tool_use_id);
+                }
+            }
+            Event::LocalToolCall(call) => {
+                assert!(open.is_empty(), "{open:?} undecided");
+                assert!(
+                    !denied.contains(&call.tool_use_id),
+                    "executed although denied"
+                );
+            }
             _ => {}
         }
     }

@@ -158,12 +158,18 @@ impl Version {
     fn state(self, status: RunStatus) -> &'static str {
         match (self, status) {
             (Self::V03, RunStatus::Queued) => "submitted",
-            (Self::V03, RunStatus::Running | RunStatus::WaitingTool) => "working",
+            (
+                Self::V03,
+                RunStatus::Running | RunStatus::WaitingTool | RunStatus::WaitingApproval,
+            ) => "working",
             (Self::V03, RunStatus::Succeeded) => "completed",
             (Self::V03, RunStatus::Failed) => "failed",
             (Self::V03, RunStatus::Cancelled) => "canceled",
             (Self::V10, RunStatus::Queued) => "TASK_STATE_SUBMITTED",
-            (Self::V10, RunStatus::Running | RunStatus::WaitingTool) => "TASK_STATE_WORKING",
+            (
+                Self::V10,
+                RunStatus::Running | RunStatus::WaitingTool | RunStatus::WaitingApproval,
+            ) => "TASK_STATE_WORKING",
             (Self::V10, RunStatus::Succeeded) => "TASK_STATE_COMPLETED",
             (Self::V10, RunStatus::Failed) => "TASK_STATE_FAILED",
             (Self::V10, RunStatus::Cancelled) => "TASK_STATE_CANCELED",

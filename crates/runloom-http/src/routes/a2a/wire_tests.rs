@@ -28,6 +28,7 @@ fn run(status: RunStatus) -> RunSnapshot {
         error: (status == RunStatus::Failed).then(|| "The provider is away.".to_owned()),
         failure_reason: None,
         metadata: std::collections::BTreeMap::new(),
+        pending_approvals: Vec::new(),
         tokens: Some(Tokens::default()),
         turns: Some(1),
         model: None,

@@ -5,6 +5,7 @@ use super::camel_case::Alias;
 use crate::check::unknown::UnknownFields;
 use crate::definition::{AgentDefinition, Skill};
 use crate::limits;
+use crate::policy;
 use crate::read::{Fields, Node};
 use crate::tools;
 
@@ -50,6 +51,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> AgentDefinition {
         loop_detection: guards::loop_detection(fields, UNKNOWN),
         tool_budgets: guards::tool_budgets(fields, UNKNOWN),
         max_depth: guards::max_depth(fields),
+        policy: policy::read(fields),
         metadata: documents::metadata(fields),
     };
     fields.accept(&["slug"]);

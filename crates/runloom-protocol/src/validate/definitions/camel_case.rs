@@ -13,6 +13,7 @@ const VERBATIM: [&str; 17] = [
     "agentCard",
     "serverInfo",
     "annotations",
+    "args",
     "metadata",
     "toolBudgets",
     "options",

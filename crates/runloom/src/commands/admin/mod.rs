@@ -161,6 +161,8 @@ enum Usage {
     A2a,
     #[value(name = "mcp")]
     Mcp,
+    #[value(name = "approvals")]
+    Approvals,
 }
 
 /// The word of a value, on the command line and on the wire.
