@@ -15,8 +15,8 @@ use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target};
 use crate::guard::Signed;
-use crate::router::Access::Hosted;
-use crate::router::Route;
+use crate::route::Access::Hosted;
+use crate::route::Route;
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Hosted(EntryPoint::Approvals, Reads, &[ApprovalsRead]);

@@ -34,6 +34,8 @@ async fn break_worker(world: &World, no: RunNo) {
         at: world.now(),
         opened: Vec::new(),
         closed: Vec::new(),
+        approvals: Vec::new(),
+        expired_approvals: Vec::new(),
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,

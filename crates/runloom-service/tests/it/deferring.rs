@@ -212,6 +212,8 @@ async fn a_run_that_nobody_could_plan_for_an_hour_fails_and_may_be_tried_again()
         at: Millis(since),
         opened: Vec::new(),
         closed: Vec::new(),
+        approvals: Vec::new(),
+        expired_approvals: Vec::new(),
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,

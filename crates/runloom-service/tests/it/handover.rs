@@ -168,6 +168,8 @@ async fn ends_unreadable(frames: &str, notes: &str) {
         at: world.now(),
         opened: Vec::new(),
         closed: Vec::new(),
+        approvals: Vec::new(),
+        expired_approvals: Vec::new(),
         mail_through: MailNo::default(),
         unless_mail: false,
         status: None,

@@ -105,6 +105,7 @@ async fn a_run_without_tools_is_told_what_was_said_and_no_calls() {
         loop_detection: None,
         tool_budgets: None,
         budgets: Budgets::default(),
+        policy: None,
         metadata: Default::default(),
     };
     let sent = world

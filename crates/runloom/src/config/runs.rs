@@ -41,7 +41,10 @@ pub(super) fn read(table: &Table<'_>) -> RunsConfig {
         max_tool_turns: table.integer("max_tool_turns", 1..=100).unwrap_or(32),
         park_after_ms: ms("park_after_ms", 5_000),
         approval_timeout_ms: table
-            .integer("approval_timeout_ms", APPROVAL_TIMEOUT_MS_MIN..=APPROVAL_TIMEOUT_MS_MAX)
+            .integer(
+                "approval_timeout_ms",
+                APPROVAL_TIMEOUT_MS_MIN..=APPROVAL_TIMEOUT_MS_MAX,
+            )
             .unwrap_or(APPROVAL_TIMEOUT_MS_DEFAULT),
         provider_timeout_ms: ms("provider_timeout_ms", 600_000),
         provider_first_byte_ms: ms("provider_first_byte_ms", 60_000),
