@@ -271,7 +271,7 @@ impl Client {
             .map(drop)
     }
 
-    fn path(&self, rest: &[&str]) -> reqwest::Url {
+    pub(crate) fn path(&self, rest: &[&str]) -> reqwest::Url {
         let head = ["api", "v1", "workspaces", &self.workspace];
         self.transport
             .url(head.into_iter().chain(rest.iter().copied()))

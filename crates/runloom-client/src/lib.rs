@@ -10,6 +10,7 @@
 //! Not here: any decision about a run. The server decides; this crate asks, listens and answers.
 
 mod admin;
+mod approvals;
 mod client;
 mod error;
 mod event;
@@ -24,6 +25,7 @@ pub use admin::{
     AdminClient, Condition, CreateKey, CreateWorkspace, DocumentKind, KeyCreated, KeyInfo,
     Rotation, WorkspaceInfo,
 };
+pub use approvals::{ApprovalDecision, ApprovalFilter};
 pub use client::Client;
 pub use error::{Error, Result};
 pub use event::RunEvent;

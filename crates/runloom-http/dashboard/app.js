@@ -1,5 +1,6 @@
 // The frame around the pages: navigation, sign-in state, and what happens when a key is refused.
 
+import * as approvals from "./approvals.js";
 import * as catalog from "./catalog.js";
 import { credentials, forget, takeFromAddress } from "./credentials.js";
 import { button, h, problem, say, show } from "./dom.js";
@@ -16,6 +17,7 @@ import * as usage from "./usage.js";
 const MENU = [
   ["playground", "Playground"],
   ["runs", "Runs"],
+  ["approvals", "Approvals"],
   ["sessions", "Sessions"],
   ["models", "Models"],
   ["usage", "Usage"],
@@ -25,6 +27,7 @@ const MENU = [
 /** Pages by the first word of an address; the second is an id. */
 const PAGES = new Map(Object.entries({
   playground: playground.page,
+  approvals: approvals.page,
   runs: runs.page,
   "runs/": run.page,
   sessions: sessions.page,
@@ -126,8 +129,10 @@ function frame(current) {
   const known = credentials();
   document.body.classList.toggle("signed-in", Boolean(known));
   const items = known ? MENU : [];
+  const waiting = h("span", { class: "badge", hidden: true });
   show(document.getElementById("nav"), items.map(([word, title]) =>
-    h("a", { href: `#/${word}`, "aria-current": word === current ? "page" : null }, title)));
+    h("a", { href: `#/${word}`, "aria-current": word === current ? "page" : null }, title, word === "approvals" && waiting)));
+  if (known) approvals.badge(waiting, leaving.signal);
   show(document.getElementById("who"), known && [
     h("span", { class: "workspace", title: "Workspace" }, known.workspace),
     button("Sign out", () => {

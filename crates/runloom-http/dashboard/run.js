@@ -13,10 +13,11 @@ import { block } from "./tools.js";
 
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
 
-/** Where a run stands after an event, by the calls that wait for a client. */
-function standing(type, open) {
-  if (type === "started") return "running";
-  if (type !== "local_tool_call" && type !== "local_tool_result_in") return null;
+/** Where a run stands after an event, by the calls that wait for a client and the approvals that wait for a person. */
+function standing(type, open, approvals) {
+  const moves = ["started", "local_tool_call", "local_tool_result_in", "approval_requested", "approval_decided"];
+  if (!moves.includes(type)) return null;
+  if (approvals.size > 0) return "waiting_approval";
   return open.size > 0 ? "waiting_tool" : "running";
 }
 
@@ -40,6 +41,7 @@ export class RunView {
     const live = !ENDED.has(run.status);
     this.timeline = new Timeline(run.id, { live, following: live, onEnd: (type, data) => this.#ended(type, data) });
     this.open = new Set();
+    this.approvals = new Set();
     this.feedback = withHeading ? new Feedback(run.id, signal) : null;
     const { text, cut } = asked(run);
     if (text || run.attachments?.length > 0) this.timeline.prompt(text, cut ? "Prompt (its beginning)" : "Prompt", run.attachments);
@@ -97,7 +99,9 @@ export class RunView {
     this.timeline.add(event);
     if (event.type === "local_tool_call") this.open.add(event.data.toolUseId);
     if (event.type === "local_tool_result_in") this.open.delete(event.data.toolUseId);
-    const word = standing(event.type, this.open);
+    if (event.type === "approval_requested") this.approvals.add(event.data.approvalId);
+    if (event.type === "approval_decided") this.approvals.delete(event.data.approvalId);
+    const word = standing(event.type, this.open, this.approvals);
     if (!word || ENDED.has(this.run.status) || this.run.status === word) return;
     this.run = { ...this.run, status: word };
     this.#drawHead();

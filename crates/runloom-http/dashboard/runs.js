@@ -18,7 +18,7 @@ const SCROLLED_PX = 120;
 
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
 
-const STATUSES = ["queued", "running", "waiting_tool", "succeeded", "failed", "cancelled"];
+const STATUSES = ["queued", "running", "waiting_tool", "waiting_approval", "succeeded", "failed", "cancelled"];
 
 export async function page(root, { parameters, signal }) {
   const filter = {

@@ -143,6 +143,8 @@ export class Timeline {
       case "local_tool_call": return this.#ask(data);
       case "tool_result": return this.#done(this.#call(data.toolUseId, data.name), data.ok, data.result ?? data.summary ?? "");
       case "local_tool_result_in": return this.#answered(data);
+      case "approval_requested": return this.#approval(data);
+      case "approval_decided": return this.#decided(data);
       case "tool_files": return void this.brought.push(data);
       default:
     }
@@ -198,6 +200,17 @@ export class Timeline {
     const { toolUseId, name, args, kind, ...details } = data;
     const more = Object.keys(details).length > 0 ? details : null;
     this.#call(toolUseId, name, args ?? null).waiting(kind, more, this.live);
+  }
+
+  /** Approvals of runs below stand as notes: their calls are on the timelines of those runs. */
+  #approval(data) {
+    if (data.runId !== this.run) return void this.element.append(note("approval_requested", data));
+    this.#call(data.toolUseId, data.name, data.input).pending(data, this.live);
+  }
+
+  #decided(data) {
+    if (data.runId !== this.run) return void this.element.append(note("approval_decided", data));
+    this.#call(data.toolUseId, data.name).decided(data);
   }
 
   #answered(data) {

@@ -1,6 +1,7 @@
 // A tool call on the timeline: what it was asked, what it answered, and a form when it waits for somebody's answer.
 
 import { newOnce, post } from "./api.js";
+import { decisionForm } from "./decide.js";
 import { button, h, problem, show } from "./dom.js";
 import { fileList } from "./files.js";
 import { pretty } from "./format.js";
@@ -64,6 +65,22 @@ export class ToolCall {
     this.#mark("waiting", "waits for an answer");
     if (details) this.body.append(block("Where it goes", details));
     if (live) this.body.append((this.form = this.#answerForm()));
+  }
+
+  /** A person is asked; while the run lives, that can be whoever looks at the page. */
+  pending(request, live) {
+    this.kind.textContent = request.effect;
+    this.#mark("waiting", "waits for approval");
+    if (request.reason) this.body.append(h("p", { class: "reason" }, request.reason));
+    if (live) this.body.append((this.form = decisionForm(request)));
+  }
+
+  /** A person decided, or nobody did in time. */
+  decided({ status, input, note }) {
+    this.form?.remove();
+    this.#mark(status === "approved" ? "running" : "failed", status);
+    if (input !== undefined) this.body.append(block("Executed with", input));
+    if (note) this.body.append(h("p", { class: "reason" }, `Note: ${note}`));
   }
 
   #answerForm() {

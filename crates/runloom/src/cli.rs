@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::app::SANDBOX_COMMAND;
 use crate::commands::{
-    admin, chat, config_check, dev, doctor, migrate, models, run, runs, serve, version,
+    admin, approvals, chat, config_check, dev, doctor, migrate, models, run, runs, serve, version,
 };
 use crate::config::Environment;
 use crate::config_file::ConfigFile;
@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// List, show, follow, cancel, export and replay runs
     #[command(subcommand)]
     Runs(runs::Runs),
+    /// List, show, approve and deny tool calls that wait for a person
+    #[command(subcommand)]
+    Approvals(approvals::Approvals),
     /// List and try the models of the workspace
     #[command(subcommand)]
     Models(models::Models),
@@ -114,6 +117,7 @@ pub(crate) async fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Run(run) => run::run(run, &environment).await,
         Command::Chat(chat) => chat::run(chat, &environment).await,
         Command::Runs(runs) => runs::run(runs, &environment).await,
+        Command::Approvals(command) => approvals::run(command, &environment).await,
         Command::Models(models) => models::run(models, &environment).await,
         Command::Admin(admin) => admin::run(admin, &environment).await,
         Command::Sandbox { .. } => Err(Failure::new(
@@ -155,6 +159,10 @@ mod tests {
             "runs tail run_1 --after 4 --json",
             "runs cancel run_1",
             "runs export run_1 --output f.jsonl",
+            "approvals list --status pending --json",
+            "approvals show apr_1",
+            "approvals approve apr_1 --input {} --note fine",
+            "approvals deny apr_1 --note no",
             "models list --json",
             "models test platform:demo",
             "models test --config f.toml --workspace acme openai/gpt-5.5 --json",

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod admin;
+pub(crate) mod approvals;
 mod attach;
 pub(crate) mod chat;
 pub(crate) mod config_check;

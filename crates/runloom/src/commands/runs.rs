@@ -23,7 +23,7 @@ const EXPORT_VERSION: u32 = 1;
 pub(crate) enum Runs {
     /// List runs, newest first
     List {
-        /// Only runs in this state: queued, running, waiting_tool, succeeded, failed, cancelled
+        /// Only runs in this state: queued, running, waiting_tool, waiting_approval, succeeded, failed, cancelled
         #[arg(long, value_parser = status)]
         status: Option<RunStatus>,
         /// Only runs of this model
