@@ -29,12 +29,18 @@ pub struct ApprovalFilter {
 impl ApprovalFilter {
     fn query(&self) -> Vec<(&'static str, String)> {
         let pairs = [
-            ("status", self.status.map(|status| status.as_str().to_owned())),
+            (
+                "status",
+                self.status.map(|status| status.as_str().to_owned()),
+            ),
             ("runId", self.run.as_ref().map(ToString::to_string)),
             ("rootRunId", self.root.as_ref().map(ToString::to_string)),
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("cursor", self.cursor.clone()),
-            ("includeTotal", self.include_total.then(|| "true".to_owned())),
+            (
+                "includeTotal",
+                self.include_total.then(|| "true".to_owned()),
+            ),
         ];
         let given = |(key, value): (_, Option<String>)| value.map(|value| (key, value));
         pairs.into_iter().filter_map(given).collect()

@@ -12,8 +12,8 @@ use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, ToolAnswer};
 
 use super::{
-    Delivery, ForwardedEvent, Millis, NewApproval, OutgoingMail, RunNo, StoreError, StoreResult, SubRunEnded,
-    SubRuns, UsageDelta, WorkspaceNo,
+    Delivery, ForwardedEvent, Millis, NewApproval, OutgoingMail, RunNo, StoreError, StoreResult,
+    SubRunEnded, SubRuns, UsageDelta, WorkspaceNo,
 };
 
 /// Claiming runs and writing their logs.

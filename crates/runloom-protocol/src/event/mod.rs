@@ -14,8 +14,8 @@ use crate::read::keywords;
 use crate::tools::Object;
 
 pub use approval::{ApprovalDecided, ApprovalRequested, SubActionEvent, SubActionPhase};
-pub use subagent::{Subagent, SubagentPhase};
 pub use frame::{FrameError, frame_json, frame_kind, parse_frame, split_frames};
+pub use subagent::{Subagent, SubagentPhase};
 
 /// One entry of a run's log. A variant's payload stands under `data` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

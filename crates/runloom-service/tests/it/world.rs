@@ -325,7 +325,7 @@ impl World {
             loop_detection: None,
             tool_budgets: None,
             budgets: Budgets::default(),
-        policy: None,
+            policy: None,
             metadata: Default::default(),
         };
         self.service

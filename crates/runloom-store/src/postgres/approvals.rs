@@ -220,8 +220,7 @@ const PENDING_OF_RUN: &str = "WITH RECURSIVE below (no) AS (
     SELECT approvals.id FROM approvals JOIN below ON below.no = approvals.run
     WHERE approvals.status = 'pending' ORDER BY approvals.no";
 
-const FROM: &str =
-    "FROM approvals JOIN runs ON runs.no = approvals.run JOIN runs AS roots
+const FROM: &str = "FROM approvals JOIN runs ON runs.no = approvals.run JOIN runs AS roots
         ON roots.no = coalesce(runs.root, runs.no)
     LEFT JOIN sessions ON sessions.no = runs.session";
 

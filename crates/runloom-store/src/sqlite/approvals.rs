@@ -99,8 +99,7 @@ const PENDING_OF_RUN: &str = "WITH RECURSIVE below (no) AS (
     SELECT approvals.id FROM approvals JOIN below ON below.no = approvals.run
     WHERE approvals.status = 'pending' ORDER BY approvals.no";
 
-const FROM: &str =
-    "FROM approvals JOIN runs ON runs.no = approvals.run JOIN runs AS roots
+const FROM: &str = "FROM approvals JOIN runs ON runs.no = approvals.run JOIN runs AS roots
         ON roots.no = coalesce(runs.root, runs.no)
     LEFT JOIN sessions ON sessions.no = runs.session";
 
@@ -184,9 +183,7 @@ struct Asking {
 
 fn asking(tx: &Tx<'_>, decision: &PutDecision) -> rusqlite::Result<Option<Asking>> {
     tx.connection
-        .prepare_cached(
-            ASKING,
-        )?
+        .prepare_cached(ASKING)?
         .query_row(
             params![
                 decision.approval.as_str(),

@@ -127,7 +127,10 @@ async fn list(client: &Client, filter: &ApprovalFilter, json: bool) -> Result<Ex
 }
 
 fn row(approval: &Approval) -> Vec<String> {
-    let input: String = preview(&approval.input.to_string()).chars().take(60).collect();
+    let input: String = preview(&approval.input.to_string())
+        .chars()
+        .take(60)
+        .collect();
     vec![
         approval.approval_id.to_string(),
         approval.status.as_str().to_owned(),
@@ -148,7 +151,8 @@ fn show(approval: &Approval, json: bool) -> Result<Exit, Failure> {
     for (name, value) in facts(approval) {
         output::line(format!("  {name:9} {value}"))?;
     }
-    let input = serde_json::to_string_pretty(&approval.input).context("cannot show the arguments")?;
+    let input =
+        serde_json::to_string_pretty(&approval.input).context("cannot show the arguments")?;
     output::line(format!("\n{} {input}", approval.name))?;
     if let Some(edited) = &approval.edited_input {
         let edited = serde_json::to_string_pretty(edited).context("cannot show the arguments")?;
@@ -161,16 +165,23 @@ fn facts(approval: &Approval) -> Vec<(&'static str, String)> {
     let mut facts = vec![("run", approval.run_id.to_string())];
     let mut put = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     put("agent", approval.agent_id.as_ref().map(ToString::to_string));
-    put("session", approval.session_id.as_ref().map(ToString::to_string));
+    put(
+        "session",
+        approval.session_id.as_ref().map(ToString::to_string),
+    );
     put("effect", Some(approval.effect.as_str().to_owned()));
     put("rule", approval.rule.clone());
     put("reason", approval.reason.clone());
     put("created", Some(approval.created_at.clone()));
     put("expires", Some(approval.expires_at.clone()));
     put("decided", approval.decided_at.clone());
-    put("by", approval.by.as_ref().map(|by| {
-        by.id.clone().unwrap_or_else(|| by.kind.as_str().to_owned())
-    }));
+    put(
+        "by",
+        approval
+            .by
+            .as_ref()
+            .map(|by| by.id.clone().unwrap_or_else(|| by.kind.as_str().to_owned())),
+    );
     put("note", approval.note.clone());
     facts
 }
@@ -201,7 +212,10 @@ async fn decide(
         output::json(&decided)?;
     } else {
         let status = decided.status.as_str();
-        output::line(format!("{} {status}: {}", decided.approval_id, decided.name))?;
+        output::line(format!(
+            "{} {status}: {}",
+            decided.approval_id, decided.name
+        ))?;
     }
     Ok(Exit::Ok)
 }
