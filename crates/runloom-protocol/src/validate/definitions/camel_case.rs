@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Fields whose content belongs to others, or whose keys are data.
-const VERBATIM: [&str; 17] = [
+const VERBATIM: [&str; 18] = [
     "headers",
     "query",
     "body",
