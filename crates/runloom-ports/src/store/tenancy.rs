@@ -69,7 +69,7 @@ pub enum KeyUsage {
 
 impl KeyUsage {
     /// Every usage.
-    pub const ALL: [Self; 3] = [Self::DeveloperApi, Self::A2a, Self::Mcp];
+    pub const ALL: [Self; 4] = [Self::DeveloperApi, Self::A2a, Self::Mcp, Self::Approvals];
 
     /// The word of the API and the store.
     #[must_use]
@@ -78,6 +78,7 @@ impl KeyUsage {
             Self::DeveloperApi => "developer_api",
             Self::A2a => "a2a",
             Self::Mcp => "mcp",
+            Self::Approvals => "approvals",
         }
     }
 

@@ -45,7 +45,15 @@ macro_rules! words {
     )*};
 }
 
-words!(RunStatus, SessionStatus, RunId, SessionId, ApprovalId, ApprovalStatus, Approver);
+words!(
+    RunStatus,
+    SessionStatus,
+    RunId,
+    SessionId,
+    ApprovalId,
+    ApprovalStatus,
+    Approver
+);
 
 /// A stored word that this program does not know.
 #[derive(Debug, thiserror::Error)]
