@@ -30,7 +30,12 @@ pub(crate) const A2A_1: Environment = Environment {
     packages: &["a2a-sdk[http-server]", "uvicorn"],
 };
 
-const PYTHON: &[Environment] = &[MCP_NEWEST, MCP_1, A2A_0_3, A2A_1];
+pub(crate) const FASTMCP: Environment = Environment {
+    name: "fastmcp",
+    packages: &["fastmcp", "uvicorn"],
+};
+
+const PYTHON: &[Environment] = &[MCP_NEWEST, MCP_1, A2A_0_3, A2A_1, FASTMCP];
 
 /// Pinned: the names of their tools change between releases.
 const NODE_PACKAGES: [&str; 2] = [

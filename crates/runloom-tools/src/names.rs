@@ -1,5 +1,6 @@
 //! Model-facing tool names: valid for every provider, unique in the run, the same at every resolution.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use runloom_ports::error::{Error, Result};
@@ -44,7 +45,7 @@ pub(crate) fn hash(text: &str) -> String {
 fn client_tool_names(tool: &ToolRef) -> Vec<String> {
     let names = tool.client_tool().map(ClientTool::model_facing_names);
     let names = names.into_iter().flatten();
-    names.map(str::to_owned).collect()
+    names.map(Cow::into_owned).collect()
 }
 
 /// A ref's path in the spec, and its tool's name as far as it is known before a peer is asked.

@@ -355,7 +355,7 @@ fn mcp_local(
         },
         retain: false,
         declaration: ToolDeclaration {
-            name: entry.name.clone(),
+            name: entry.model_name().into_owned(),
             description: description.to_owned(),
             parameters: declare::parameters(entry.input_schema.as_ref()),
             output_schema: declare::output_schema(entry.output_schema.as_ref()),

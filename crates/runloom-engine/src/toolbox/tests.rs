@@ -210,6 +210,13 @@ fn effects_and_flags_come_from_the_ref() {
 }
 
 #[test]
+fn names_of_mcp_tools_become_valid_for_models() {
+    let toolbox = build(json!([mcp(json!({"name": "find-all.v2"}))]));
+    assert_eq!(toolbox.names().collect::<Vec<_>>(), ["find_all_v2"]);
+    assert_eq!(toolbox.declarations()[0].name, "find_all_v2");
+}
+
+#[test]
 fn calls_echo_what_each_kind_needs() {
     let card = json!({"name": "Ada", "url": "http://example.com", "x-own": {"kept": [1]}});
     let info = json!({"name": "docs-server", "version": "1", "x-own": true});
@@ -228,6 +235,11 @@ fn calls_echo_what_each_kind_needs() {
                    "tools": [{"name": "docs_search", "annotations": hints}]}),
             json!({"toolUseId": "tu_1", "name": "docs_search", "args": {"message": "m"}, "kind": "mcp_local",
                    "mcpServer": "docs", "mcpToolName": "docs_search", "mcpServerInfo": info, "annotations": hints}),
+        ),
+        (
+            mcp(json!({"name": "find-all.v2"})),
+            json!({"toolUseId": "tu_1", "name": "find-all.v2", "args": {"message": "m"}, "kind": "mcp_local",
+                   "mcpServer": "docs", "mcpToolName": "find-all.v2"}),
         ),
         (
             mcp(json!({"name": "find"})),

@@ -148,6 +148,8 @@ impl Tool {
                 annotations,
             } => {
                 call.kind = "mcp_local".to_owned();
+                // The client knows the tool by the name that it gave.
+                call.name.clone_from(tool_name);
                 call.mcp_server = Some(server.clone());
                 call.mcp_tool_name = Some(tool_name.clone());
                 call.mcp_server_info = server_info.as_deref().cloned();

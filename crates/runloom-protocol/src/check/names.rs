@@ -1,5 +1,6 @@
 //! The alphabets of names, and the search for names that are used twice.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::limits;
@@ -48,6 +49,20 @@ pub(crate) fn tool_name<'v>(node: &Node<'v, '_>) -> Option<&'v str> {
     Some(name)
 }
 
+/// The name of a tool at an MCP server, which may have characters that models cannot use.
+pub(crate) fn mcp_tool_name<'v>(node: &Node<'v, '_>) -> Option<&'v str> {
+    let name = node.string()?;
+    let is_valid = made_of(name, limits::TOOL_NAME_MAX_CHARS, |b| {
+        b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/')
+    });
+    if !is_valid {
+        let wanted = "expected 1 to 64 of [a-zA-Z0-9_./-]";
+        node.refuse(format_args!("{wanted}, got `{}`", Excerpt(name)));
+        return None;
+    }
+    Some(name)
+}
+
 /// The name of a plugin's tool.
 pub(crate) fn plugin_name<'v>(node: &Node<'v, '_>) -> Option<&'v str> {
     let name = node.string()?;
@@ -75,13 +90,20 @@ pub(crate) enum Namespace {
 /// The names seen so far, each with the path of its first use.
 #[derive(Default)]
 pub(crate) struct Names<'v> {
-    seen: HashMap<(Namespace, &'v str), String>,
+    seen: HashMap<(Namespace, Cow<'v, str>), String>,
 }
 
 impl<'v> Names<'v> {
     /// Records the name that stands at `node`, or an error when it is already used.
-    pub(crate) fn claim(&mut self, namespace: Namespace, name: &'v str, node: &Node<'_, '_>) {
-        if let Some(first) = self.seen.get(&(namespace, name)) {
+    pub(crate) fn claim(
+        &mut self,
+        namespace: Namespace,
+        name: impl Into<Cow<'v, str>>,
+        node: &Node<'_, '_>,
+    ) {
+        let key = (namespace, name.into());
+        if let Some(first) = self.seen.get(&key) {
+            let name = &key.1;
             let what = match namespace {
                 Namespace::ModelFacing => "tool name",
                 Namespace::McpPrefix => "`mcp` server name",
@@ -92,7 +114,7 @@ impl<'v> Names<'v> {
                 "duplicate {what} `{name}`: already used by {first}"
             ));
         } else {
-            self.seen.insert((namespace, name), node.path().to_string());
+            self.seen.insert(key, node.path().to_string());
         }
     }
 

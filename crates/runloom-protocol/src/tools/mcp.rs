@@ -1,5 +1,6 @@
 //! MCP servers: connected to by the server or by the client.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::Object;
 use crate::check::documents::{description, document, object_document};
-use crate::check::names::{Names, Namespace, tool_name};
+use crate::check::names::{Names, Namespace, mcp_tool_name};
 use crate::check::web;
 use crate::limits;
 use crate::read::{Fields, Node, json_bytes, keywords};
@@ -85,7 +86,7 @@ pub struct McpLocalTool {
 impl McpLocalTool {
     pub(super) fn read<'v>(fields: &Fields<'v, '_>, names: &mut Names<'v>) -> Option<Self> {
         // The server's label is not shown to the model, so two servers may share one.
-        let name = fields.require("name").and_then(|node| tool_name(&node));
+        let name = fields.require("name").and_then(|node| mcp_tool_name(&node));
         let server_info = object_document(fields, "serverInfo");
         let array = fields
             .require("tools")?
@@ -109,7 +110,7 @@ impl McpLocalTool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolEntry {
-    /// Model-facing name.
+    /// The server's own name, echoed on each call; [`Self::model_name`] is what the model sees.
     pub name: String,
     /// What the model is told about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,9 +130,20 @@ pub struct McpToolEntry {
 }
 
 impl McpToolEntry {
+    /// The model-facing name: the server's own with `_` for characters that models cannot use.
+    #[must_use]
+    pub fn model_name(&self) -> Cow<'_, str> {
+        model_name(&self.name)
+    }
+
     fn read<'v>(node: Node<'v, '_>, names: &mut Names<'v>) -> Option<Self> {
         let fields = node.fields()?;
-        let name = names.claim_name(&fields, Namespace::ModelFacing);
+        let node_of_name = fields.require("name");
+        let name = node_of_name.and_then(|node| {
+            let name = mcp_tool_name(&node)?;
+            names.claim(Namespace::ModelFacing, model_name(name), &node);
+            Some(name.to_owned())
+        });
         let description = description(&fields);
         let input_schema = document(&fields, "inputSchema");
         let output_schema = document(&fields, "outputSchema");
@@ -144,6 +156,14 @@ impl McpToolEntry {
             annotations,
             rest: unread_fields(&fields, &node),
         })
+    }
+}
+
+fn model_name(name: &str) -> Cow<'_, str> {
+    let is_foreign = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    match name.contains(is_foreign) {
+        true => Cow::Owned(name.replace(is_foreign, "_")),
+        false => Cow::Borrowed(name),
     }
 }
 

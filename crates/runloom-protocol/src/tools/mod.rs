@@ -9,6 +9,7 @@ mod plugin;
 mod toolset;
 mod workspace;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -220,11 +221,11 @@ impl<'t> ClientTool<'t> {
 
     /// The model-facing names.
     #[must_use]
-    pub fn model_facing_names(self) -> Vec<&'t str> {
+    pub fn model_facing_names(self) -> Vec<Cow<'t, str>> {
         match self {
-            Self::Local(tool) => vec![&tool.name],
-            Self::A2aLocal(tool) => vec![&tool.name],
-            Self::McpLocal(server) => server.tools.iter().map(|tool| tool.name.as_str()).collect(),
+            Self::Local(tool) => vec![Cow::Borrowed(&tool.name)],
+            Self::A2aLocal(tool) => vec![Cow::Borrowed(&tool.name)],
+            Self::McpLocal(server) => server.tools.iter().map(McpToolEntry::model_name).collect(),
         }
     }
 }

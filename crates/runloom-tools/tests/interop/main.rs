@@ -15,3 +15,4 @@ mod a2a;
 mod mcp;
 mod peer;
 mod stdio;
+mod toolsets;

@@ -12,7 +12,7 @@ use runloom_ports::secret::Secret;
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::{
     Invocation, Outcome, PluginManifest, ServerTool, ToolContext, ToolDefinition, ToolDefinitions,
-    ToolHost, Toolset,
+    ToolHost, Toolset, ToolsetDefinition,
 };
 use runloom_protocol::id::RunId;
 use runloom_protocol::tools::ToolRef;
@@ -139,11 +139,12 @@ pub(crate) struct TestBed {
     tasks: Tasks,
 }
 
-/// A workspace without definitions.
-struct NoDefinitions;
+/// A workspace with at most one toolset and no other definition.
+#[derive(Default)]
+struct OneToolset(Option<Toolset>);
 
 #[async_trait::async_trait]
-impl ToolDefinitions for NoDefinitions {
+impl ToolDefinitions for OneToolset {
     async fn tool(&self, _: &str, _: &str) -> Result<Option<ToolDefinition>> {
         Ok(None)
     }
@@ -153,7 +154,7 @@ impl ToolDefinitions for NoDefinitions {
     }
 
     async fn toolset(&self, _: &str, _: &str) -> Result<Option<Toolset>> {
-        Ok(None)
+        Ok(self.0.clone())
     }
 
     async fn secret(&self, _: &str, _: &str) -> Result<Option<Secret>> {
@@ -174,6 +175,17 @@ impl TestBed {
 
     /// A host with configured plugins.
     pub(crate) fn with(plugins: PluginSet) -> Self {
+        Self::serving(plugins, OneToolset::default())
+    }
+
+    /// A host with one toolset.
+    pub(crate) fn with_toolset(slug: &str, definition: ToolsetDefinition) -> Self {
+        let slug = slug.to_owned();
+        let toolset = Toolset { slug, definition };
+        Self::serving(PluginSet::default(), OneToolset(Some(toolset)))
+    }
+
+    fn serving(plugins: PluginSet, definitions: OneToolset) -> Self {
         let policy = OutboundPolicy {
             allow_private_networks: true,
             ..OutboundPolicy::default()
@@ -185,7 +197,7 @@ impl TestBed {
         let tasks = Tasks::default();
         let parts = HostParts {
             outbound: Outbound::new(policy).unwrap(),
-            definitions: Arc::new(NoDefinitions),
+            definitions: Arc::new(definitions),
             plugins,
             memory: None,
             sandbox: Some(SandboxProgram {

@@ -52,5 +52,6 @@ mod replaying;
 mod sockets;
 mod structure;
 mod tools;
+mod toolsets;
 mod traces;
 mod workspaces;
