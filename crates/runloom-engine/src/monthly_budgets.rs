@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use runloom_ports::store::{MicroUsd, Millis, Month, PurseLimit, PurseScope};
+use runloom_ports::store::{BudgetLimit, BudgetScope, MicroUsd, Millis, Month};
 
 /// Every monthly budget of the server.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,7 @@ pub struct MonthlyBudgets {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonthlyBudget {
     /// Whose.
-    pub scope: PurseScope,
+    pub scope: BudgetScope,
     /// How much in a month.
     pub cap: MicroUsd,
 }
@@ -27,12 +27,12 @@ impl MonthlyBudgets {
     #[must_use]
     pub fn of(&self, workspace: &str, key: Option<&str>) -> Vec<MonthlyBudget> {
         let own = self.workspaces.get(workspace).map(|&cap| MonthlyBudget {
-            scope: PurseScope::Workspace(workspace.to_owned()),
+            scope: BudgetScope::Workspace(workspace.to_owned()),
             cap,
         });
         let of_key = key.and_then(|id| {
             let cap = *self.keys.get(id)?;
-            let scope = PurseScope::Key(id.to_owned());
+            let scope = BudgetScope::Key(id.to_owned());
             Some(MonthlyBudget { scope, cap })
         });
         own.into_iter().chain(of_key).collect()
@@ -42,8 +42,8 @@ impl MonthlyBudgets {
 impl MonthlyBudget {
     /// The same in the month of a moment.
     #[must_use]
-    pub fn at(&self, now: Millis) -> PurseLimit {
-        PurseLimit {
+    pub fn at(&self, now: Millis) -> BudgetLimit {
+        BudgetLimit {
             scope: self.scope.clone(),
             cap: self.cap,
             month: Month::of(now),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runloom_ports::shutdown::Shutdown;
-use runloom_service::Service;
+use runloom_service::Services;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -97,14 +97,14 @@ pub(crate) struct App(Arc<Parts>);
 
 /// The parts of the state.
 pub(crate) struct Parts {
-    pub(crate) service: Arc<Service>,
+    pub(crate) service: Arc<Services>,
     pub(crate) settings: Settings,
     /// Ends streams, and readiness before them.
     pub(crate) shutdown: Shutdown,
 }
 
 impl App {
-    pub(crate) fn new(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Self {
+    pub(crate) fn new(service: Arc<Services>, settings: Settings, shutdown: Shutdown) -> Self {
         Self(Arc::new(Parts {
             service,
             settings,

@@ -7,7 +7,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::MethodRouter;
 use runloom_ports::shutdown::Shutdown;
 use runloom_protocol::scope::{Scope, ScopeSet};
-use runloom_service::Service;
+use runloom_service::Services;
 use runloom_service::entry_point::EntryPoint;
 use runloom_service::rate::Bucket;
 
@@ -18,7 +18,7 @@ use crate::route::{Access, Route};
 use crate::{guard, request_layer, routes};
 
 /// The whole API, and the dashboard. Streams end with their phase of the shutdown; a draining server is not ready.
-pub fn router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
+pub fn router(service: Arc<Services>, settings: Settings, shutdown: Shutdown) -> Router {
     let mut served = routes::all();
     if settings.dashboard {
         served.extend(routes::pages());
@@ -27,12 +27,12 @@ pub fn router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> 
 }
 
 /// The routes of a worker: probes, and metrics with the admin token.
-pub fn probe_router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
+pub fn probe_router(service: Arc<Services>, settings: Settings, shutdown: Shutdown) -> Router {
     assemble(App::new(service, settings, shutdown), routes::probes())
 }
 
 /// The routes of the metrics listener: metrics without a token, and probes.
-pub fn watch_router(service: Arc<Service>, settings: Settings, shutdown: Shutdown) -> Router {
+pub fn watch_router(service: Arc<Services>, settings: Settings, shutdown: Shutdown) -> Router {
     assemble(App::new(service, settings, shutdown), routes::watched())
 }
 

@@ -106,7 +106,7 @@ pub(crate) async fn wait_for_end(
     run: &RunId,
     wait_limit: Duration,
 ) -> Answer<bool> {
-    let mut frames = app.service.stream(caller, run.as_str(), 0).await?;
+    let mut frames = app.service.runs().stream(caller, run.as_str(), 0).await?;
     let end = async {
         while let Some(chunk) = frames.next().await {
             let is_end = |frame: &[u8]| frame_kind(frame).is_some_and(EventKind::is_terminal);

@@ -9,24 +9,33 @@ use runloom_protocol::policy::Decision;
 use runloom_protocol::resource::{Approval, ApprovalList, ApprovalReceipt};
 
 use super::auth::Caller;
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
 use crate::paging::{PAGE_BYTES, PageRequest, cursor_behind, cut_page};
-use crate::service::Service;
 use crate::view;
 use runloom_engine::call_checks::CallChecks;
 use runloom_engine::policy::compile_all;
-use runloom_ports::clock::rfc3339;
+use runloom_ports::clock::{Clock, rfc3339};
 use runloom_ports::store::{
-    ApprovalFilter, ApprovalRow, DecisionDelivery, Idempotency, PutDecision,
+    ApprovalFilter, ApprovalRow, DecisionDelivery, Idempotency, PutDecision, Store,
 };
+use runloom_schema::SchemaCache;
 
-impl Service {
+/// Approvals of workspaces.
+pub struct ApprovalService {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) schemas: Arc<SchemaCache>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) clock: Clock,
+}
+
+impl ApprovalService {
     /// Accepts a person's decision about a tool call: when this returns, it is durable.
     ///
     /// # Errors
     /// When there is no such approval, it has another decision, it is not for this credential, the run has ended, or changed
     /// arguments do not fit the tool or are denied by a policy.
-    pub async fn decide_approval(
+    pub async fn decide(
         &self,
         caller: &Caller,
         run: &str,
@@ -53,12 +62,14 @@ impl Service {
             idempotency,
             now: self.clock.now(),
         };
-        let (parts, workspace) = (self.parts.clone(), caller.workspace.no);
+        let workspace = caller.workspace.no;
+        let (store, dispatcher) = (Arc::clone(&self.store), self.dispatcher.clone());
         let approval = self
-            .run_detached(async move {
-                match parts.store.decide_approval(decision).await? {
+            .dispatcher
+            .detached("decide_approval", async move {
+                match store.decide_approval(decision).await? {
                     DecisionDelivery::Accepted(delivery, row) => {
-                        parts.notify(delivery, workspace);
+                        dispatcher.notify(delivery, workspace);
                         Ok(shown(*row))
                     }
                     DecisionDelivery::Same(row) => Ok(shown(*row)),
@@ -83,7 +94,7 @@ impl Service {
     ///
     /// # Errors
     /// When there is no such approval.
-    pub async fn approval(&self, caller: &Caller, id: &str) -> Result<Approval> {
+    pub async fn get(&self, caller: &Caller, id: &str) -> Result<Approval> {
         let id = ApprovalId::parse(id).ok_or(Error::UnknownApproval)?;
         let found = self.find_approval(caller, &id).await?;
         found.map(shown).ok_or(Error::UnknownApproval)
@@ -93,13 +104,13 @@ impl Service {
     ///
     /// # Errors
     /// When the cursor is not one of ours.
-    pub async fn list_approvals(
+    pub async fn list(
         &self,
         caller: &Caller,
         filter: ApprovalFilter,
         page: PageRequest,
     ) -> Result<ApprovalList> {
-        let (store, workspace) = (&self.parts.store, caller.workspace.no);
+        let (store, workspace) = (&self.store, caller.workspace.no);
         let found = store
             .list_approvals(workspace, &filter, page.for_store()?, PAGE_BYTES)
             .await?;
@@ -123,7 +134,7 @@ impl Service {
     }
 
     async fn find_approval(&self, caller: &Caller, id: &ApprovalId) -> Result<Option<ApprovalRow>> {
-        let (store, workspace) = (&self.parts.store, caller.workspace.no);
+        let (store, workspace) = (&self.store, caller.workspace.no);
         Ok(store.approval(workspace, id).await?)
     }
 
@@ -141,13 +152,13 @@ impl Service {
         if !is_changed(ruling) {
             return Ok(());
         }
-        let (store, run) = (&self.parts.store, &row.request.run_id);
+        let (store, run) = (&self.store, &row.request.run_id);
         let asking = store.run(caller.workspace.no, run).await?;
         let asking = asking.ok_or(Error::NotFound { what: "run" })?;
         let spec = view::parse_spec(&asking.public_spec)?;
         let checks: Option<CallChecks> =
             serde_json::from_str(&row.checks).map_err(Error::internal)?;
-        let (ruling, schemas) = (ruling.clone(), Arc::clone(&self.parts.planner.schemas));
+        let (ruling, schemas) = (ruling.clone(), Arc::clone(&self.schemas));
         let checking = tokio::task::spawn_blocking(move || {
             let policies = compile_all(spec.policies(), &schemas)?;
             checks.map_or(Ok(()), |checks| checks.check(&ruling, &policies, &schemas))

@@ -1,5 +1,5 @@
-//! Files of a request: fetched where the provider does not do it itself, read, and refused when the model cannot be given them. All of it
-//! before the run is created: a client hears at once what is wrong, and any process can go on with the run without asking anybody.
+//! Attachments of a request: fetched unless the provider fetches them, read, and refused if the model cannot take them.
+//! All of it happens before the run is created, so that errors reach the client and any process can continue the run.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::service::Service;
+use crate::spec_resolver::SpecResolver;
 use runloom_engine::catalog::CatalogModel;
 use runloom_ports::store::WorkspaceNo;
 
-/// For all files of a request together, from its turn on. Less than the time in which a request is answered.
-const FETCH_WITHIN: Duration = Duration::from_secs(30);
+/// Time to fetch all files of a request, shorter than the request timeout.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-impl Service {
-    /// The messages with their files as a run of these models keeps them: whichever speaks can be given them.
+impl SpecResolver {
+    /// The messages with their files as stored. Every one of these models can take them.
     ///
     /// # Errors
-    /// [`Error::Invalid`] at the place of a file that cannot be fetched, read or given to the model; [`Error::Unavailable`] when too many
-    /// are being fetched.
-    pub(super) async fn take_in(
+    /// [`Error::Invalid`] with the path of a file that cannot be fetched, read or given to the model;
+    /// [`Error::Unavailable`] when too many files are being fetched.
+    pub(crate) async fn load_attachments(
         &self,
         workspace: WorkspaceNo,
         models: &[&CatalogModel],
@@ -64,23 +64,23 @@ impl Service {
         let carried: u64 = attached.iter().filter_map(|file| file.size).sum();
         let carried = usize::try_from(carried).unwrap_or(usize::MAX);
         let mut room = ATTACHMENTS_MAX_BYTES.saturating_sub(carried);
-        let mut turn = None;
+        let mut permit = None;
         let mut taken = Vec::with_capacity(attached.len());
         for (index, mut file) in attached.into_iter().enumerate() {
             let path = format!("{at}[{index}]");
             if needs_fetching(models, &path, &mut file)? {
-                if turn.is_none() {
-                    let mine = self.fetching.turn(workspace).await?;
-                    turn = Some((mine, Instant::now() + FETCH_WITHIN));
+                if permit.is_none() {
+                    let mine = self.fetches.acquire(workspace).await?;
+                    permit = Some((mine, Instant::now() + FETCH_TIMEOUT));
                 }
-                let deadline = turn.as_ref().map_or_else(Instant::now, |(_, by)| *by);
+                let deadline = permit.as_ref().map_or_else(Instant::now, |(_, by)| *by);
                 let within = deadline.saturating_duration_since(Instant::now());
                 let bytes = self.fetch(&path, &mut file, room, within).await?;
                 room = room.saturating_sub(bytes);
                 refuse_untaken(models, &path, &file)?;
             } else if let Some(url) = &file.url {
-                // Wherever the provider stands: nobody is sent where this server would not go.
-                let fine = self.parts.tools.check_address(url);
+                // The provider fetches it, but the outbound policy holds as well.
+                let fine = self.tools.check_address(url);
                 fine.map_err(|why| Error::invalid(format!("{path}.url"), why))?;
             }
             taken.push(file);
@@ -88,7 +88,7 @@ impl Service {
         Ok(taken)
     }
 
-    /// Fetches one file, and tells its size.
+    /// Fetches one file and returns its size.
     async fn fetch(
         &self,
         path: &str,
@@ -97,7 +97,7 @@ impl Service {
         within: Duration,
     ) -> Result<usize> {
         let url = file.url.as_deref().unwrap_or_default();
-        let fetched = self.parts.tools.fetch(url, room, within).await;
+        let fetched = self.tools.fetch(url, room, within).await;
         let fetched = fetched.map_err(|why| {
             Error::invalid(format!("{path}.url"), format!("cannot be fetched: {why}"))
         })?;
@@ -105,7 +105,7 @@ impl Service {
             let message = "there is nothing at this address: the file is empty";
             return Err(Error::invalid(format!("{path}.url"), message));
         }
-        // The client knows best, then the server that has it, then its name.
+        // The type that the client gave comes first, then the server's, then that of the name.
         let said = fetched.mime_type.filter(|kind| is_attachment_type(kind));
         let kind = file
             .mime_type
@@ -116,7 +116,7 @@ impl Service {
             let message = "neither the address nor its server tells what the file is; give one of the accepted types";
             return Err(Error::invalid(format!("{path}.mimeType"), message));
         };
-        // Servers often call one picture another; the client is not to blame.
+        // Servers often give a wrong image type.
         let shown = sniffed(&fetched.bytes)
             .filter(|_| file.mime_type.is_none() && (kind == PDF || IMAGES.contains(&&*kind)));
         file.mime_type = Some(shown.map_or(kind, str::to_owned));
@@ -126,7 +126,7 @@ impl Service {
     }
 }
 
-/// Whether the server has to fetch the file. What the model cannot be given is refused before anybody is asked for it.
+/// Whether the server has to fetch the file. A file that a model cannot take is refused before it is fetched.
 fn needs_fetching(models: &[&CatalogModel], path: &str, file: &mut Attachment) -> Result<bool> {
     let is_address = file.kind == AttachmentKind::InputFileUrl;
     let Some(kind) = file.media_type() else {

@@ -1,6 +1,7 @@
-//! Accepting a run: made durable, then driven here when there is a place, or offered to the workers.
+//! Creating a run: it is made durable, then driven here if there is a free run slot, or offered to the workers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use runloom_protocol::event::{Event, Started};
@@ -10,45 +11,77 @@ use runloom_protocol::spec::{PromptMessage, Role};
 
 use super::auth::Caller;
 use super::backlog_limit::BacklogLimit;
+use super::conversations::Conversations;
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
-use crate::service::{Service, ServiceParts};
 use crate::view;
+use runloom_engine::hub::Hub;
 use runloom_engine::metrics::METRICS;
-use runloom_engine::planner::{Planned, StoredRun};
+use runloom_engine::planner::{Planned, Planner, StoredRun};
 use runloom_engine::worker::{Driving, LeasedRun, ReservedSlot};
+use runloom_ports::clock::Clock;
+use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{
     Chunk, Claim, Created, Idempotency, Lease, LogEntry, Millis, NewRun, PREVIEW_CHARS, StartNow,
-    WorkspaceNo,
+    Store, WorkspaceNo,
 };
 
+/// Hint for clients of a stopping server: another process answers at once, the next one soon.
+const RETRY_WHEN_STOPPING: Duration = Duration::from_secs(2);
+
 /// A run that is ready to be created.
-pub(super) struct AcceptedRun {
-    pub(super) id: RunId,
-    pub(super) stored: StoredRun,
-    pub(super) planned: Planned,
-    pub(super) idempotency: Option<Idempotency>,
-    /// Whose message it is.
-    pub(super) session: Option<SessionId>,
+pub(crate) struct AcceptedRun {
+    pub(crate) id: RunId,
+    pub(crate) stored: StoredRun,
+    pub(crate) planned: Planned,
+    pub(crate) idempotency: Option<Idempotency>,
+    /// The session of a message.
+    pub(crate) session: Option<SessionId>,
     /// The run slot in this process, if there is a free one.
-    pub(super) slot: Option<ReservedSlot>,
-    /// How many messages of its session the plan holds.
-    pub(super) history: u64,
+    pub(crate) slot: Option<ReservedSlot>,
+    /// Number of messages of the session in the plan.
+    pub(crate) history: u64,
 }
 
-impl Service {
-    /// A run slot of this process, if it has a free one.
-    pub(super) fn slot(&self, caller: &Caller) -> Option<ReservedSlot> {
-        self.parts.worker.as_ref()?.reserve(caller.workspace.no)
+/// Creates runs of requests and of session messages.
+pub(crate) struct RunCreation {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) backlog: BacklogLimit,
+    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) clock: Clock,
+}
+
+impl RunCreation {
+    /// Refuses a run while the process stops, and a run that would have to wait while the backlog is full.
+    pub(crate) async fn check_backlog(&self, workspace: WorkspaceNo) -> Result<()> {
+        if self.shutdown.is_draining() {
+            return Err(Error::Unavailable {
+                message: "The server is stopping; try again.".to_owned(),
+                retry_after: RETRY_WHEN_STOPPING,
+            });
+        }
+        if self.dispatcher.has_room(workspace) {
+            return Ok(());
+        }
+        self.backlog.check(workspace).await
     }
 
-    /// Makes the run durable and sets it going.
+    /// Makes the run durable and starts it here, or offers it to the workers.
     ///
     /// # Errors
-    /// When it cannot be created; nothing was then.
-    pub(super) async fn admit(&self, caller: &Caller, mut run: AcceptedRun) -> Result<RunId> {
+    /// When it cannot be created; nothing was created then.
+    pub(crate) async fn create(
+        self: &Arc<Self>,
+        caller: &Caller,
+        mut run: AcceptedRun,
+    ) -> Result<RunId> {
         run.stored.session.clone_from(&run.session);
         run.planned.origin = run.stored.origin();
-        let start = match (&run.slot, &self.parts.worker) {
+        let start = match (&run.slot, &self.dispatcher.worker) {
             (Some(_), Some(worker)) => Some(StartNow {
                 worker: worker.id().to_owned(),
                 chunk: started_chunk()?,
@@ -57,22 +90,20 @@ impl Service {
             _ => None,
         };
         let new = self.new_run(caller, &run, start)?;
-        let parts = self.parts.clone();
-        let admission = Arc::clone(&self.admission);
-        let (conversations, session) = (Arc::clone(&self.conversations), run.session.clone());
-        // A run that is created with its lease belongs to this worker: it must be driven even if the client has hung up.
-        let id = self
-            .run_detached_then(async move {
-                let (id, driving) = parts.create(new, run, &admission).await?;
-                let driving = match (driving, session) {
-                    (Some(driving), Some(session)) => {
-                        Some(conversations.hear(session, id.clone(), driving))
-                    }
-                    (driving, _) => driving,
-                };
-                Ok((id, driving))
-            })
-            .await?;
+        let (creation, session) = (Arc::clone(self), run.session.clone());
+        // A run that is created with its lease must be driven even if the client has disconnected.
+        let work = async move {
+            let (id, driving) = creation.insert(new, run).await?;
+            let driving = match (driving, session) {
+                (Some(driving), Some(session)) => {
+                    let conversations = Arc::clone(&creation.conversations);
+                    Some(conversations.hear(session, id.clone(), driving))
+                }
+                (driving, _) => driving,
+            };
+            Ok((id, driving))
+        };
+        let id = self.dispatcher.detached_then("create_run", work).await?;
         METRICS.runs_accepted.add(1);
         Ok(id)
     }
@@ -89,7 +120,7 @@ impl Service {
             workspace: caller.workspace.no,
             credential: caller.key_id.to_string(),
             session: run.session.clone(),
-            spec: serde_json::to_string(&stored.sealed(&*self.parts.planner.sealer)?)
+            spec: serde_json::to_string(&stored.sealed(&*self.planner.sealer)?)
                 .map_err(Error::internal)?,
             public_spec: view::public_run(stored)?,
             metadata: spec.metadata.clone(),
@@ -102,16 +133,9 @@ impl Service {
             start,
         })
     }
-}
 
-impl ServiceParts {
-    /// Creates the run; when it begins here, what drives it comes along.
-    async fn create(
-        &self,
-        new: NewRun,
-        run: AcceptedRun,
-        admission: &BacklogLimit,
-    ) -> Result<(RunId, Option<Driving>)> {
+    /// Inserts the run. Returns its drive when it starts here.
+    async fn insert(&self, new: NewRun, run: AcceptedRun) -> Result<(RunId, Option<Driving>)> {
         let (workspace, now) = (new.workspace, new.created_at);
         let chunk = new.start.as_ref().map(|start| start.chunk.clone());
         let created = self.store.create_run(new).await?;
@@ -132,9 +156,9 @@ impl ServiceParts {
                 },
                 _,
             ) => {
-                admission.added(workspace);
+                self.backlog.added(workspace);
                 if !blocked {
-                    self.offer(no, workspace);
+                    self.dispatcher.offer(no, workspace);
                 }
                 Ok((run.id, None))
             }
@@ -147,12 +171,12 @@ impl ServiceParts {
 
     /// Hands a run that was created with its lease to the worker.
     fn begin(&self, claim: Claim, run: AcceptedRun) -> Option<Driving> {
-        // A subscriber may come before the driver's first word: it must find the run in the hub.
+        // Subscribers that come before the driver must find the run in the hub.
         let live = self.hub.open(&claim.id, claim.lease.run, claim.workspace);
         for entry in &claim.log {
             live.publish(entry.chunk.clone());
         }
-        let (slot, worker) = (run.slot?, self.worker.as_ref()?);
+        let (slot, worker) = (run.slot?, self.dispatcher.worker.as_ref()?);
         let leased = LeasedRun {
             claim,
             planned: run.planned,
@@ -163,8 +187,8 @@ impl ServiceParts {
     }
 }
 
-/// What the client of an accepted run is told.
-pub(super) fn accepted(caller: &Caller, run_id: RunId) -> RunAccepted {
+/// The response to a request that created a run.
+pub(crate) fn accepted(caller: &Caller, run_id: RunId) -> RunAccepted {
     let workspace = &caller.workspace.slug;
     RunAccepted {
         stream_url: format!("/api/v1/workspaces/{workspace}/agent-runs/{run_id}/stream"),

@@ -13,25 +13,34 @@ use serde_json::Value;
 
 use super::auth::Caller;
 use crate::error::Result;
-use crate::service::Service;
-use runloom_engine::planner::Planned;
+use crate::spec_resolver::SpecResolver;
+use runloom_engine::planner::{Planned, Planner};
 use runloom_engine::run::{self, Note, Plan, Record, RunState, Step};
 use runloom_engine::toolbox::has_object_root;
+use runloom_ports::clock::Clock;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::model::StructuredSupport;
-use runloom_ports::store::{MicroUsd, PurseScope};
-use runloom_ports::tools::ToolContext;
+use runloom_ports::store::{BudgetScope, MicroUsd, Store};
+use runloom_ports::tools::{ToolContext, ToolHost};
 
-impl Service {
-    /// Resolves everything that a run would, and stops before the model is called.
+/// Dry runs.
+pub struct DryRunService {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) resolver: Arc<SpecResolver>,
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) tools: Arc<dyn ToolHost>,
+    pub(crate) clock: Clock,
+}
+
+impl DryRunService {
+    /// Resolves and plans a run, and stops before the model is called.
     ///
     /// # Errors
-    /// When the request cannot be run, as [`Self::create_run`].
+    /// When a run of this request would be refused.
     pub async fn dry_run(&self, caller: &Caller, request: CreateRun) -> Result<DryRun> {
         let CreateRun { spec, messages } = request;
-        let stored = self.resolve(caller, spec, messages, None).await?;
+        let stored = self.resolver.resolve(caller, spec, messages, None).await?;
         let window = self
-            .parts
             .planner
             .catalog
             .now()
@@ -40,7 +49,6 @@ impl Service {
         let id = RunId::from_suffix(self.clock.new_id());
         let spec = stored.spec.clone();
         let planned = self
-            .parts
             .planner
             .plan(id.clone(), stored, Conversation::default())
             .await?;
@@ -90,7 +98,7 @@ impl Service {
                 run: id,
                 refs: Arc::clone(&planned.refs),
             };
-            let tools = self.parts.tools.resolve(&context, &planned.refs).await;
+            let tools = self.tools.resolve(&context, &planned.refs).await;
             state.apply(Record::Note(Note::Toolset { tools }));
         }
         state
@@ -109,10 +117,10 @@ impl Service {
         let now = self.clock.now();
         for monthly_budget in &planned.monthly_budgets {
             let limit = monthly_budget.at(now);
-            let state = self.parts.store.purse(&limit.scope, limit.month).await?;
+            let state = self.store.budget(&limit.scope, limit.month).await?;
             let scope = match limit.scope {
-                PurseScope::Workspace(_) => "workspace",
-                PurseScope::Key(_) => "key",
+                BudgetScope::Workspace(_) => "workspace",
+                BudgetScope::Key(_) => "key",
             };
             budgets.push(AppliedBudget {
                 scope: scope.to_owned(),

@@ -1,4 +1,6 @@
-//! Feedback: what people think of runs' answers.
+//! Feedback on runs.
+
+use std::sync::Arc;
 
 use runloom_protocol::id::{AgentId, FeedbackId, RunId};
 use runloom_protocol::resource::{FeedbackItem, FeedbackList, FeedbackReceipt, TargetKind};
@@ -7,16 +9,21 @@ use runloom_protocol::spec::SubmitFeedback;
 use super::auth::Caller;
 use crate::error::{Error, Result};
 use crate::paging::{PAGE_BYTES, PageRequest, cursor_behind, cut_page};
-use crate::service::Service;
-use runloom_ports::clock::rfc3339;
-use runloom_ports::store::{FeedbackFilter, FeedbackPut, FeedbackRow, PutFeedback};
+use runloom_ports::clock::{Clock, rfc3339};
+use runloom_ports::store::{FeedbackFilter, FeedbackPut, FeedbackRow, PutFeedback, Store};
 
-impl Service {
-    /// Keeps what somebody thinks of a run, in the place of what was said of it before. Tells whether it is the first.
+/// Feedback on runs.
+pub struct FeedbackService {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+}
+
+impl FeedbackService {
+    /// Stores the feedback on a run and replaces an earlier one. Returns whether it is the first.
     ///
     /// # Errors
     /// When the workspace has no such run.
-    pub async fn submit_feedback(
+    pub async fn submit(
         &self,
         caller: &Caller,
         run: &str,
@@ -33,7 +40,7 @@ impl Service {
             snapshot: said.content_snapshot,
             now: self.clock.now(),
         };
-        let (id, is_first) = match self.parts.store.put_feedback(put).await? {
+        let (id, is_first) = match self.store.put_feedback(put).await? {
             FeedbackPut::New => (id, true),
             FeedbackPut::Replaced(first) => (first, false),
             FeedbackPut::UnknownRun => return Err(Error::NotFound { what: "run" }),
@@ -51,13 +58,13 @@ impl Service {
     ///
     /// # Errors
     /// When the cursor is not one of ours.
-    pub async fn list_feedback(
+    pub async fn list(
         &self,
         caller: &Caller,
         filter: FeedbackFilter,
         page: PageRequest,
     ) -> Result<FeedbackList> {
-        let (store, workspace) = (&self.parts.store, caller.workspace.no);
+        let (store, workspace) = (&self.store, caller.workspace.no);
         let found = store
             .list_feedback(workspace, &filter, page.for_store()?, PAGE_BYTES)
             .await?;

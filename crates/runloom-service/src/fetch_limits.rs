@@ -1,31 +1,33 @@
-//! How many requests have their files fetched at once: in all, and of one workspace, so that none waits for another's slow addresses.
+//! Limits of concurrent attachment fetches: of the process, and of one workspace, so that workspaces do not wait for the
+//! slow addresses of others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Result};
 use runloom_ports::store::WorkspaceNo;
 
-const ALL: usize = 32;
-const OF_ONE_WORKSPACE: usize = 4;
+const TOTAL: usize = 32;
+const PER_WORKSPACE: usize = 4;
 
-/// How long a request waits for its turn. With the fetching that follows it is less than the time in which requests are answered.
+/// Time that a request waits for a permit. Together with the fetch it is shorter than the request timeout.
 const WAIT: Duration = Duration::from_secs(5);
-/// When a refused client may try again: about as long as fetching takes.
+/// Hint for refused clients, about the duration of a fetch.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// The limits.
 pub(super) struct FetchLimits {
     all: Arc<Semaphore>,
     workspaces: Mutex<HashMap<WorkspaceNo, Arc<Semaphore>>>,
 }
 
-/// A request's turn, until it is dropped.
+/// The right to fetch the files of one request.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct FetchPermit {
     _own: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
 }
@@ -33,24 +35,24 @@ pub(super) struct Turn {
 impl Default for FetchLimits {
     fn default() -> Self {
         Self {
-            all: Arc::new(Semaphore::new(ALL)),
+            all: Arc::new(Semaphore::new(TOTAL)),
             workspaces: Mutex::default(),
         }
     }
 }
 
 impl FetchLimits {
-    /// Waits for a turn, first come first served.
+    /// Waits for a permit, first come, first served.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when there is none in time.
-    pub(super) async fn turn(&self, workspace: WorkspaceNo) -> Result<Turn> {
+    pub(super) async fn acquire(&self, workspace: WorkspaceNo) -> Result<FetchPermit> {
         let own = self.of(workspace);
         let taking = async {
-            // One's own first: whoever waits for it takes no place of others.
+            // The workspace first, so that a waiting request holds no permit of the process.
             let own = own.acquire_owned().await.ok()?;
             let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
-            Some(Turn {
+            Some(FetchPermit {
                 _own: own,
                 _all: all,
             })
@@ -63,11 +65,10 @@ impl FetchLimits {
     }
 
     fn of(&self, workspace: WorkspaceNo) -> Arc<Semaphore> {
-        let workspaces = self.workspaces.lock();
-        let mut workspaces = workspaces.unwrap_or_else(PoisonError::into_inner);
-        // Those that nobody holds are as good as new.
-        workspaces.retain(|_, places| Arc::strong_count(places) > 1);
-        let new = || Arc::new(Semaphore::new(OF_ONE_WORKSPACE));
+        let mut workspaces = self.workspaces.lock();
+        // Semaphores that nobody holds are dropped.
+        workspaces.retain(|_, permits| Arc::strong_count(permits) > 1);
+        let new = || Arc::new(Semaphore::new(PER_WORKSPACE));
         Arc::clone(workspaces.entry(workspace).or_insert_with(new))
     }
 }
@@ -77,34 +78,34 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_workspace_waits_for_itself_only_and_is_told_when_to_come_again() {
+    async fn workspaces_have_their_own_limit() {
         let fetching = FetchLimits::default();
         let (one, other) = (WorkspaceNo(1), WorkspaceNo(2));
-        let mut turns = Vec::new();
-        for _ in 0..OF_ONE_WORKSPACE {
-            turns.push(fetching.turn(one).await.unwrap());
+        let mut permits = Vec::new();
+        for _ in 0..PER_WORKSPACE {
+            permits.push(fetching.acquire(one).await.unwrap());
         }
-        let refused = fetching.turn(one).await.unwrap_err();
+        let refused = fetching.acquire(one).await.unwrap_err();
         assert!(
             matches!(&refused, Error::Unavailable { retry_after, .. } if !retry_after.is_zero()),
             "{refused:?}"
         );
-        fetching.turn(other).await.unwrap();
-        turns.pop();
-        fetching.turn(one).await.unwrap();
+        fetching.acquire(other).await.unwrap();
+        permits.pop();
+        fetching.acquire(one).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_together_have_a_bound_too() {
+    async fn process_has_a_limit() {
         let fetching = FetchLimits::default();
-        let mut turns = Vec::new();
-        for place in 0..ALL {
-            let workspace = WorkspaceNo((place / OF_ONE_WORKSPACE) as i64);
-            turns.push(fetching.turn(workspace).await.unwrap());
+        let mut permits = Vec::new();
+        for index in 0..TOTAL {
+            let workspace = WorkspaceNo((index / PER_WORKSPACE) as i64);
+            permits.push(fetching.acquire(workspace).await.unwrap());
         }
-        let refused = fetching.turn(WorkspaceNo(1000)).await.unwrap_err();
+        let refused = fetching.acquire(WorkspaceNo(1000)).await.unwrap_err();
         assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
-        turns.clear();
-        fetching.turn(WorkspaceNo(1000)).await.unwrap();
+        permits.clear();
+        fetching.acquire(WorkspaceNo(1000)).await.unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The use cases of the server: everything that a client or an operator can ask for, independent of transport.
 //!
-//! `runs` and `sessions` are the product; [`hosted`] publishes agents to other clients; [`registry`] keeps what workspaces
-//! define and [`memory`] what they remember; [`auth`], [`rate`], [`tenancy`] and [`oauth`] control access; `view` shapes
+//! [`Services`] has one service for each group of use cases: runs, sessions, published agents, dry runs, feedback, usage,
+//! health, [`registry`], [`memory`], [`tenancy`] and [`oauth`]. [`auth`] and [`rate`] check callers; `view` shapes
 //! responses.
 
 mod approvals;
@@ -11,17 +11,18 @@ mod backlog_limit;
 mod conversations;
 mod create_run;
 pub mod declared_schemas;
+mod dispatcher;
 mod dry_run;
 pub mod entry_point;
 pub mod error;
 mod feedback;
 mod fetch_limits;
 pub mod files;
+mod health;
 mod idempotency;
 pub mod listener;
 pub mod memory;
 mod merged_metadata;
-mod metrics_page;
 pub mod oauth;
 mod paging;
 pub mod published_agents;
@@ -29,17 +30,22 @@ pub mod rate;
 pub mod rate_state;
 pub mod registry;
 mod runs;
-mod service;
+mod services;
 mod sessions;
+mod spec_resolver;
 pub mod tenancy;
 mod usage;
 pub mod vault;
 mod view;
 
+pub use approvals::ApprovalService;
 pub use backlog_limit::BacklogLimits;
+pub use dry_run::DryRunService;
+pub use feedback::FeedbackService;
+pub use health::HealthService;
 pub use paging::PageRequest;
 pub use runloom_engine::hub::EventStream;
-pub use runs::EventPage;
-pub use service::{Service, ServiceParts};
-pub use sessions::SessionEventsRequest;
-pub use usage::UsageRequest;
+pub use runs::{EventPage, RunService};
+pub use services::{ServiceParts, Services};
+pub use sessions::{SessionEventsRequest, SessionService};
+pub use usage::{UsageRequest, UsageService};

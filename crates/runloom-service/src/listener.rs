@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::error::Chain;
-use crate::service::Service;
+use crate::services::Services;
 use runloom_engine::hub::Hub;
 use runloom_engine::worker::Worker;
 use runloom_ports::bus::{Bus, Signal};
@@ -21,7 +21,7 @@ pub fn listen(
     bus: Arc<dyn Bus>,
     hub: Arc<Hub>,
     worker: Option<Arc<Worker>>,
-    service: Arc<Service>,
+    service: Arc<Services>,
     tasks: &Tasks,
 ) {
     if !bus.is_shared() {

@@ -1,8 +1,10 @@
-//! Agents offered to others, over A2A and over MCP: which of them, and a message to one of them as a run.
+//! Published agents: agents over A2A and MCP.
 //!
-//! A conversation is a session and a task is a run, so that whatever holds for those holds here: they outlive connections and
-//! processes, and every process finds them. Both carry a label that says through which entry_point they came; what came through
-//! another entry_point, or belongs to another agent, is not there.
+//! A conversation is a session and a task is a run, so they outlive connections and processes, and every process finds
+//! them. Both have a label with the entry point that they came through. Runs of another entry point or another agent are
+//! not found.
+
+use std::sync::Arc;
 
 use runloom_protocol::definition::{AgentDefinition, Skill};
 use runloom_protocol::id::{AgentId, RunId, SessionId};
@@ -14,12 +16,15 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::auth::Caller;
+use crate::create_run::RunCreation;
 use crate::entry_point::{EntryPoint, VIA};
 use crate::error::{Error, Result};
-use crate::service::Service;
-use runloom_ports::store::{Document, Earlier, Idempotency};
+use crate::registry::RegistryService;
+use crate::runs::RunService;
+use crate::sessions::SessionService;
+use runloom_ports::store::{Document, Earlier, Idempotency, Store};
 
-/// An agent as strangers see it: nothing of how it works.
+/// What callers see of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedAgent {
     /// What `agentId` takes.
@@ -28,28 +33,28 @@ pub struct PublishedAgent {
     pub slug: String,
     /// Its name for people.
     pub name: String,
-    /// What it is good for.
+    /// Its description.
     pub description: Option<String>,
     /// Rises with every change of it.
     pub version: u64,
-    /// What it knows to do, each with when it applies.
+    /// Names and descriptions of its skills.
     pub skills: Vec<(String, Option<String>)>,
-    /// The shape of its answers.
+    /// The schema of its answers.
     pub output_schema: Option<OutputSchema>,
 }
 
 /// A message to an agent.
 #[derive(Debug, Clone)]
-pub struct Ask {
-    /// What is said.
+pub struct AgentMessage {
+    /// The text of the message.
     pub text: String,
     /// The conversation that it continues; `None` begins one.
     pub context: Option<String>,
-    /// The sender's promise.
+    /// The idempotency key of the request.
     pub idempotency: Option<Idempotency>,
 }
 
-/// A run that was begun by a message.
+/// A run that a message started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
     /// The run.
@@ -58,13 +63,22 @@ pub struct Begun {
     pub session: SessionId,
 }
 
-impl Service {
-    /// The agents that a caller may talk to, by slug. One that needs its client to execute tools is not among them.
+/// Published agents of workspaces.
+pub struct PublishedAgentService {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) registry: Arc<RegistryService>,
+    pub(crate) creation: Arc<RunCreation>,
+    pub(crate) runs: Arc<RunService>,
+    pub(crate) sessions: Arc<SessionService>,
+}
+
+impl PublishedAgentService {
+    /// The agents that a caller may call, by slug. Agents with client tools are left out.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn offered(&self, caller: &Caller) -> Result<Vec<PublishedAgent>> {
-        let found = self.parts.registry.agents_in_full(caller).await?;
+    pub async fn list(&self, caller: &Caller) -> Result<Vec<PublishedAgent>> {
+        let found = self.registry.agents_in_full(caller).await?;
         let usable = found
             .into_iter()
             .filter(|(_, agent)| clients_tools(agent).is_empty());
@@ -73,13 +87,12 @@ impl Service {
             .collect())
     }
 
-    /// One of them.
+    /// One agent that a caller may call.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is none with this slug for this caller; [`Error::Conflict`] when it cannot work without a client
-    /// that executes its tools: better said at once than after the time of a tool call.
-    pub async fn offered_agent(&self, caller: &Caller, slug: &str) -> Result<PublishedAgent> {
-        let (agent, tools) = self.agent_and_its_clients_tools(caller, slug).await?;
+    /// [`Error::NotFound`] when the caller has no agent with this slug; [`Error::Conflict`] when it has client tools.
+    pub async fn callable(&self, caller: &Caller, slug: &str) -> Result<PublishedAgent> {
+        let (agent, tools) = self.with_client_tools(caller, slug).await?;
         if !tools.is_empty() {
             let message = format!(
                 "The agent `{slug}` has tools that its client must execute ({}); it can only be run through the Developer API.",
@@ -90,75 +103,79 @@ impl Service {
         Ok(agent)
     }
 
-    /// One of them, or one that was: what was begun with an agent before it got tools for its client can still be read and cancelled.
+    /// One agent, also with client tools: its earlier runs can still be read and cancelled.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is none with this slug for this caller.
-    pub async fn known_agent(&self, caller: &Caller, slug: &str) -> Result<PublishedAgent> {
-        let (agent, _) = self.agent_and_its_clients_tools(caller, slug).await?;
+    /// [`Error::NotFound`] when the caller has no agent with this slug.
+    pub async fn get(&self, caller: &Caller, slug: &str) -> Result<PublishedAgent> {
+        let (agent, _) = self.with_client_tools(caller, slug).await?;
         Ok(agent)
     }
 
-    async fn agent_and_its_clients_tools(
+    async fn with_client_tools(
         &self,
         caller: &Caller,
         slug: &str,
     ) -> Result<(PublishedAgent, Vec<String>)> {
         const NONE: Error = Error::NotFound { what: "agent" };
-        let found = self.parts.registry.agent_in_full(caller, slug).await?;
+        let found = self.registry.agent_in_full(caller, slug).await?;
         let (document, agent) = found.ok_or(NONE)?;
         let tools = clients_tools(&agent).into_iter().map(str::to_owned);
         let tools = tools.collect();
         Ok((offered(document, agent).ok_or(NONE)?, tools))
     }
 
-    /// Says something to an agent: the run is durable when this returns.
+    /// Sends a message to an agent. The run is durable when this returns.
     ///
     /// # Errors
-    /// When the message cannot be run, or its conversation is not one with this agent; nothing was created then.
-    pub async fn converse(
+    /// When the message is refused, or its conversation is not one with this agent; nothing was created then.
+    pub async fn send_message(
         &self,
         caller: &Caller,
         agent: &PublishedAgent,
-        ask: Ask,
+        ask: AgentMessage,
     ) -> Result<Begun> {
         let body = json!({"prompt": ask.text});
         let message = validate::create_message(&body).map_err(Error::Invalid)?;
         let promise = ask.idempotency.map(|promise| promise_of(caller, promise));
-        // One that a repetition finds may be in use.
+        // A session with an idempotency key may be in use by the first request.
         let is_own = ask.context.is_none() && promise.is_none();
         let session = match &ask.context {
             Some(id) => self.context(caller, agent, id).await?,
             None => {
-                // Refused before a session is made for it.
-                self.check_backlog(caller.workspace.no).await?;
+                // Checked before a session is created for the message.
+                self.creation.check_backlog(caller.workspace.no).await?;
                 let spec = spec_of(agent, EntryPoint::A2a);
                 let promise = promise.as_ref().map(|promise| Idempotency {
                     key: format!("context:{}", promise.key),
                     ..promise.clone()
                 });
-                let made = self.create_session(caller, CreateSession { spec }, promise);
+                let made = self
+                    .sessions
+                    .create(caller, CreateSession { spec }, promise);
                 let made = made.await;
                 made.map_err(|error| own_fault(agent, error))?.session_id
             }
         };
         let accepted = self
-            .create_message(caller, session.as_str(), message, promise)
+            .sessions
+            .send_message(caller, session.as_str(), message, promise)
             .await;
         if accepted.is_err() && is_own {
-            // Nobody was told of it, so nobody will use it.
-            let ended = self.end_session(caller, session.as_str()).await;
-            ended.unwrap_or_else(|error| tracing::debug!(%error, "an unused session stays open"));
+            // No client knows the session.
+            let ended = self.sessions.end(caller, session.as_str()).await;
+            ended.unwrap_or_else(|error| tracing::debug!(%error, "unused session stays open"));
         }
         let run = accepted.map_err(|error| own_fault(agent, error))?.run_id;
         Ok(Begun { run, session })
     }
 
-    /// Asks an agent one thing, outside of any conversation. The same call twice is one run.
+    /// Runs an agent once, without a conversation. A repeated call with the same number is one run.
     ///
     /// # Errors
-    /// When the message cannot be run, or [`Error::IdempotencyKeyReused`] when its number was another call's; nothing was created then.
-    pub async fn ask_once(
+    /// When the message is refused, or [`Error::IdempotencyKeyReused`] when the number belongs to another call; nothing
+    /// was created then.
+    pub async fn call(
         &self,
         caller: &Caller,
         agent: &PublishedAgent,
@@ -175,27 +192,27 @@ impl Service {
             key,
             fingerprint: digest(&[agent.id.as_str(), text]),
         });
-        let accepted = self.create_run(caller, request, promise).await;
+        let accepted = self.runs.create(caller, request, promise).await;
         Ok(accepted.map_err(|error| own_fault(agent, error))?.run_id)
     }
 
-    /// A run that came through this entry_point, to an agent that is still there for the caller.
+    /// A run that came through this entry point, of an agent that the caller still has.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
-    pub async fn published_agent_run(
+    pub async fn run(
         &self,
         caller: &Caller,
         entry_point: EntryPoint,
         id: &str,
     ) -> Result<(RunSnapshot, PublishedAgent)> {
         const NONE: Error = Error::NotFound { what: "run" };
-        let run = self.run(caller, id).await?;
+        let run = self.runs.snapshot(caller, id).await?;
         let agent = run.agent_id.as_ref().ok_or(NONE)?;
         if !came_through(&run.metadata, entry_point) {
             return Err(NONE);
         }
-        match self.known_agent(caller, agent.as_str()).await {
+        match self.get(caller, agent.as_str()).await {
             Ok(agent) => Ok((run, agent)),
             Err(Error::NotFound { .. }) => Err(NONE),
             Err(error) => Err(error),
@@ -210,14 +227,14 @@ impl Service {
         let CallNumber(key) = number;
         let fingerprint = [0; 32];
         let any = Idempotency { key, fingerprint };
-        let earlier = self.parts.store.earlier(caller.workspace.no, &any);
+        let earlier = self.store.earlier(caller.workspace.no, &any);
         Ok(match earlier.await? {
             Earlier::Same(id) | Earlier::OtherBody(id) => RunId::parse(&id),
             Earlier::None => None,
         })
     }
 
-    /// A conversation with this agent that can go on.
+    /// The session of a conversation with this agent.
     async fn context(
         &self,
         caller: &Caller,
@@ -225,7 +242,7 @@ impl Service {
         id: &str,
     ) -> Result<SessionId> {
         const NONE: Error = Error::NotFound { what: "session" };
-        let row = self.session_row(caller, id).await?;
+        let row = self.sessions.row(caller, id).await?;
         let spec: AgentSpec = serde_json::from_str(&row.public_spec).map_err(Error::internal)?;
         let fits = spec.agent_id.as_ref() == Some(&agent.id);
         (fits && came_through(&row.metadata, EntryPoint::A2a))
@@ -234,7 +251,7 @@ impl Service {
     }
 }
 
-/// The message was found good before: what is invalid is the agent itself, and that is for those who keep it.
+/// Hides an invalid definition of the agent from the caller. The message itself was validated before.
 fn own_fault(agent: &PublishedAgent, error: Error) -> Error {
     let own = matches!(
         error,
@@ -243,12 +260,11 @@ fn own_fault(agent: &PublishedAgent, error: Error) -> Error {
     if !own {
         return error;
     }
-    tracing::warn!(agent = agent.slug, %error, "an agent that is offered to others cannot be run");
+    tracing::warn!(agent = agent.slug, %error, "published agent cannot be run");
     Error::AgentUnavailable
 }
 
-/// A promise binds the credential that made it: partners who share an agent choose the same simple keys, and must not get each other's
-/// answers.
+/// Binds an idempotency key to the credential: callers that share an agent may choose the same simple keys.
 fn promise_of(caller: &Caller, promise: Idempotency) -> Idempotency {
     Idempotency {
         key: format!("hosted:{}:{}", caller.key_id, promise.key),
@@ -256,8 +272,8 @@ fn promise_of(caller: &Caller, promise: Idempotency) -> Idempotency {
     }
 }
 
-/// The number of a call in a conversation whose client numbers its calls. What a call says is no part of it, so that the number alone
-/// finds the run again.
+/// The number of a call, for clients that number their calls. It does not depend on the content of the call, so that the
+/// number alone finds the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallNumber(String);
 
@@ -270,7 +286,7 @@ impl CallNumber {
     }
 }
 
-/// A hash that knows where each part ends.
+/// A hash of length-prefixed parts.
 fn digest(parts: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {

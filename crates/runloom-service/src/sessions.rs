@@ -10,83 +10,112 @@ use runloom_protocol::resource::{
 use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession};
 
 use super::auth::Caller;
+use super::conversations::Conversations;
 use super::conversations::Remembered;
-use super::create_run::{AcceptedRun, accepted};
-use super::runs::Staying;
+use super::create_run::{AcceptedRun, RunCreation, accepted};
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
+use crate::idempotency::or_first_result;
 use crate::merged_metadata::check_merged;
 use crate::paging::{PAGE_BYTES, PageRequest, cut_page};
-use crate::service::Service;
+use crate::spec_resolver::{SessionModel, SpecResolver};
 use crate::view;
 use runloom_engine::planner::StoredRun;
+use runloom_ports::clock::Clock;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::store::{
-    CreatedSession, Ended, Idempotency, NewSession, SessionFilter, SessionRow,
+    CreatedSession, Ended, Idempotency, NewSession, SessionFilter, SessionRow, Store,
 };
 
-/// Messages that one snapshot shows; older ones are reached through the session's events.
+/// Messages of one snapshot. Older ones are in the events of the session.
 const SNAPSHOT_MESSAGES: usize = 10_000;
-/// Messages of one page of session events when the client does not say.
+/// Default number of messages of one page of session events.
 const EVENTS_DEFAULT: usize = 50;
-/// Most messages of one page.
+/// Largest number of messages of one page.
 const EVENTS_MAX: usize = 500;
 
-/// Which part of a session's conversation.
+/// The part of a conversation that a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionEventsRequest {
-    /// As much as one answer holds.
+    /// As many messages as one page holds.
     pub full: bool,
-    /// The last so many.
+    /// The last messages, up to this number.
     pub last_messages: Option<usize>,
-    /// Only those before this one.
+    /// Only messages before this one.
     pub before_seq: Option<u64>,
 }
 
-/// A session as its next message finds it.
-struct Found {
-    /// How the session was made, JSON, sealed.
+/// A session at the start of its next message.
+struct OpenSession {
+    /// The stored spec, JSON, sealed.
     spec: Arc<str>,
     so_far: Remembered,
-    /// A run of it is alive.
+    /// A run of the session has not ended.
     busy: bool,
 }
 
-impl Service {
+/// Where the run of a message may start.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RunStart {
+    /// In this process, which needs the conversation.
+    Here,
+    /// In any process.
+    Queued,
+}
+
+/// Sessions of workspaces.
+pub struct SessionService {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) resolver: Arc<SpecResolver>,
+    pub(crate) creation: Arc<RunCreation>,
+    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) clock: Clock,
+}
+
+impl SessionService {
     /// Creates a session.
     ///
     /// # Errors
-    /// When its spec cannot be run.
-    pub async fn create_session(
+    /// When its spec is refused.
+    pub async fn create(
         &self,
         caller: &Caller,
         request: CreateSession,
         idempotency: Option<Idempotency>,
     ) -> Result<SessionCreated> {
         let key = idempotency.clone();
-        let created = self.try_create_session(caller, request, idempotency).await;
-        let session_id = self
-            .or_first_answer(caller, key.as_ref(), created, SessionId::parse)
-            .await?;
+        let created = self.try_create(caller, request, idempotency).await;
+        let first = or_first_result(
+            &*self.store,
+            caller,
+            key.as_ref(),
+            created,
+            SessionId::parse,
+        );
+        let session_id = first.await?;
         Ok(SessionCreated { session_id })
     }
 
-    async fn try_create_session(
+    async fn try_create(
         &self,
         caller: &Caller,
         request: CreateSession,
         idempotency: Option<Idempotency>,
     ) -> Result<SessionId> {
+        let spec = request.spec.clone();
         let stored = self
-            .resolve(caller, request.spec.clone(), Vec::new(), None)
+            .resolver
+            .resolve(caller, spec, Vec::new(), None)
             .await?;
         let id = SessionId::from_suffix(self.clock.new_id());
-        // Planned once only to refuse now what would fail at the first message.
+        // Planned to refuse a spec that would fail at the first message.
         let probe = RunId::from_suffix(self.clock.new_id());
-        self.parts
-            .planner
+        let planner = &self.creation.planner;
+        planner
             .plan(probe, stored.clone(), Conversation::default())
             .await?;
-        // Kept as it was asked for: each message meets its agent as the agent is then.
+        // Stored as requested: each message resolves the agent again.
         let stored = StoredRun {
             spec: request.spec,
             trace: None,
@@ -96,7 +125,7 @@ impl Service {
             id: id.clone(),
             workspace: caller.workspace.no,
             name: stored.spec.name.clone(),
-            spec: serde_json::to_string(&stored.sealed(&*self.parts.planner.sealer)?)
+            spec: serde_json::to_string(&stored.sealed(&*self.creation.planner.sealer)?)
                 .map_err(Error::internal)?,
             public_spec: serde_json::to_string(&view::public_spec(&stored.spec))
                 .map_err(Error::internal)?,
@@ -104,32 +133,31 @@ impl Service {
             created_at: self.clock.now(),
             idempotency,
         };
-        match self.parts.store.create_session(new).await? {
+        match self.store.create_session(new).await? {
             CreatedSession::New => Ok(id),
             CreatedSession::Replayed(first) => Ok(first),
             CreatedSession::KeyReused => Err(Error::IdempotencyKeyReused),
         }
     }
 
-    /// A session's snapshot.
+    /// The snapshot of a session.
     ///
     /// # Errors
     /// When the workspace has no such session.
-    pub async fn session(&self, caller: &Caller, id: &str) -> Result<SessionSnapshot> {
-        let row = self.session_row(caller, id).await?;
+    pub async fn snapshot(&self, caller: &Caller, id: &str) -> Result<SessionSnapshot> {
+        let row = self.row(caller, id).await?;
         let messages = self
-            .parts
             .store
             .session_messages(row.no, None, SNAPSHOT_MESSAGES, PAGE_BYTES)
             .await?;
         view::session_snapshot(row, messages)
     }
 
-    /// Accepts a message to a session: a run that gets the session's history when its turn comes.
+    /// Accepts a message to a session as a run, which waits for earlier runs of the session.
     ///
     /// # Errors
-    /// When the session is unknown or ended, or the message cannot be run.
-    pub async fn create_message(
+    /// When the session is unknown or ended, or the message is refused.
+    pub async fn send_message(
         &self,
         caller: &Caller,
         id: &str,
@@ -138,15 +166,14 @@ impl Service {
     ) -> Result<RunAccepted> {
         let key = idempotency.clone();
         let created = self
-            .try_create_message(caller, id, request, idempotency)
+            .try_send_message(caller, id, request, idempotency)
             .await;
-        let run = self
-            .or_first_answer(caller, key.as_ref(), created, RunId::parse)
-            .await?;
+        let first = or_first_result(&*self.store, caller, key.as_ref(), created, RunId::parse);
+        let run = first.await?;
         Ok(accepted(caller, run))
     }
 
-    async fn try_create_message(
+    async fn try_send_message(
         &self,
         caller: &Caller,
         id: &str,
@@ -154,9 +181,13 @@ impl Service {
         idempotency: Option<Idempotency>,
     ) -> Result<RunId> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
-        self.check_backlog(caller.workspace.no).await?;
-        let slot = self.slot(caller);
-        let found = self.find(caller, &session, slot.is_some()).await?;
+        self.creation.check_backlog(caller.workspace.no).await?;
+        let slot = self.dispatcher.reserve(caller.workspace.no);
+        let start = match slot {
+            Some(_) => RunStart::Here,
+            None => RunStart::Queued,
+        };
+        let found = self.open(caller, &session, start).await?;
         let (messages, history) = (found.so_far.messages.clone(), found.so_far.count);
         let active_model = found.so_far.active_model.clone();
         let run_id = RunId::from_suffix(self.clock.new_id());
@@ -165,15 +196,14 @@ impl Service {
             self.conversations.put(session.clone(), awaiting);
         }
         let base: StoredRun = serde_json::from_str(&found.spec).map_err(Error::internal)?;
-        let base = base.opened(&*self.parts.planner.sealer)?;
-        let staying = Staying {
+        let base = base.opened(&*self.creation.planner.sealer)?;
+        let model = SessionModel {
             active: active_model.as_deref(),
         };
-        let stored = self.merge(caller, base.spec, request, staying).await?;
+        let stored = self.merge(caller, base.spec, request, model).await?;
         let stored = stored.staying_on(active_model.as_deref());
-        let planned = self
-            .parts
-            .planner
+        let planner = &self.creation.planner;
+        let planned = planner
             .plan(run_id.clone(), stored.clone(), messages)
             .await?;
         let run = AcceptedRun {
@@ -182,32 +212,36 @@ impl Service {
             planned,
             idempotency,
             session: Some(session),
-            // Behind another run it waits for its turn, and then for what will have been said.
+            // Behind another run it waits, and then needs the messages of that run.
             slot: slot.filter(|_| !found.busy),
             history,
         };
-        self.admit(caller, run).await
+        self.creation.create(caller, run).await
     }
 
-    /// A session that is about to get a message; with what was said so far when the run can begin here.
-    async fn find(&self, caller: &Caller, session: &SessionId, begins: bool) -> Result<Found> {
+    /// Reads a session for its next message, with its conversation when the run starts here.
+    async fn open(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        start: RunStart,
+    ) -> Result<OpenSession> {
         let workspace = caller.workspace.no;
-        // Also when nothing of it is needed: the memory does not hear what a run says that begins elsewhere.
+        // Always taken: the cache does not learn the messages of a run that starts elsewhere.
         let remembered = self.conversations.take(session, workspace);
-        // Where other processes write, only the store knows. When this is wrong after all, creating the run notices.
-        if begins
-            && !self.parts.store.is_shared()
+        // In a shared store other processes add messages. Even here the insert checks the number of messages.
+        if start == RunStart::Here
+            && !self.store.is_shared()
             && let Some(spec) = remembered.settled(Instant::now())
         {
-            return Ok(Found {
+            return Ok(OpenSession {
                 spec,
                 so_far: remembered,
                 busy: false,
             });
         }
-        let known = begins.then_some(remembered.count);
+        let known = (start == RunStart::Here).then_some(remembered.count);
         let resumed = self
-            .parts
             .store
             .resume_session(workspace, session, known)
             .await?
@@ -216,7 +250,7 @@ impl Service {
             return Err(Error::SessionEnded);
         }
         let spec: Arc<str> = resumed.row.spec.into();
-        Ok(Found {
+        Ok(OpenSession {
             so_far: remembered
                 .followed_by(&resumed.since)
                 .of(workspace, Arc::clone(&spec))
@@ -226,34 +260,36 @@ impl Service {
         })
     }
 
-    /// Ends a session and stops its runs. Ending twice is no error.
+    /// Ends a session and cancels its runs. Ending an ended session changes nothing.
     ///
     /// # Errors
     /// When the workspace has no such session.
-    pub async fn end_session(&self, caller: &Caller, id: &str) -> Result<()> {
+    pub async fn end(&self, caller: &Caller, id: &str) -> Result<()> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
-        let (parts, workspace, now) = (self.parts.clone(), caller.workspace.no, self.clock.now());
+        let (workspace, now) = (caller.workspace.no, self.clock.now());
+        let (store, dispatcher) = (Arc::clone(&self.store), self.dispatcher.clone());
         let conversations = Arc::clone(&self.conversations);
-        self.run_detached(async move {
-            match parts.store.end_session(workspace, &session, now).await? {
+        let work = async move {
+            match store.end_session(workspace, &session, now).await? {
                 Ended::Ended(deliveries) => {
-                    // A message that comes all the same should not call a model before it is refused.
+                    // The next message must ask the store, which refuses it.
                     conversations.take(&session, workspace);
-                    let told = deliveries.into_iter();
-                    told.for_each(|delivery| parts.notify_cancel(delivery, workspace));
+                    for delivery in deliveries {
+                        dispatcher.notify_cancel(delivery, workspace);
+                    }
                     Ok(())
                 }
                 Ended::UnknownSession => Err(Error::NotFound { what: "session" }),
             }
-        })
-        .await
+        };
+        self.dispatcher.detached("end_session", work).await
     }
 
     /// Sessions of the workspace, newest first.
     ///
     /// # Errors
     /// When the cursor is not one of ours.
-    pub async fn list_sessions(
+    pub async fn list(
         &self,
         caller: &Caller,
         filter: SessionFilter,
@@ -261,13 +297,12 @@ impl Service {
     ) -> Result<SessionList> {
         let workspace = caller.workspace.no;
         let mut rows = self
-            .parts
             .store
             .list_sessions(workspace, &filter, page.for_store()?)
             .await?;
         let next_cursor = cut_page(&mut rows, page.limit, |row| row.no.0);
         let total = if page.include_total {
-            Some(self.parts.store.count_sessions(workspace, &filter).await?)
+            Some(self.store.count_sessions(workspace, &filter).await?)
         } else {
             None
         };
@@ -280,17 +315,17 @@ impl Service {
         })
     }
 
-    /// A part of a session's conversation, oldest first.
+    /// A part of the conversation of a session, oldest first.
     ///
     /// # Errors
     /// When the workspace has no such session.
-    pub async fn session_events(
+    pub async fn events(
         &self,
         caller: &Caller,
         id: &str,
         request: SessionEventsRequest,
     ) -> Result<SessionEvents> {
-        let row = self.session_row(caller, id).await?;
+        let row = self.row(caller, id).await?;
         let limit = if request.full {
             SNAPSHOT_MESSAGES
         } else {
@@ -299,32 +334,27 @@ impl Service {
                 .unwrap_or(EVENTS_DEFAULT)
                 .min(EVENTS_MAX)
         };
-        let total = self.parts.store.count_messages(row.no).await?;
+        let total = self.store.count_messages(row.no).await?;
         let messages = self
-            .parts
             .store
             .session_messages(row.no, request.before_seq, limit, PAGE_BYTES)
             .await?;
         Ok(view::session_events(row.id, total, messages))
     }
 
-    pub(super) async fn session_row(&self, caller: &Caller, id: &str) -> Result<SessionRow> {
+    pub(crate) async fn row(&self, caller: &Caller, id: &str) -> Result<SessionRow> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
-        let row = self
-            .parts
-            .store
-            .session(caller.workspace.no, &session)
-            .await?;
+        let row = self.store.session(caller.workspace.no, &session).await?;
         row.ok_or(Error::NotFound { what: "session" })
     }
 
-    /// The session's spec with the message's own values over it, for this run only.
+    /// The spec of the session with the values of the message over it, for this run only.
     async fn merge(
         &self,
         caller: &Caller,
         base: AgentSpec,
         message: CreateMessage,
-        staying: Staying<'_>,
+        model: SessionModel<'_>,
     ) -> Result<StoredRun> {
         let mut spec = base;
         spec.tools = message.tools.unwrap_or(spec.tools);
@@ -341,7 +371,8 @@ impl Service {
         kept.max_cost_usd = given.max_cost_usd.or(kept.max_cost_usd);
         spec.metadata.extend(message.metadata);
         check_merged(&spec.metadata)?;
-        self.resolve(caller, spec, message.messages, Some(staying))
+        self.resolver
+            .resolve(caller, spec, message.messages, Some(model))
             .await
     }
 }

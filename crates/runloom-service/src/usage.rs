@@ -1,32 +1,40 @@
-//! The account of a workspace: what its runs used.
+//! Usage reports of workspaces.
+
+use std::sync::Arc;
 
 use runloom_protocol::resource::{UsageGroupBy, UsageLine, UsageReport, UsageSums};
 
 use super::auth::Caller;
 use crate::error::{Error, Result};
-use crate::service::Service;
-use runloom_ports::store::{Day, UsageGroup, UsageRow};
+use runloom_ports::clock::Clock;
+use runloom_ports::store::{Day, DayRange, Store, UsageGroup, UsageRow};
 
-/// Days of one report.
+/// Largest number of days of one report.
 const DAYS_MAX: i32 = 1_100;
 
-/// Which part of the account.
+/// The days and groups of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageRequest {
-    /// First day; the first of the month when not given.
+    /// First day; by default the first of the month of `to`.
     pub from: Option<Day>,
-    /// Last day, included; today when not given.
+    /// Last day, included; by default today.
     pub to: Option<Day>,
-    /// By what it is added up.
+    /// How rows are grouped.
     pub group_by: UsageGroupBy,
 }
 
-impl Service {
-    /// What the caller's workspace used.
+/// Usage of workspaces.
+pub struct UsageService {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+}
+
+impl UsageService {
+    /// The usage of the caller's workspace.
     ///
     /// # Errors
     /// When the days are in the wrong order or too many.
-    pub async fn usage(&self, caller: &Caller, request: UsageRequest) -> Result<UsageReport> {
+    pub async fn report(&self, caller: &Caller, request: UsageRequest) -> Result<UsageReport> {
         let to = request.to.unwrap_or_else(|| Day::of(self.clock.now()));
         let from = request.from.unwrap_or_else(|| to.first_of_month());
         if from > to {
@@ -41,8 +49,8 @@ impl Service {
             UsageGroupBy::Model => UsageGroup::Model,
             UsageGroupBy::Key => UsageGroup::Key,
         };
-        let workspace = caller.workspace.no;
-        let rows = self.parts.store.usage(workspace, (from, to), group).await?;
+        let (workspace, days) = (caller.workspace.no, DayRange { from, to });
+        let rows = self.store.usage(workspace, days, group).await?;
         Ok(UsageReport {
             from: from.to_string(),
             to: to.to_string(),

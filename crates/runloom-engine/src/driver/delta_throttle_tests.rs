@@ -19,9 +19,10 @@ use runloom_ports::model::{
 };
 use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{
-    Ask, Batch, Chunk, Claim, ClaimOutcome, Claimable, CommitError, Committed, Day, Delivery,
-    Lease, Ledger, Mail, MailNo, Millis, Month, PurseLimit, PurseScope, PurseState, Reservation,
-    RunLog, RunNo, StoreError, StoreErrorKind, StoreResult, UsageGroup, UsageRow, WorkspaceNo,
+    Batch, BudgetLimit, BudgetScope, BudgetState, Chunk, Claim, ClaimOutcome, Claimable,
+    CommitError, Committed, CostRange, DayRange, Delivery, Lease, Ledger, Mail, MailNo, Millis,
+    Month, Reservation, RunLog, RunNo, StoreError, StoreErrorKind, StoreResult, UsageGroup,
+    UsageRow, WorkspaceNo,
 };
 use runloom_ports::tools::NoTools;
 
@@ -130,18 +131,18 @@ struct Penniless;
 
 #[async_trait]
 impl Ledger for Penniless {
-    async fn reserve(&self, _: Lease, _: &[PurseLimit], _: Ask) -> StoreResult<Reservation> {
+    async fn reserve(&self, _: Lease, _: &[BudgetLimit], _: CostRange) -> StoreResult<Reservation> {
         unreachable!("no monthly budgets")
     }
 
-    async fn purse(&self, _: &PurseScope, _: Month) -> StoreResult<PurseState> {
+    async fn budget(&self, _: &BudgetScope, _: Month) -> StoreResult<BudgetState> {
         unreachable!("no monthly budgets")
     }
 
     async fn usage(
         &self,
         _: WorkspaceNo,
-        _: (Day, Day),
+        _: DayRange,
         _: UsageGroup,
     ) -> StoreResult<Vec<UsageRow>> {
         unreachable!("nobody asks")

@@ -24,8 +24,8 @@ use runloom_ports::clock::Clock;
 use runloom_ports::crash;
 use runloom_ports::planted::{self, Bug};
 use runloom_ports::store::{
-    Ask, Batch, Chunk, Claim, CommitError, Committed, Delivery, Lease, MailBody, MailNo, MicroUsd,
-    NewApproval, Next, OpenCall, OutgoingMail, PurseLimit, Reservation, RunNo, StoreResult,
+    Batch, BudgetLimit, Chunk, Claim, CommitError, Committed, CostRange, Delivery, Lease, MailBody,
+    MailNo, MicroUsd, NewApproval, Next, OpenCall, OutgoingMail, Reservation, RunNo, StoreResult,
     SubRuns, UsageDelta, WorkspaceNo,
 };
 
@@ -233,8 +233,8 @@ impl Journal {
     /// reservation.
     pub(crate) async fn reserve(
         &self,
-        monthly_budgets: &[PurseLimit],
-        ask: Ask,
+        monthly_budgets: &[BudgetLimit],
+        ask: CostRange,
     ) -> StoreResult<Reservation> {
         let ledger = &self.parts.ledger;
         ledger.reserve(self.lease, monthly_budgets, ask).await

@@ -9,7 +9,7 @@ use super::turn::TurnInterrupt;
 use super::{Abandon, Driver};
 use crate::run::{Bid, CallPlan, Note};
 use runloom_ports::model::ModelError;
-use runloom_ports::store::{Ask, MicroUsd, PurseLimit, PurseState, Reservation};
+use runloom_ports::store::{BudgetLimit, BudgetState, CostRange, MicroUsd, Reservation};
 
 /// Time that a call waits for money that other calls have reserved; most of them settle for less.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(20);
@@ -72,7 +72,7 @@ impl Driver {
     }
 
     async fn reserve(&mut self, bid: &Bid) -> Result<Result<MicroUsd, Funding>, Abandon> {
-        let ask = Ask {
+        let ask = CostRange {
             least: bid.worst(bid.least),
             most: bid.worst(bid.most),
         };
@@ -80,17 +80,14 @@ impl Driver {
         loop {
             let now = self.clock.now();
             let budgets = self.planned.monthly_budgets.iter();
-            let limits: Vec<PurseLimit> = budgets
+            let limits: Vec<BudgetLimit> = budgets
                 .map(|monthly_budget| monthly_budget.at(now))
                 .collect();
             let pause = match self.journal.reserve(&limits, ask).await {
                 Ok(Reservation::Granted(amount)) => return Ok(Ok(amount)),
                 Ok(Reservation::Fenced) => return Err(Abandon::Fenced),
-                Ok(Reservation::Refused {
-                    purse: monthly_budget,
-                    state,
-                }) => {
-                    let Some(limit) = limits.get(monthly_budget) else {
+                Ok(Reservation::Refused { budget, state }) => {
+                    let Some(limit) = limits.get(budget) else {
                         return Err(Abandon::Fenced);
                     };
                     let lent = state.spent.plus(ask.least) <= limit.cap;
@@ -159,9 +156,9 @@ pub(super) fn exceeded(message: String) -> ModelError {
     ModelError::new(ErrorClass::BudgetExceeded, message)
 }
 
-fn refusal(limit: &PurseLimit, state: PurseState, ask: Ask) -> String {
-    let PurseLimit { scope, cap, month } = limit;
-    let PurseState { spent, reserved } = state;
+fn refusal(limit: &BudgetLimit, state: BudgetState, ask: CostRange) -> String {
+    let BudgetLimit { scope, cap, month } = limit;
+    let BudgetState { spent, reserved } = state;
     format!(
         "the monthly budget of {scope} ({cap}) cannot pay for another model call: {spent} is spent in {month}, {reserved} is \
          reserved for calls under way, and the call may cost {}; it refills at {}",

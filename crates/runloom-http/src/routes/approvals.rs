@@ -14,13 +14,13 @@ use super::{runs, workspace};
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target};
-use crate::guard::Signed;
-use crate::route::Access::Hosted;
+use crate::guard::Authenticated;
+use crate::route::Access::Published;
 use crate::route::Route;
 
 pub(super) fn routes() -> Vec<Route> {
-    let read = Hosted(EntryPoint::Approvals, Reads, &[ApprovalsRead]);
-    let write = Hosted(EntryPoint::Approvals, Lifecycle, &[ApprovalsWrite]);
+    let read = Published(EntryPoint::Approvals, Reads, &[ApprovalsRead]);
+    let write = Published(EntryPoint::Approvals, Lifecycle, &[ApprovalsWrite]);
     vec![
         Route::post(
             workspace("/agent-runs/{id}/approvals"),
@@ -34,27 +34,30 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn decide_approval(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     body: Checked<DecideApproval>,
 ) -> Answer<Json<ApprovalReceipt>> {
-    let decided = app
-        .service
-        .decide_approval(&caller, &target.id, body.request, body.idempotency);
+    let decided =
+        app.service
+            .approvals()
+            .decide(&caller, &target.id, body.request, body.idempotency);
     Ok(Json(decided.await?))
 }
 
 async fn get_approval(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<Approval>> {
-    Ok(Json(app.service.approval(&caller, &target.id).await?))
+    Ok(Json(
+        app.service.approvals().get(&caller, &target.id).await?,
+    ))
 }
 
 async fn list_approvals(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     query: QueryPairs,
 ) -> Answer<Json<ApprovalList>> {
     let statuses: Vec<&str> = ApprovalStatus::ALL
@@ -69,6 +72,6 @@ async fn list_approvals(
     };
     let page = runs::page(&query)?;
     Ok(Json(
-        app.service.list_approvals(&caller, filter, page).await?,
+        app.service.approvals().list(&caller, filter, page).await?,
     ))
 }

@@ -42,7 +42,8 @@ async fn submit_feedback(
 ) -> Answer<(StatusCode, Json<FeedbackReceipt>)> {
     let kept = app
         .service
-        .submit_feedback(&caller, &target.id, body.request);
+        .feedback()
+        .submit(&caller, &target.id, body.request);
     let (receipt, is_first) = kept.await?;
     let status = if is_first {
         StatusCode::CREATED
@@ -69,6 +70,6 @@ async fn list_feedback(
     };
     let page = runs::page(&query)?;
     Ok(Json(
-        app.service.list_feedback(&caller, filter, page).await?,
+        app.service.feedback().list(&caller, filter, page).await?,
     ))
 }

@@ -75,7 +75,7 @@ async fn get_ready(State(app): State<App>) -> Answer<Json<Status>> {
         };
         return Err(error.into());
     }
-    app.service.ready().await?;
+    app.service.health().ready().await?;
     Ok(Json(Status { status: "ready" }))
 }
 
@@ -104,7 +104,7 @@ async fn get_info() -> Json<Info> {
 
 /// Metrics in the Prometheus text format.
 async fn get_metrics(State(app): State<App>) -> Response {
-    let text = app.service.metrics().await;
+    let text = app.service.health().metrics().await;
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 

@@ -63,12 +63,13 @@ async fn create_run(
 ) -> Answer<Response> {
     let service = &app.service;
     if query.flag("dryRun")? {
-        let mut report = service.dry_run(&caller, body.request).await?;
+        let mut report = service.dry_runs().dry_run(&caller, body.request).await?;
         report.warnings.extend(body.warnings);
         return Ok(Json(report).into_response());
     }
     let accepted: RunAccepted = service
-        .create_run(&caller, body.request, body.idempotency)
+        .runs()
+        .create(&caller, body.request, body.idempotency)
         .await?;
     Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
 }
@@ -78,7 +79,9 @@ async fn get_run(
     Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<RunSnapshot>> {
-    Ok(Json(app.service.run(&caller, &target.id).await?))
+    Ok(Json(
+        app.service.runs().snapshot(&caller, &target.id).await?,
+    ))
 }
 
 async fn list_runs(
@@ -100,7 +103,7 @@ async fn list_runs(
         tree: tree_filter(&query)?,
     };
     let page = page(&query)?;
-    Ok(Json(app.service.list_runs(&caller, filter, page).await?))
+    Ok(Json(app.service.runs().list(&caller, filter, page).await?))
 }
 
 /// Roots, unless children are asked for.
@@ -129,7 +132,11 @@ async fn stream_run(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let after = sse::cursor(&query, &headers)?;
-    let frames = app.service.stream(&caller, &target.id, after).await?;
+    let frames = app
+        .service
+        .runs()
+        .stream(&caller, &target.id, after)
+        .await?;
     Ok(sse::answer(frames, app.settings.heartbeat, &app.shutdown))
 }
 
@@ -146,6 +153,7 @@ async fn list_run_events(
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let page = app
         .service
+        .runs()
         .events(&caller, &target.id, after, limit)
         .await?;
     let body = events_as_json(&page, after);
@@ -159,6 +167,7 @@ async fn submit_tool_result(
     body: Checked<SubmitToolResult>,
 ) -> Answer<Json<resource::Ok>> {
     app.service
+        .runs()
         .submit_tool_result(&caller, &target.id, body.request, body.idempotency)
         .await?;
     Ok(Json(resource::Ok::default()))
@@ -169,7 +178,7 @@ async fn cancel_run(
     Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<resource::Ok>> {
-    app.service.cancel_run(&caller, &target.id).await?;
+    app.service.runs().cancel(&caller, &target.id).await?;
     Ok(Json(resource::Ok::default()))
 }
 

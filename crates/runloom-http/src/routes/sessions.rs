@@ -60,7 +60,8 @@ async fn create_session(
 ) -> Answer<(StatusCode, Json<SessionCreated>)> {
     let service = &app.service;
     let created = service
-        .create_session(&caller, body.request, body.idempotency)
+        .sessions()
+        .create(&caller, body.request, body.idempotency)
         .await?;
     Ok((StatusCode::CREATED, Json(created)))
 }
@@ -70,7 +71,9 @@ async fn get_session(
     Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<SessionSnapshot>> {
-    Ok(Json(app.service.session(&caller, &target.id).await?))
+    Ok(Json(
+        app.service.sessions().snapshot(&caller, &target.id).await?,
+    ))
 }
 
 async fn list_sessions(
@@ -84,7 +87,7 @@ async fn list_sessions(
     };
     let page = page(&query)?;
     Ok(Json(
-        app.service.list_sessions(&caller, filter, page).await?,
+        app.service.sessions().list(&caller, filter, page).await?,
     ))
 }
 
@@ -102,7 +105,8 @@ async fn create_message(
     }
     let service = &app.service;
     let accepted = service
-        .create_message(&caller, &target.id, body.request, body.idempotency)
+        .sessions()
+        .send_message(&caller, &target.id, body.request, body.idempotency)
         .await?;
     Ok((StatusCode::ACCEPTED, Json(accepted)))
 }
@@ -112,7 +116,7 @@ async fn end_session(
     Authenticated(caller): Authenticated,
     target: Target,
 ) -> Answer<Json<resource::Ok>> {
-    app.service.end_session(&caller, &target.id).await?;
+    app.service.sessions().end(&caller, &target.id).await?;
     Ok(Json(resource::Ok::default()))
 }
 
@@ -134,7 +138,8 @@ async fn list_session_events(
     }
     let events = app
         .service
-        .session_events(&caller, &target.id, request)
+        .sessions()
+        .events(&caller, &target.id, request)
         .await?;
     Ok(Json(events))
 }

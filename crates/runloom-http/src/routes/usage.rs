@@ -36,7 +36,7 @@ async fn get_usage(
         to: day(&query, "to")?,
         group_by: group_by.unwrap_or(UsageGroupBy::Day),
     };
-    Ok(Json(app.service.usage(&caller, request).await?))
+    Ok(Json(app.service.usage().report(&caller, request).await?))
 }
 
 /// A day, or the UTC day of a timestamp.

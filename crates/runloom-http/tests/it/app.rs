@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use runloom_http::{AdminToken, Settings};
 use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::Millis;
-use runloom_service::Service;
+use runloom_service::Services;
 use runloom_service::rate::RateLimits;
 use runloom_service::tenancy::{CreateKey, PutWorkspace};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub(crate) const ADMIN: &str = "the-admin-token-of-tests";
 /// A running router with one workspace and one key.
 pub(crate) struct TestApp {
     pub(crate) router: Router,
-    pub(crate) service: Arc<Service>,
+    pub(crate) service: Arc<Services>,
     pub(crate) key: String,
     pub(crate) shutdown: Shutdown,
     directory: TempDir,

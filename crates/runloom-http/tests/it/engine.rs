@@ -18,12 +18,12 @@ use runloom_service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_service::rate::{RateLimiter, RateLimits};
 use runloom_service::registry::RegistryService;
 use runloom_service::tenancy::TenancyService;
-use runloom_service::{Service, ServiceParts};
+use runloom_service::{ServiceParts, Services};
 use runloom_store::OpenOptions;
 use tempfile::TempDir;
 
 /// A service with a store of its own, which goes with the directory.
-pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
+pub(crate) async fn service(limits: RateLimits) -> (Services, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", directory.path().join("runloom.db").display());
     let store = runloom_store::open(&url, OpenOptions::default())
@@ -61,9 +61,9 @@ pub(crate) async fn service(limits: RateLimits) -> (Service, TempDir) {
         worker: None,
         ender: None,
         shutdown: Shutdown::default(),
-        admission: runloom_service::BacklogLimits::default(),
+        backlog: runloom_service::BacklogLimits::default(),
     };
-    let service = Service::new(parts, auth, RateLimiter::new(limits), tenancy);
+    let service = Services::new(parts, auth, RateLimiter::new(limits), tenancy);
     (service, directory)
 }
 

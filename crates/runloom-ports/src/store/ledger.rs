@@ -1,8 +1,8 @@
-//! Money: purses that runs share, and the account of what was used.
+//! Monthly budgets and usage.
 //!
-//! A purse is a budget for one month (UTC). A model call takes its worst case out of its purses before it is sent
-//! ([`Ledger::reserve`]) and gives back what it did not need with the batch that records its end ([`UsageDelta::settle`]). So
-//! however many calls are under way, what was spent and what is reserved never exceed a purse together.
+//! The worst-case cost of a model call is reserved in its monthly budgets before the call ([`Ledger::reserve`]) and
+//! settled with the batch that records its end ([`UsageDelta::settle`]). So spent and reserved money together never exceed
+//! a budget.
 
 use std::fmt;
 
@@ -11,26 +11,26 @@ use runloom_protocol::outcome::Tokens;
 
 use super::{Lease, Millis, StoreResult, WorkspaceNo};
 
-/// Purses and the account.
+/// Monthly budgets and usage.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Takes money out of all these purses at once, or out of none. A run has one reservation at most: one that exists already
-    /// belongs to a call whose end nobody saw, and counts as spent in full.
+    /// Reserves money in all these budgets, or in none. A run has at most one reservation: an existing one belongs to a
+    /// call whose end was not recorded, and counts as spent in full.
     async fn reserve(
         &self,
         lease: Lease,
-        purses: &[PurseLimit],
-        ask: Ask,
+        budgets: &[BudgetLimit],
+        cost: CostRange,
     ) -> StoreResult<Reservation>;
 
-    /// How a purse stands.
-    async fn purse(&self, scope: &PurseScope, month: Month) -> StoreResult<PurseState>;
+    /// The spent and reserved money of a budget.
+    async fn budget(&self, scope: &BudgetScope, month: Month) -> StoreResult<BudgetState>;
 
-    /// What a workspace used from one day to another, both included, by group, in the order of the group.
+    /// The usage of a workspace in these days, by group, in the order of the group.
     async fn usage(
         &self,
         workspace: WorkspaceNo,
-        days: (Day, Day),
+        days: DayRange,
         group: UsageGroup,
     ) -> StoreResult<Vec<UsageRow>>;
 }
@@ -109,6 +109,15 @@ impl fmt::Display for Month {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(pub i32);
 
+/// Days from `from` to `to`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayRange {
+    /// The first day.
+    pub from: Day,
+    /// The last day.
+    pub to: Day,
+}
+
 impl Day {
     const MILLIS: i64 = 24 * 60 * 60 * 1000;
 
@@ -154,14 +163,14 @@ impl fmt::Display for Day {
 
 /// Whose purse.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum PurseScope {
+pub enum BudgetScope {
     /// A workspace, by slug.
     Workspace(String),
     /// An API key, by id.
     Key(String),
 }
 
-impl PurseScope {
+impl BudgetScope {
     /// The word under which it is stored.
     #[must_use]
     pub fn name(&self) -> String {
@@ -172,7 +181,7 @@ impl PurseScope {
     }
 }
 
-impl fmt::Display for PurseScope {
+impl fmt::Display for BudgetScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Workspace(slug) => write!(f, "the workspace {slug}"),
@@ -183,61 +192,61 @@ impl fmt::Display for PurseScope {
 
 /// A purse and what may go through it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PurseLimit {
+pub struct BudgetLimit {
     /// Whose.
-    pub scope: PurseScope,
+    pub scope: BudgetScope,
     /// How much in the month.
     pub cap: MicroUsd,
     /// Which month.
     pub month: Month,
 }
 
-/// How much money is asked for.
+/// The cost of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    /// With less than this the call is not made.
+pub struct CostRange {
+    /// The smallest amount with which the call can be made.
     pub least: MicroUsd,
-    /// More than this it cannot cost.
+    /// The worst case.
     pub most: MicroUsd,
 }
 
 /// Answer to [`Ledger::reserve`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reservation {
-    /// So much, between `least` and `most`: as much of it as the emptiest purse has.
+    /// The reserved amount: between `least` and `most`, within every budget.
     Granted(MicroUsd),
-    /// A purse has not enough.
+    /// A budget has less than `least`.
     Refused {
-        /// Its place in the list.
-        purse: usize,
-        /// How it stands.
-        state: PurseState,
+        /// Its index in the list.
+        budget: usize,
+        /// Its spent and reserved money.
+        state: BudgetState,
     },
-    /// Another worker holds the run now: stop at once.
+    /// Another worker has the lease.
     Fenced,
 }
 
-/// How a purse stands.
+/// The spent and reserved money of a budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PurseState {
+pub struct BudgetState {
     /// Settled.
     pub spent: MicroUsd,
     /// Held by calls under way.
     pub reserved: MicroUsd,
 }
 
-/// What a batch adds to the account.
+/// What a batch adds to the usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageDelta {
     /// Runs that ended.
     pub runs: u32,
-    /// Model invocations.
+    /// Model calls.
     pub turns: u32,
     /// Their tokens, as far as the provider told.
     pub tokens: Tokens,
     /// What these cost, in millionths of a [`MicroUsd`]: sums of many small amounts stay exact.
     pub cost_pico: u64,
-    /// Ends the run's reservation: so much of it is spent, the rest goes back.
+    /// Ends the reservation of the run: this much is spent, the rest is returned.
     pub settle: Option<MicroUsd>,
 }
 
@@ -267,7 +276,7 @@ pub struct UsageRow {
     pub group: String,
     /// Runs that ended.
     pub runs: u64,
-    /// Model invocations.
+    /// Model calls.
     pub turns: u64,
     /// Their tokens.
     pub tokens: Tokens,

@@ -29,8 +29,8 @@ pub use approvals::{
 };
 pub use feedback::{Feedback, FeedbackFilter, FeedbackPage, FeedbackPut, FeedbackRow, PutFeedback};
 pub use ledger::{
-    Ask, Day, Ledger, MicroUsd, Month, PurseLimit, PurseScope, PurseState, Reservation, UsageDelta,
-    UsageGroup, UsageRow,
+    BudgetLimit, BudgetScope, BudgetState, CostRange, Day, DayRange, Ledger, MicroUsd, Month,
+    Reservation, UsageDelta, UsageGroup, UsageRow,
 };
 pub use log::{
     Batch, Chunk, Claim, ClaimOutcome, Claimable, CommitError, Committed, Ending, Lease, LogEntry,

@@ -44,7 +44,11 @@ async fn run(world: &World, attachments: &[Value]) -> Result<String, Error> {
     request["systemPrompt"] = json!("s");
     let mut request = validate::create_run(&request).unwrap();
     request.spec = spec();
-    let accepted = world.service.create_run(&world.caller, request, None).await;
+    let accepted = world
+        .service
+        .runs()
+        .create(&world.caller, request, None)
+        .await;
     accepted.map(|accepted| accepted.run_id.to_string())
 }
 
@@ -129,7 +133,8 @@ async fn a_session_remembers_what_files_there_were_and_not_what_was_in_them() {
     let message = validate::create_message(&body(&[picture()])).unwrap();
     let accepted = world
         .service
-        .create_message(&world.caller, &session, message, None)
+        .sessions()
+        .send_message(&world.caller, &session, message, None)
         .await;
     world.events(accepted.unwrap().run_id.as_str()).await;
     assert_eq!(given(&world, 0).len(), 1);
@@ -145,7 +150,8 @@ async fn a_session_remembers_what_files_there_were_and_not_what_was_in_them() {
         assert_eq!(first, Some(Message::User { text: told.into() }));
         let snapshot = world
             .service
-            .session(&world.caller, &session)
+            .sessions()
+            .snapshot(&world.caller, &session)
             .await
             .unwrap();
         let file = json!([{"type": "input_file", "mimeType": "image/png", "filename": "a.png", "size": 23}]);
@@ -305,6 +311,7 @@ async fn files_of_a_clients_tool_reach_the_model_behind_its_result_also_elsewher
     let first = validate::tool_result(&answer(&calls[0])).unwrap();
     let service = &world.service;
     service
+        .runs()
         .submit_tool_result(&world.caller, &run, first, None)
         .await
         .unwrap();

@@ -183,7 +183,8 @@ async fn the_end_of_a_session_cancels_its_runs() {
     let second = world.message(&session, "two").await;
     world
         .service
-        .end_session(&world.caller, &session)
+        .sessions()
+        .end(&world.caller, &session)
         .await
         .unwrap();
     for run in [first, second] {

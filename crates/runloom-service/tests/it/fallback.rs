@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use runloom_engine::catalog::{Catalog, CatalogModel, Pricing};
 use runloom_ports::model::ModelError;
-use runloom_ports::store::{Day, UsageGroup};
+use runloom_ports::store::{Day, DayRange, UsageGroup};
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::ErrorClass;
 use runloom_protocol::spec::{CreateRun, CreateSession};
@@ -78,13 +78,20 @@ async fn session(world: &World) -> String {
     spec.model_id = Some(PRIMARY.to_owned());
     spec.fallback_model_id = Some(SPARE.to_owned());
     let request = CreateSession { spec };
-    let created = world.service.create_session(&world.caller, request, None);
+    let created = world
+        .service
+        .sessions()
+        .create(&world.caller, request, None);
     created.await.unwrap().session_id.to_string()
 }
 
 /// Tokens of input on the account of each model.
 async fn account(world: &World) -> Vec<(String, u64)> {
-    let (workspace, all) = (world.caller.workspace.no, (Day(0), Day(i32::MAX)));
+    let workspace = world.caller.workspace.no;
+    let all = DayRange {
+        from: Day(0),
+        to: Day(i32::MAX),
+    };
     let rows = world.store.usage(workspace, all, UsageGroup::Model).await;
     let rows = rows.unwrap().into_iter();
     rows.map(|row| (row.group, row.tokens.input_tokens))
@@ -228,7 +235,8 @@ async fn a_session_stays_on_the_fallback() {
     assert_eq!((world.model.calls(), spare.calls()), (1, 3));
     let found = world
         .service
-        .session(&world.caller, &session)
+        .sessions()
+        .snapshot(&world.caller, &session)
         .await
         .unwrap();
     assert_eq!(found.agent_spec.active_model_id.as_deref(), Some(SPARE));
@@ -360,7 +368,11 @@ async fn a_fallback_that_is_no_model_is_refused_by_its_name() {
         spec,
         messages: vec![user("go")],
     };
-    let refused = world.service.create_run(&world.caller, request, None).await;
+    let refused = world
+        .service
+        .runs()
+        .create(&world.caller, request, None)
+        .await;
     let Err(Error::InvalidModel {
         message,
         candidates,

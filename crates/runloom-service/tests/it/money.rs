@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use runloom_engine::monthly_budgets::MonthlyBudgets;
 use runloom_ports::model::ModelError;
-use runloom_ports::store::{Day, MicroUsd, Month, PurseScope, PurseState, RunFilter};
+use runloom_ports::store::{BudgetScope, BudgetState, Day, MicroUsd, Month, RunFilter};
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::{ErrorClass, RunError, Tokens};
 use runloom_protocol::resource::{UsageGroupBy, UsageReport};
@@ -27,10 +27,10 @@ fn workspace(micro_usd: u64) -> MonthlyBudgets {
     }
 }
 
-async fn monthly_budget(world: &World) -> PurseState {
-    let scope = PurseScope::Workspace("acme".to_owned());
+async fn monthly_budget(world: &World) -> BudgetState {
+    let scope = BudgetScope::Workspace("acme".to_owned());
     let month = Month::of(world.now());
-    world.store.purse(&scope, month).await.unwrap()
+    world.store.budget(&scope, month).await.unwrap()
 }
 
 async fn account(world: &World, group_by: UsageGroupBy) -> UsageReport {
@@ -39,7 +39,12 @@ async fn account(world: &World, group_by: UsageGroupBy) -> UsageReport {
         to: None,
         group_by,
     };
-    world.service.usage(&world.caller, request).await.unwrap()
+    world
+        .service
+        .usage()
+        .report(&world.caller, request)
+        .await
+        .unwrap()
 }
 
 fn error_of(events: &[Event]) -> RunError {
@@ -134,7 +139,7 @@ async fn the_keys_purse_holds_beside_the_workspaces() {
     assert_eq!(error.error_class, ErrorClass::BudgetExceeded);
     assert!(error.error.contains("API key key_test"), "{}", error.error);
     assert_eq!(world.model.calls(), 0);
-    assert_eq!(monthly_budget(&world).await, PurseState::default());
+    assert_eq!(monthly_budget(&world).await, BudgetState::default());
     world.stop().await;
 }
 
@@ -340,6 +345,7 @@ async fn a_dry_run_tells_and_creates_nothing() {
     let request = CreateRun { spec, messages };
     let told = world
         .service
+        .dry_runs()
         .dry_run(&world.caller, request.clone())
         .await
         .unwrap();
@@ -365,7 +371,12 @@ async fn a_dry_run_tells_and_creates_nothing() {
     assert!(told.warnings.is_empty(), "{:?}", told.warnings);
     let mut poor = request;
     poor.spec.budgets.max_cost_usd = Some(0.000_1);
-    let told = world.service.dry_run(&world.caller, poor).await.unwrap();
+    let told = world
+        .service
+        .dry_runs()
+        .dry_run(&world.caller, poor)
+        .await
+        .unwrap();
     assert_eq!(told.worst_case_run_usd, Some(0.000_1));
     assert!(told.warnings[0].contains("$0.0001"), "{:?}", told.warnings);
     assert_eq!(world.model.calls(), 0);
@@ -374,7 +385,7 @@ async fn a_dry_run_tells_and_creates_nothing() {
     let (workspace, all) = (world.caller.workspace.no, RunFilter::default());
     let runs = world.store.count_runs(workspace, &all).await;
     assert_eq!(runs.unwrap(), 0);
-    assert_eq!(monthly_budget(&world).await, PurseState::default());
+    assert_eq!(monthly_budget(&world).await, BudgetState::default());
     world.stop().await;
 }
 
@@ -406,7 +417,7 @@ async fn days_in_the_wrong_order_or_too_many_are_refused() {
             to: Some(Day(to)),
             group_by: UsageGroupBy::Day,
         };
-        let refused = world.service.usage(&world.caller, request).await;
+        let refused = world.service.usage().report(&world.caller, request).await;
         assert!(refused.is_err(), "{from}–{to}");
     }
     world.stop().await;

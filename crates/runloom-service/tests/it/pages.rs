@@ -75,7 +75,8 @@ async fn page(world: &World, session: &str, before_seq: Option<u64>) -> SessionE
     };
     let events = world
         .service
-        .session_events(&world.caller, session, request);
+        .sessions()
+        .events(&world.caller, session, request);
     events.await.unwrap()
 }
 
@@ -87,7 +88,11 @@ async fn snapshots_and_pages_of_a_session_are_bounded_in_bytes_and_say_so() {
         world.model.script([Piece::Long(5 * MIB)]);
         let run = world.message(&session, question).await;
         world.events(&run).await;
-        let snapshot = world.service.session(&world.caller, &session).await;
+        let snapshot = world
+            .service
+            .sessions()
+            .snapshot(&world.caller, &session)
+            .await;
         let snapshot = snapshot.unwrap();
         assert_eq!(snapshot.messages.len(), 2);
         assert_eq!(snapshot.messages[0].content, question);

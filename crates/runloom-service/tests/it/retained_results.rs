@@ -13,7 +13,10 @@ async fn session(world: &World) -> String {
     let tools = json!([{"kind": "local", "name": "keep", "retain": true}, {"kind": "local", "name": "drop"}]);
     spec.tools = serde_json::from_value(tools).unwrap();
     let request = CreateSession { spec };
-    let created = world.service.create_session(&world.caller, request, None);
+    let created = world
+        .service
+        .sessions()
+        .create(&world.caller, request, None);
     created.await.unwrap().session_id.to_string()
 }
 
@@ -83,7 +86,8 @@ async fn a_retained_result_is_told_to_later_runs_and_shown_to_nobody() {
     );
     let shown = world
         .service
-        .session(&world.caller, &session)
+        .sessions()
+        .snapshot(&world.caller, &session)
         .await
         .unwrap();
     let shown = serde_json::to_string(&shown).unwrap();
@@ -110,7 +114,8 @@ async fn a_run_without_tools_is_told_what_was_said_and_no_calls() {
     };
     let sent = world
         .service
-        .create_message(&world.caller, &session, request, None)
+        .sessions()
+        .send_message(&world.caller, &session, request, None)
         .await;
     world.events(sent.unwrap().run_id.as_str()).await;
     let told = lines(&world.model.requests()[3].messages);

@@ -169,7 +169,7 @@ async fn a_run_is_driven_although_its_client_hung_up() {
         spec: serde_json::from_value(json!({"systemPrompt": "be brief"})).unwrap(),
         messages: serde_json::from_value(json!([{"role": "user", "content": "hi"}])).unwrap(),
     };
-    let created = world.service.create_run(&world.caller, request, None);
+    let created = world.service.runs().create(&world.caller, request, None);
     assert!(
         created.now_or_never().is_none(),
         "the request is still under way when it is dropped"

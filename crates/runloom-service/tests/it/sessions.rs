@@ -212,7 +212,7 @@ async fn a_session_that_is_remembered_is_still_nobody_elses() {
 #[tokio::test]
 async fn a_session_that_has_ended_calls_no_model_however_well_it_is_remembered() {
     let (world, session) = world_that_remembers().await;
-    let ended = world.service.end_session(&world.caller, &session).await;
+    let ended = world.service.sessions().end(&world.caller, &session).await;
     ended.unwrap();
     let refused = world.try_message(&world.caller, &session, "three").await;
     assert!(matches!(refused, Err(Error::SessionEnded)));
@@ -224,7 +224,7 @@ async fn a_session_that_has_ended_calls_no_model_however_well_it_is_remembered()
 async fn a_session_that_another_server_has_ended_takes_no_message() {
     let (world, session) = world_that_remembers().await;
     let peer = world.peer();
-    let ended = peer.service.end_session(&peer.caller, &session).await;
+    let ended = peer.service.sessions().end(&peer.caller, &session).await;
     ended.unwrap();
     let refused = world.try_message(&world.caller, &session, "three").await;
     assert!(matches!(refused, Err(Error::SessionEnded)));

@@ -36,7 +36,7 @@ use runloom_service::rate::{RateLimiter, RateLimits};
 use runloom_service::registry::RegistryService;
 use runloom_service::tenancy::TenancyService;
 use runloom_service::vault::Vault;
-use runloom_service::{BacklogLimits, EventPage, EventStream, PageRequest, Service, ServiceParts};
+use runloom_service::{BacklogLimits, EventPage, EventStream, PageRequest, ServiceParts, Services};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -60,7 +60,7 @@ pub(crate) struct World {
     /// Of the use cases.
     pub(crate) api_shutdown: Shutdown,
     pub(crate) worker: Arc<Worker>,
-    pub(crate) service: Service,
+    pub(crate) service: Services,
     pub(crate) model: Arc<Scripted>,
     pub(crate) catalog: Arc<LiveCatalog>,
     pub(crate) caller: Caller,
@@ -291,7 +291,11 @@ impl World {
         change(&mut spec);
         let messages = vec![user(prompt)];
         let request = CreateRun { spec, messages };
-        let accepted = self.service.create_run(&self.caller, request, None).await;
+        let accepted = self
+            .service
+            .runs()
+            .create(&self.caller, request, None)
+            .await;
         accepted.unwrap().run_id.to_string()
     }
 
@@ -299,7 +303,8 @@ impl World {
         let request = CreateSession { spec: spec() };
         let created = self
             .service
-            .create_session(&self.caller, request, None)
+            .sessions()
+            .create(&self.caller, request, None)
             .await;
         created.unwrap().session_id.to_string()
     }
@@ -329,13 +334,19 @@ impl World {
             metadata: Default::default(),
         };
         self.service
-            .create_message(caller, session, request, None)
+            .sessions()
+            .send_message(caller, session, request, None)
             .await
     }
 
     /// What a session remembers, as `role: text`.
     pub(crate) async fn history(&self, session: &str) -> Vec<String> {
-        let snapshot = self.service.session(&self.caller, session).await.unwrap();
+        let snapshot = self
+            .service
+            .sessions()
+            .snapshot(&self.caller, session)
+            .await
+            .unwrap();
         let line = |message: &PromptMessage| format!("{:?}: {}", message.role, message.content);
         snapshot.messages.iter().map(line).collect()
     }
@@ -352,12 +363,13 @@ impl World {
             files: Vec::new(),
         };
         self.service
+            .runs()
             .submit_tool_result(&self.caller, run, answer, None)
             .await
     }
 
     pub(crate) async fn cancel(&self, run: &str) {
-        self.service.cancel_run(&self.caller, run).await.unwrap();
+        self.service.runs().cancel(&self.caller, run).await.unwrap();
     }
 
     /// Id of the run that was created last, if there is one.
@@ -370,13 +382,18 @@ impl World {
         };
         let runs = self
             .service
-            .list_runs(&self.caller, RunFilter::default(), page);
+            .runs()
+            .list(&self.caller, RunFilter::default(), page);
         let first = runs.await.unwrap().runs.into_iter().next()?;
         Some(first.id.to_string())
     }
 
     pub(crate) async fn snapshot(&self, run: &str) -> RunSnapshot {
-        self.service.run(&self.caller, run).await.unwrap()
+        self.service
+            .runs()
+            .snapshot(&self.caller, run)
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn status(&self, run: &str) -> RunStatus {
@@ -384,7 +401,12 @@ impl World {
     }
 
     pub(crate) async fn watch(&self, run: &str, after: u64) -> Watcher {
-        let stream = self.service.stream(&self.caller, run, after).await.unwrap();
+        let stream = self
+            .service
+            .runs()
+            .stream(&self.caller, run, after)
+            .await
+            .unwrap();
         Watcher {
             stream,
             bytes: BytesMut::new(),
@@ -413,7 +435,11 @@ impl World {
     }
 
     pub(crate) async fn page_of_events(&self, run: &str, after: u64, limit: usize) -> EventPage {
-        let page = self.service.events(&self.caller, run, after, limit).await;
+        let page = self
+            .service
+            .runs()
+            .events(&self.caller, run, after, limit)
+            .await;
         page.unwrap()
     }
 
@@ -432,13 +458,13 @@ impl World {
     }
 }
 
-fn service(parts: &WorkerParts, worker: &Arc<Worker>, shutdown: &Shutdown) -> Service {
+fn service(parts: &WorkerParts, worker: &Arc<Worker>, shutdown: &Shutdown) -> Services {
     let (keys, cache) = (
         Arc::new(KeyRing::new(&[7; 32])),
         Arc::new(KeyCache::default()),
     );
     let tenancy = Arc::clone(&parts.store);
-    Service::new(
+    Services::new(
         ServiceParts {
             store: Arc::clone(&parts.store),
             memory: Arc::new(MemoryService::new(Arc::clone(&parts.store))),
@@ -454,7 +480,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>, shutdown: &Shutdown) -> Se
             worker: Some(Arc::clone(worker)),
             ender: Some(Arc::clone(worker)),
             shutdown: shutdown.clone(),
-            admission: BacklogLimits::default(),
+            backlog: BacklogLimits::default(),
         },
         Authenticator::new(tenancy.clone(), keys.clone(), cache.clone()),
         RateLimiter::new(RateLimits::default()),

@@ -5,8 +5,8 @@
 
 use async_trait::async_trait;
 use runloom_ports::store::{
-    Ask, Batch, Day, Lease, Ledger, MicroUsd, Month, Next, PurseLimit, PurseScope, PurseState,
-    Reservation, StoreResult, UsageDelta, UsageGroup, UsageRow, WorkspaceNo,
+    Batch, BudgetLimit, BudgetScope, BudgetState, CostRange, Day, DayRange, Lease, Ledger,
+    MicroUsd, Month, Next, Reservation, StoreResult, UsageDelta, UsageGroup, UsageRow, WorkspaceNo,
 };
 use runloom_protocol::outcome::Tokens;
 use tokio_postgres::Row;
@@ -28,8 +28,8 @@ impl Ledger for PostgresStore {
     async fn reserve(
         &self,
         lease: Lease,
-        purses: &[PurseLimit],
-        ask: Ask,
+        purses: &[BudgetLimit],
+        ask: CostRange,
     ) -> StoreResult<Reservation> {
         let reserved = self
             .pool
@@ -40,7 +40,7 @@ impl Ledger for PostgresStore {
         Ok(reserved)
     }
 
-    async fn purse(&self, scope: &PurseScope, month: Month) -> StoreResult<PurseState> {
+    async fn budget(&self, scope: &BudgetScope, month: Month) -> StoreResult<BudgetState> {
         let scope = &scope.name();
         self.pool
             .read(|session| async move { state(&session, scope, month).await })
@@ -50,7 +50,7 @@ impl Ledger for PostgresStore {
     async fn usage(
         &self,
         workspace: WorkspaceNo,
-        days: (Day, Day),
+        days: DayRange,
         group: UsageGroup,
     ) -> StoreResult<Vec<UsageRow>> {
         self.pool
@@ -62,8 +62,8 @@ impl Ledger for PostgresStore {
 async fn reserve(
     session: &Session,
     lease: Lease,
-    purses: &[PurseLimit],
-    ask: Ask,
+    purses: &[BudgetLimit],
+    ask: CostRange,
 ) -> Result<Reservation, Failure> {
     let run = lease.run.0;
     let held = session
@@ -90,8 +90,8 @@ async fn reserve(
         let state = state(session, &purse.scope.name(), purse.month).await?;
         let left = purse.cap.minus(state.spent).minus(state.reserved);
         if left < ask.least {
-            let purse = place;
-            return Ok(Reservation::Refused { purse, state });
+            let budget = place;
+            return Ok(Reservation::Refused { budget, state });
         }
         amount = amount.min(left);
     }
@@ -237,7 +237,7 @@ impl Account {
     }
 }
 
-async fn state(session: &Session, scope: &str, month: Month) -> Result<PurseState, Failure> {
+async fn state(session: &Session, scope: &str, month: Month) -> Result<BudgetState, Failure> {
     let row = session
         .first(
             "SELECT spent, reserved FROM purses WHERE scope = $1 AND month = $2",
@@ -245,9 +245,9 @@ async fn state(session: &Session, scope: &str, month: Month) -> Result<PurseStat
         )
         .await?;
     let Some(row) = row else {
-        return Ok(PurseState::default());
+        return Ok(BudgetState::default());
     };
-    Ok(PurseState {
+    Ok(BudgetState {
         spent: MicroUsd(uint(row.try_get(0)?)),
         reserved: MicroUsd(uint(row.try_get(1)?)),
     })
@@ -256,7 +256,7 @@ async fn state(session: &Session, scope: &str, month: Month) -> Result<PurseStat
 async fn sums(
     session: &Session,
     workspace: WorkspaceNo,
-    (from, to): (Day, Day),
+    days: DayRange,
     group: UsageGroup,
 ) -> Result<Vec<UsageRow>, Failure> {
     // `C`: the order of every other database, whatever the language of this one.
@@ -283,7 +283,7 @@ async fn sums(
         "SELECT {column}, {sums} FROM usage WHERE workspace = $1 AND day BETWEEN $2 AND $3
          GROUP BY {column} ORDER BY {order} LIMIT $4"
     );
-    let (from, to) = (i64::from(from.0), i64::from(to.0));
+    let (from, to) = (i64::from(days.from.0), i64::from(days.to.0));
     let rows = session
         .query(&sql, &[&workspace.0, &from, &to, &ROWS])
         .await?;
@@ -314,6 +314,6 @@ fn row_of(row: &Row, group: UsageGroup) -> Result<UsageRow, Failure> {
 }
 
 /// A purse's name as it is stored.
-fn stored(scope: &PurseScope) -> String {
+fn stored(scope: &BudgetScope) -> String {
     text(&scope.name()).into_owned()
 }

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_ports::store::{
-    Ask, Day, Lease, Ledger, MicroUsd, Millis, Month, PurseLimit, PurseScope, PurseState,
-    Reservation, RunNo, StoreResult, UsageDelta, UsageGroup, UsageRow, WorkspaceNo,
+    BudgetLimit, BudgetScope, BudgetState, CostRange, Day, DayRange, Lease, Ledger, MicroUsd,
+    Millis, Month, Reservation, RunNo, StoreResult, UsageDelta, UsageGroup, UsageRow, WorkspaceNo,
 };
 use runloom_protocol::outcome::Tokens;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -25,8 +25,8 @@ impl Ledger for SqliteStore {
     async fn reserve(
         &self,
         lease: Lease,
-        purses: &[PurseLimit],
-        ask: Ask,
+        purses: &[BudgetLimit],
+        ask: CostRange,
     ) -> StoreResult<Reservation> {
         let purses = purses.to_vec();
         self.writer
@@ -34,7 +34,7 @@ impl Ledger for SqliteStore {
             .await
     }
 
-    async fn purse(&self, scope: &PurseScope, month: Month) -> StoreResult<PurseState> {
+    async fn budget(&self, scope: &BudgetScope, month: Month) -> StoreResult<BudgetState> {
         let scope = scope.name();
         self.read(move |connection| state(connection, &scope, month))
             .await
@@ -43,7 +43,7 @@ impl Ledger for SqliteStore {
     async fn usage(
         &self,
         workspace: WorkspaceNo,
-        days: (Day, Day),
+        days: DayRange,
         group: UsageGroup,
     ) -> StoreResult<Vec<UsageRow>> {
         self.read(move |connection| sums(connection, workspace, days, group))
@@ -54,8 +54,8 @@ impl Ledger for SqliteStore {
 fn reserve(
     tx: &mut Tx<'_>,
     lease: Lease,
-    purses: &[PurseLimit],
-    ask: Ask,
+    purses: &[BudgetLimit],
+    ask: CostRange,
 ) -> rusqlite::Result<Reservation> {
     if holding(tx, lease)?.is_none() {
         return Ok(Reservation::Fenced);
@@ -68,7 +68,10 @@ fn reserve(
         let left = purse.cap.minus(state.spent).minus(state.reserved);
         if left < ask.least {
             let purse = place;
-            return Ok(Reservation::Refused { purse, state });
+            return Ok(Reservation::Refused {
+                budget: purse,
+                state,
+            });
         }
         amount = amount.min(left);
     }
@@ -154,11 +157,11 @@ pub(super) fn record(
     Ok(())
 }
 
-fn state(connection: &Connection, scope: &str, month: Month) -> rusqlite::Result<PurseState> {
+fn state(connection: &Connection, scope: &str, month: Month) -> rusqlite::Result<BudgetState> {
     let found = connection
         .prepare_cached("SELECT spent, reserved FROM purses WHERE scope = ?1 AND month = ?2")?
         .query_row(params![scope, month.0], |row| {
-            Ok(PurseState {
+            Ok(BudgetState {
                 spent: MicroUsd(uint(row.get(0)?)),
                 reserved: MicroUsd(uint(row.get(1)?)),
             })
@@ -170,7 +173,7 @@ fn state(connection: &Connection, scope: &str, month: Month) -> rusqlite::Result
 fn sums(
     connection: &Connection,
     workspace: WorkspaceNo,
-    (from, to): (Day, Day),
+    days: DayRange,
     group: UsageGroup,
 ) -> rusqlite::Result<Vec<UsageRow>> {
     let column = match group {
@@ -186,7 +189,7 @@ fn sums(
          GROUP BY {column} ORDER BY {column} LIMIT ?4"
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![workspace.0, from.0, to.0, ROWS], |row| {
+    let rows = statement.query_map(params![workspace.0, days.from.0, days.to.0, ROWS], |row| {
         row_of(row, group)
     })?;
     rows.collect()

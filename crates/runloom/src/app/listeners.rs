@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use runloom_http::{AdminToken, Router};
 use runloom_ports::shutdown::Shutdown;
 use runloom_ports::tasks::Tasks;
-use runloom_service::Service;
+use runloom_service::Services;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
@@ -47,7 +47,7 @@ fn here(mut address: SocketAddr) -> String {
 /// The listeners, and their shutdown.
 pub(super) struct Listeners {
     pub(super) settings: runloom_http::Settings,
-    pub(super) service: Arc<Service>,
+    pub(super) service: Arc<Services>,
     pub(super) shutdown: Shutdown,
     pub(super) connections: Tasks,
 }

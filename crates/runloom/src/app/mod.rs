@@ -32,7 +32,7 @@ use runloom_service::rate::{RateLimiter, RateLimits};
 use runloom_service::registry::{RegistryService, SecretInjectingHost};
 use runloom_service::tenancy::TenancyService;
 use runloom_service::vault::Vault;
-use runloom_service::{BacklogLimits, Service, ServiceParts};
+use runloom_service::{BacklogLimits, ServiceParts, Services};
 use runloom_store::OpenOptions;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
@@ -66,7 +66,7 @@ pub enum Role {
 pub struct App {
     address: SocketAddr,
     watched: Option<SocketAddr>,
-    service: Arc<Service>,
+    service: Arc<Services>,
     tasks: Tasks,
     connections: Tasks,
     /// Exports traces; runs until the last run ended.
@@ -132,7 +132,7 @@ impl App {
 
     /// The use cases, for callers inside the process.
     #[must_use]
-    pub fn service(&self) -> &Arc<Service> {
+    pub fn service(&self) -> &Arc<Services> {
         &self.service
     }
 
@@ -182,7 +182,7 @@ async fn wire(
     role: Role,
     (master_key, store): (&[u8], Arc<dyn Store>),
     (tasks, tracing): (&Tasks, &Tasks),
-) -> Result<Arc<Service>> {
+) -> Result<Arc<Services>> {
     let Fabric {
         queue,
         bus,
@@ -257,9 +257,9 @@ async fn wire(
         worker: worker.clone(),
         ender: Some(ender),
         shutdown: tasks.shutdown.clone(),
-        admission: admission(config),
+        backlog: backlog_limits(config),
     };
-    let service = Arc::new(Service::new(parts, auth, rates, tenancy));
+    let service = Arc::new(Services::new(parts, auth, rates, tenancy));
     listen(bus, hub, worker, Arc::clone(&service), tasks);
     Ok(service)
 }
@@ -320,7 +320,7 @@ fn rates(config: &Config) -> RateLimiter {
     })
 }
 
-fn admission(config: &Config) -> BacklogLimits {
+fn backlog_limits(config: &Config) -> BacklogLimits {
     BacklogLimits {
         max_backlog: config.limits.max_backlog,
         max_backlog_per_workspace: config.limits.max_backlog_per_workspace,

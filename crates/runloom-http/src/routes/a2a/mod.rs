@@ -21,7 +21,7 @@ use runloom_protocol::scope::Scope::{A2aDiscovery, A2aInvoke, AgentsInvoke};
 use runloom_service::auth::Caller;
 use runloom_service::entry_point::EntryPoint;
 use runloom_service::error::Error;
-use runloom_service::published_agents::{Ask, PublishedAgent};
+use runloom_service::published_agents::{AgentMessage, PublishedAgent};
 use runloom_service::rate::Bucket::{self, Lifecycle, Reads, RunStarts};
 use runloom_service::rate::RateState;
 use serde_json::{Map, Value, json};
@@ -62,7 +62,7 @@ async fn list(
     (uri, headers): (Uri, HeaderMap),
 ) -> Answer<Json<Value>> {
     let base = base_url(&app, &uri, &headers);
-    let agents = app.service.offered(&caller).await?;
+    let agents = app.service.published_agents().list(&caller).await?;
     let entry = |agent: &PublishedAgent| card::entry(agent, &address(&base, &caller, agent));
     let agents: Vec<Value> = agents.iter().map(entry).collect();
     Ok(Json(json!({"agents": agents})))
@@ -74,7 +74,11 @@ async fn get_card(
     target: Target,
     (uri, headers): (Uri, HeaderMap),
 ) -> Answer<Json<Value>> {
-    let agent = app.service.offered_agent(&caller, &target.id).await?;
+    let agent = app
+        .service
+        .published_agents()
+        .callable(&caller, &target.id)
+        .await?;
     let base = base_url(&app, &uri, &headers);
     Ok(Json(card::card(&agent, &address(&base, &caller, &agent))))
 }
@@ -114,9 +118,14 @@ async fn call(
     };
     let service = &app.service;
     let found = match method {
-        Method::Send | Method::Stream => service.offered_agent(&caller, &target.id).await,
+        Method::Send | Method::Stream => {
+            service
+                .published_agents()
+                .callable(&caller, &target.id)
+                .await
+        }
         // An agent that now needs client tools takes no new messages, but its tasks can be read.
-        _ => service.known_agent(&caller, &target.id).await,
+        _ => service.published_agents().get(&caller, &target.id).await,
     };
     let agent = match found {
         Ok(agent) => agent,
@@ -255,7 +264,12 @@ impl AgentCall {
                 .wait_for_end(&run, self.app.settings.answer_within)
                 .await?
         {
-            run = self.app.service.run(&self.caller, run.id.as_str()).await?;
+            run = self
+                .app
+                .service
+                .runs()
+                .snapshot(&self.caller, run.id.as_str())
+                .await?;
         }
         let generation = self.generation;
         let result = match run.status {
@@ -283,13 +297,19 @@ impl AgentCall {
             return Err(Fault::new(wire::UNSUPPORTED, words).into());
         }
         let rate = self.count(RunStarts).await?;
-        let ask = Ask {
+        let ask = AgentMessage {
             text: incoming.text,
             context: incoming.context,
             idempotency,
         };
-        let begun = service.converse(&self.caller, &self.agent, ask).await?;
-        let run = service.run(&self.caller, begun.run.as_str()).await?;
+        let begun = service
+            .published_agents()
+            .send_message(&self.caller, &self.agent, ask)
+            .await?;
+        let run = service
+            .runs()
+            .snapshot(&self.caller, begun.run.as_str())
+            .await?;
         Ok((run, incoming.at_once, rate))
     }
 
@@ -301,9 +321,12 @@ impl AgentCall {
         }
         let rate = self.count(Lifecycle).await?;
         let service = &self.app.service;
-        service.cancel_run(&self.caller, run.id.as_str()).await?;
+        service.runs().cancel(&self.caller, run.id.as_str()).await?;
         self.wait_for_end(&run, STOP_WITHIN).await?;
-        let run = service.run(&self.caller, run.id.as_str()).await?;
+        let run = service
+            .runs()
+            .snapshot(&self.caller, run.id.as_str())
+            .await?;
         let mut response = self.answer(&self.generation.task(&run));
         rate_headers(response.headers_mut(), &rate);
         Ok(response)
@@ -311,7 +334,11 @@ impl AgentCall {
 
     async fn stream(&self, run: RunSnapshot) -> Result<Response, CallError> {
         let (app, caller) = (self.app.clone(), self.caller.clone());
-        let frames = app.service.stream(&caller, run.id.as_str(), 0).await?;
+        let frames = app
+            .service
+            .runs()
+            .stream(&caller, run.id.as_str(), 0)
+            .await?;
         let heartbeat = app.settings.heartbeat;
         let tongue = (self.generation, self.id.clone());
         let events = stream::events(app, caller, tongue, run, frames);
@@ -327,7 +354,8 @@ impl AgentCall {
     async fn find(&self, id: &str) -> Result<RunSnapshot, CallError> {
         let service = &self.app.service;
         let (run, agent) = service
-            .published_agent_run(&self.caller, EntryPoint::A2a, id)
+            .published_agents()
+            .run(&self.caller, EntryPoint::A2a, id)
             .await?;
         let own = (agent.id == self.agent.id).then_some(run);
         Ok(own.ok_or(Error::NotFound { what: "run" })?)

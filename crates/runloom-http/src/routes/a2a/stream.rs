@@ -69,7 +69,13 @@ impl RunEvents {
                 self.frames = None;
                 // The terminal event and the row of the run are one transaction, so the row is final.
                 let id = self.teller.run.id.clone();
-                let run = self.app.service.run(&self.caller, id.as_str()).await.ok()?;
+                let run = self
+                    .app
+                    .service
+                    .runs()
+                    .snapshot(&self.caller, id.as_str())
+                    .await
+                    .ok()?;
                 self.teller.end(run, &mut self.ready);
             }
         }

@@ -109,7 +109,7 @@ impl RunEvents {
             modern,
             ..
         } = &self.call;
-        let answer = match app.service.run(caller, run.as_str()).await {
+        let answer = match app.service.runs().snapshot(caller, run.as_str()).await {
             Ok(run) => rpc::answer(id, &result(&run, *modern)),
             Err(error) => {
                 tracing::warn!(%error, "result of a call cannot be read");
@@ -136,7 +136,7 @@ impl Drop for RunEvents {
         }
         let (app, caller, run) = (app.clone(), caller.clone(), run.clone());
         let cancel = async move {
-            let cancelled = app.service.cancel_run(&caller, run.as_str()).await;
+            let cancelled = app.service.runs().cancel(&caller, run.as_str()).await;
             if let Err(error) = cancelled {
                 tracing::warn!(%error, "abandoned call not cancelled");
             }

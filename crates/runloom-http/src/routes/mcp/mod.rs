@@ -98,7 +98,8 @@ async fn resume(
         Error::invalid("Last-Event-ID", message)
     })?;
     app.service
-        .published_agent_run(&caller, EntryPoint::Mcp, run.as_str())
+        .published_agents()
+        .run(&caller, EntryPoint::Mcp, run.as_str())
         .await?;
     let call = Call {
         app: app.clone(),
@@ -115,7 +116,10 @@ async fn resume(
 
 async fn stream(call: Call, after: u64) -> Answer<Response> {
     let app = call.app.clone();
-    let frames = app.service.stream(&call.caller, call.run.as_str(), after);
+    let frames = app
+        .service
+        .runs()
+        .stream(&call.caller, call.run.as_str(), after);
     let frames = frames.await?;
     let events = call.events(frames, after);
     let heartbeat = app.settings.heartbeat;
@@ -182,7 +186,12 @@ impl McpRequest {
             let words = "`cursor` is none of this server's: the list has one page.";
             return Ok(self.refuse(&Fault::new(INVALID_PARAMS, words)));
         }
-        let agents = self.app.service.offered(&self.caller).await?;
+        let agents = self
+            .app
+            .service
+            .published_agents()
+            .list(&self.caller)
+            .await?;
         let tools: Vec<Value> = agents.iter().map(tool).collect();
         let mut result = json!({"tools": tools});
         if self.protocol_version == ProtocolVersion::Modern {
@@ -196,7 +205,9 @@ impl McpRequest {
         check_accept(headers)?;
         let service = &self.app.service;
         let name = params.get("name").and_then(Value::as_str);
-        let found = service.offered_agent(&self.caller, name.unwrap_or_default());
+        let found = service
+            .published_agents()
+            .callable(&self.caller, name.unwrap_or_default());
         let agent = match found.await {
             // Only by slug, which is the name of the tool.
             Ok(agent) if Some(agent.slug.as_str()) == name => agent,
@@ -254,7 +265,9 @@ impl McpRequest {
             _ => None,
         };
         let service = &self.app.service;
-        let begun = service.ask_once(&self.caller, agent, message, number);
+        let begun = service
+            .published_agents()
+            .call(&self.caller, agent, message, number);
         let run = match begun.await {
             Ok(run) => run,
             // Errors that the model should see.
@@ -327,8 +340,12 @@ async fn cancel(
     let now = service.clock().now();
     service.rates().let_in(caller, Lifecycle, now).await?;
     let number = CallNumber::new(caller, session, &number.to_string());
-    if let Some(run) = service.run_of_call(caller, number).await? {
-        service.cancel_run(caller, run.as_str()).await?;
+    if let Some(run) = service
+        .published_agents()
+        .run_of_call(caller, number)
+        .await?
+    {
+        service.runs().cancel(caller, run.as_str()).await?;
     }
     Ok(())
 }

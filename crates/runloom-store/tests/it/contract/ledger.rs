@@ -1,8 +1,8 @@
 //! Purses, reservations, and the account of what was used.
 
 use runloom_ports::store::{
-    Ask, Batch, Day, Lease, MicroUsd, Millis, Month, Next, PurseLimit, PurseScope, PurseState,
-    Reservation, UsageDelta, UsageGroup, UsageRow,
+    Batch, BudgetLimit, BudgetScope, BudgetState, CostRange, Day, DayRange, Lease, MicroUsd,
+    Millis, Month, Next, Reservation, UsageDelta, UsageGroup, UsageRow,
 };
 use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
@@ -12,23 +12,23 @@ use crate::fixture::{Fixture, NOW, batch, ending, finishing, start};
 
 const MONTH: Month = Month(24_320);
 
-fn workspace(cap: u64) -> PurseLimit {
-    PurseLimit {
-        scope: PurseScope::Workspace("acme".to_owned()),
+fn workspace(cap: u64) -> BudgetLimit {
+    BudgetLimit {
+        scope: BudgetScope::Workspace("acme".to_owned()),
         cap: MicroUsd(cap),
         month: MONTH,
     }
 }
 
-fn key(cap: u64) -> PurseLimit {
-    PurseLimit {
-        scope: PurseScope::Key("key_1".to_owned()),
+fn key(cap: u64) -> BudgetLimit {
+    BudgetLimit {
+        scope: BudgetScope::Key("key_1".to_owned()),
         ..workspace(cap)
     }
 }
 
-fn exactly(amount: u64) -> Ask {
-    Ask {
+fn exactly(amount: u64) -> CostRange {
+    CostRange {
         least: MicroUsd(amount),
         most: MicroUsd(amount),
     }
@@ -38,8 +38,8 @@ fn granted(amount: u64) -> Reservation {
     Reservation::Granted(MicroUsd(amount))
 }
 
-fn stands(spent: u64, reserved: u64) -> PurseState {
-    PurseState {
+fn stands(spent: u64, reserved: u64) -> BudgetState {
+    BudgetState {
         spent: MicroUsd(spent),
         reserved: MicroUsd(reserved),
     }
@@ -54,12 +54,17 @@ fn settling(seq: u64, spent: u64) -> Batch {
     batch
 }
 
-async fn reserve(fixture: &Fixture, lease: Lease, purses: &[PurseLimit], ask: Ask) -> Reservation {
+async fn reserve(
+    fixture: &Fixture,
+    lease: Lease,
+    purses: &[BudgetLimit],
+    ask: CostRange,
+) -> Reservation {
     fixture.store().reserve(lease, purses, ask).await.unwrap()
 }
 
-async fn purse(fixture: &Fixture, limit: &PurseLimit) -> PurseState {
-    let state = fixture.store().purse(&limit.scope, limit.month).await;
+async fn standing(fixture: &Fixture, limit: &BudgetLimit) -> BudgetState {
+    let state = fixture.store().budget(&limit.scope, limit.month).await;
     state.unwrap()
 }
 
@@ -69,26 +74,26 @@ pub(crate) async fn a_reservation_is_taken_out_of_every_purse_or_none(fixture: F
     let both = [wide.clone(), narrow.clone()];
     let refused = reserve(&fixture, lease, &both, exactly(31)).await;
     let state = stands(0, 0);
-    assert_eq!(refused, Reservation::Refused { purse: 1, state });
-    assert_eq!(purse(&fixture, &wide).await, stands(0, 0));
+    assert_eq!(refused, Reservation::Refused { budget: 1, state });
+    assert_eq!(standing(&fixture, &wide).await, stands(0, 0));
     assert_eq!(
         reserve(&fixture, lease, &both, exactly(30)).await,
         granted(30)
     );
-    assert_eq!(purse(&fixture, &wide).await, stands(0, 30));
-    assert_eq!(purse(&fixture, &narrow).await, stands(0, 30));
+    assert_eq!(standing(&fixture, &wide).await, stands(0, 30));
+    assert_eq!(standing(&fixture, &narrow).await, stands(0, 30));
 }
 
 pub(crate) async fn a_grant_is_what_the_emptiest_purse_has(fixture: Fixture) {
     let (first, second) = (fixture.started("a").await, fixture.started("b").await);
-    let ask = Ask {
+    let ask = CostRange {
         least: MicroUsd(10),
         most: MicroUsd(90),
     };
     let both = [workspace(100), key(1_000)];
     assert_eq!(reserve(&fixture, first, &both, ask).await, granted(90));
     assert_eq!(reserve(&fixture, second, &both, ask).await, granted(10));
-    assert_eq!(purse(&fixture, &both[0]).await, stands(0, 100));
+    assert_eq!(standing(&fixture, &both[0]).await, stands(0, 100));
 }
 
 pub(crate) async fn what_a_call_did_not_need_goes_back_with_its_batch(mut fixture: Fixture) {
@@ -97,12 +102,12 @@ pub(crate) async fn what_a_call_did_not_need_goes_back_with_its_batch(mut fixtur
     let one = [limit.clone()];
     reserve(&fixture, lease, &one, exactly(80)).await;
     fixture.commit(lease, settling(2, 7)).await;
-    assert_eq!(purse(&fixture, &limit).await, stands(7, 0));
+    assert_eq!(standing(&fixture, &limit).await, stands(7, 0));
     // Settled once: a second settlement finds nothing.
     fixture.commit(lease, settling(3, 50)).await;
-    assert_eq!(purse(&fixture, &limit).await, stands(7, 0));
+    assert_eq!(standing(&fixture, &limit).await, stands(7, 0));
     fixture.reopen().await;
-    assert_eq!(purse(&fixture, &limit).await, stands(7, 0));
+    assert_eq!(standing(&fixture, &limit).await, stands(7, 0));
 }
 
 pub(crate) async fn a_reservation_that_is_forgotten_counts_in_full(fixture: Fixture) {
@@ -115,9 +120,9 @@ pub(crate) async fn a_reservation_that_is_forgotten_counts_in_full(fixture: Fixt
         reserve(&fixture, lease, &one, exactly(50)).await,
         granted(50)
     );
-    assert_eq!(purse(&fixture, &limit).await, stands(40, 50));
+    assert_eq!(standing(&fixture, &limit).await, stands(40, 50));
     fixture.finish(lease, 2, RunStatus::Failed).await;
-    assert_eq!(purse(&fixture, &limit).await, stands(90, 0));
+    assert_eq!(standing(&fixture, &limit).await, stands(90, 0));
 }
 
 pub(crate) async fn a_worker_that_lost_its_run_cannot_reserve(mut fixture: Fixture) {
@@ -129,9 +134,9 @@ pub(crate) async fn a_worker_that_lost_its_run_cannot_reserve(mut fixture: Fixtu
     assert_eq!(reserve(&fixture, new, &one, exactly(60)).await, granted(60));
     let fenced = reserve(&fixture, old, &one, exactly(1)).await;
     assert_eq!(fenced, Reservation::Fenced);
-    assert_eq!(purse(&fixture, &limit).await, stands(0, 60));
+    assert_eq!(standing(&fixture, &limit).await, stands(0, 60));
     fixture.commit(new, settling(2, 5)).await;
-    assert_eq!(purse(&fixture, &limit).await, stands(5, 0));
+    assert_eq!(standing(&fixture, &limit).await, stands(5, 0));
 }
 
 pub(crate) async fn a_purse_refills_at_the_turn_of_the_month(fixture: Fixture) {
@@ -141,7 +146,7 @@ pub(crate) async fn a_purse_refills_at_the_turn_of_the_month(fixture: Fixture) {
     fixture.commit(lease, settling(2, 99)).await;
     let refused = reserve(&fixture, lease, std::slice::from_ref(&this), exactly(2)).await;
     assert!(matches!(refused, Reservation::Refused { .. }));
-    let next = PurseLimit {
+    let next = BudgetLimit {
         month: Month(MONTH.0 + 1),
         ..this.clone()
     };
@@ -149,8 +154,8 @@ pub(crate) async fn a_purse_refills_at_the_turn_of_the_month(fixture: Fixture) {
     assert_eq!(full, granted(100));
     // A call belongs to the month in which it was sent.
     fixture.commit(lease, settling(3, 1)).await;
-    assert_eq!(purse(&fixture, &this).await, stands(99, 0));
-    assert_eq!(purse(&fixture, &next).await, stands(1, 0));
+    assert_eq!(standing(&fixture, &this).await, stands(99, 0));
+    assert_eq!(standing(&fixture, &next).await, stands(1, 0));
 }
 
 pub(crate) async fn many_runs_cannot_overspend_one_purse(fixture: Fixture) {
@@ -173,7 +178,7 @@ pub(crate) async fn many_runs_cannot_overspend_one_purse(fixture: Fixture) {
         won += usize::from(granted.unwrap());
     }
     assert_eq!(won, 11, "eleven nines are 99");
-    assert_eq!(purse(&fixture, &limit).await, stands(0, 99));
+    assert_eq!(standing(&fixture, &limit).await, stands(0, 99));
 }
 
 fn used(input_tokens: u64, output_tokens: u64, cost_pico: u64) -> UsageDelta {
@@ -191,7 +196,7 @@ fn used(input_tokens: u64, output_tokens: u64, cost_pico: u64) -> UsageDelta {
     }
 }
 
-async fn account(fixture: &Fixture, days: (Day, Day), group: UsageGroup) -> Vec<UsageRow> {
+async fn account(fixture: &Fixture, days: DayRange, group: UsageGroup) -> Vec<UsageRow> {
     let rows = fixture.store().usage(fixture.acme, days, group).await;
     rows.unwrap()
 }
@@ -244,7 +249,10 @@ pub(crate) async fn the_account_adds_up_by_day_model_and_key(mut fixture: Fixtur
         let rows = account(&fixture, days, group).await;
         rows.iter().map(short).collect()
     };
-    let whole = (monday, tuesday);
+    let whole = DayRange {
+        from: monday,
+        to: tuesday,
+    };
     assert_eq!(
         by(whole, UsageGroup::Day).await,
         [
@@ -259,8 +267,12 @@ pub(crate) async fn the_account_adds_up_by_day_model_and_key(mut fixture: Fixtur
             ("platform:other".to_owned(), 0, 1, (100, 7), 1_000_000),
         ]
     );
+    let second = DayRange {
+        from: tuesday,
+        to: tuesday,
+    };
     assert_eq!(
-        by((tuesday, tuesday), UsageGroup::Key).await,
+        by(second, UsageGroup::Key).await,
         [
             ("key_1".to_owned(), 1, 1, (20, 6), 2_500_001),
             ("key_2".to_owned(), 0, 1, (100, 7), 1_000_000),
@@ -272,7 +284,10 @@ pub(crate) async fn the_account_adds_up_by_day_model_and_key(mut fixture: Fixtur
     let rival = fixture.store();
     let rival = rival.usage(fixture.rival, whole, UsageGroup::Day).await;
     assert!(rival.unwrap().is_empty());
-    let never = (Day(tuesday.0 + 1), Day(tuesday.0 + 9));
+    let never = DayRange {
+        from: Day(tuesday.0 + 1),
+        to: Day(tuesday.0 + 9),
+    };
     assert!(by(never, UsageGroup::Day).await.is_empty());
 }
 
@@ -285,7 +300,7 @@ pub(crate) async fn what_another_model_used_is_on_its_own_account(fixture: Fixtu
         fixture.commit(lease, turn).await;
     }
     let day = Day::of(NOW);
-    let rows = account(&fixture, (day, day), UsageGroup::Model).await;
+    let rows = account(&fixture, DayRange { from: day, to: day }, UsageGroup::Model).await;
     let inputs = rows
         .iter()
         .map(|row| (row.group.as_str(), row.tokens.input_tokens));
@@ -302,7 +317,10 @@ pub(crate) async fn a_fenced_batch_adds_nothing_to_the_account(fixture: Fixture)
     let mut turn = batch(2, 2, Next::Keep);
     turn.usage = Some(used(1, 1, 1));
     assert!(fixture.try_commit(stale, turn).await.is_err());
-    let days = (Day(0), Day(i32::MAX));
+    let days = DayRange {
+        from: Day(0),
+        to: Day(i32::MAX),
+    };
     assert!(account(&fixture, days, UsageGroup::Day).await.is_empty());
 }
 

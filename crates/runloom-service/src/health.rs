@@ -1,23 +1,44 @@
-//! What this process and its neighbours look like from outside: the metrics page.
+//! Health of a process: readiness, and the metrics page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::service::Service;
+use crate::error::Result;
 use runloom_engine::metrics::{MetricType, Text, render};
+use runloom_ports::bus::Bus;
+use runloom_ports::clock::Clock;
+use runloom_ports::queue::Queue;
+use runloom_ports::store::Store;
 
-/// How long the store may take to say what it holds.
-const ASK_AT_MOST: Duration = Duration::from_secs(2);
+/// Time that the store has to return its values.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl Service {
+/// Readiness and metrics of this process.
+pub struct HealthService {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) bus: Arc<dyn Bus>,
+}
+
+impl HealthService {
+    /// Checks that the store answers.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn ready(&self) -> Result<()> {
+        self.store.next_timer().await?;
+        Ok(())
+    }
+
     /// Pending approvals; left out while the store does not answer.
     async fn approval_metrics(&self, text: &mut Text) {
-        let asked = tokio::time::timeout(ASK_AT_MOST, self.parts.store.approval_census()).await;
-        let Some(census) = asked.ok().and_then(Result::ok) else {
+        let asked = tokio::time::timeout(STORE_TIMEOUT, self.store.approval_census()).await;
+        let Some(census) = asked.ok().and_then(std::result::Result::ok) else {
             return;
         };
         let help = "Approvals in the store that wait for a decision.";
         text.gauge("runloom_approvals_pending", help, census.pending);
-        let now = self.clock.now();
+        let now = Clock.now();
         let age = census
             .oldest
             .map_or(0, |oldest| now.0.saturating_sub(oldest.0) / 1000);
@@ -25,19 +46,18 @@ impl Service {
         text.gauge("runloom_approvals_oldest_seconds", help, age.max(0));
     }
 
-    /// The metrics as text. Values of the store are the same on every process that shares it.
+    /// The metrics as text. Values of the store are the same in every process that shares it.
     pub async fn metrics(&self) -> String {
         let mut text = Text::default();
         render(&mut text);
-        let parts = &self.parts;
         let help = "Jobs that wait in this process.";
-        text.gauge("runloom_queue_depth", help, parts.queue.depth());
+        text.gauge("runloom_queue_depth", help, self.queue.depth());
         let help = "Whether the queue's broker is reached (1) or runs are found by sweeping (0).";
-        text.gauge("runloom_queue_up", help, u8::from(parts.queue.is_up()));
+        text.gauge("runloom_queue_up", help, u8::from(self.queue.is_up()));
         let help = "Whether the bus is reached (1) or changes are found by looking (0).";
-        text.gauge("runloom_bus_up", help, u8::from(parts.bus.is_up()));
-        let asked = tokio::time::timeout(ASK_AT_MOST, parts.store.census()).await;
-        let census = asked.ok().and_then(Result::ok);
+        text.gauge("runloom_bus_up", help, u8::from(self.bus.is_up()));
+        let asked = tokio::time::timeout(STORE_TIMEOUT, self.store.census()).await;
+        let census = asked.ok().and_then(std::result::Result::ok);
         let help = "Whether the store answered within two seconds.";
         text.gauge("runloom_store_up", help, u8::from(census.is_some()));
         if let Some(census) = census {
