@@ -55,6 +55,19 @@ pub(crate) fn clippy() -> anyhow::Result<Tally> {
     Ok(tally)
 }
 
+/// Writes the OpenAPI document: the test that compares it writes it instead.
+pub(crate) fn openapi() -> anyhow::Result<bool> {
+    let mut command = cargo()?;
+    command.args(["test", "--package", "runloom-http", "--lib", "--quiet"]);
+    command.args([
+        "--",
+        "--exact",
+        "openapi::tests::committed_document_is_current",
+    ]);
+    command.env("RUNLOOM_UPDATE_OPENAPI", "1");
+    process::run(&mut command, BUILD_AT_MOST)
+}
+
 /// `cargo deny`, when it is installed: a tool for the reviewer's machine, which the test command
 /// does without.
 pub(crate) fn deny() -> anyhow::Result<Tally> {

@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `lint`, `faults` and `bench`.
+//! The project's chores: `cargo xtask test`, `lint`, `faults`, `openapi` and `bench`.
 //!
 //! Needs nothing but the toolchain to start: whatever a stage wants beyond that (Python
 //! environments, Debian packages) the stage installs itself, below `target/xtask`.
@@ -37,6 +37,7 @@ commands
   test     everything: format, lints, tests, doctests, interop, vendors' packages
   lint     format, lints and commit subjects only
   faults   the fault suite in its long form, 10 minutes for each topology unless told otherwise
+  openapi  writes crates/runloom-http/openapi.json anew from the types and the route table
   bench    the benchmark: an optimised build, then target/bench/report.md (see bench/README.md)
   stages   lists the stages that --only takes";
 
@@ -61,6 +62,7 @@ fn dispatch(arguments: &[String]) -> anyhow::Result<bool> {
         "test" => Suite::Test,
         "lint" => Suite::Lint,
         "bench" => return bench::run(rest),
+        "openapi" => return cargo::openapi(),
         "faults" => return faults::run(rest),
         "stages" => {
             stages::list();

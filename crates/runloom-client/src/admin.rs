@@ -1,10 +1,13 @@
 //! The admin API: workspaces, their keys, the documents that they keep and what they remember.
 
 use reqwest::Method;
+use runloom_protocol::admin::{
+    ApiKey, ApiKeyList, CreateKey, KeyCreated, PutWorkspace, Rotation, Workspace, WorkspaceDetails,
+    WorkspaceList,
+};
 use runloom_protocol::resource::{
     InstalledPlugin, InstalledToolset, MemoriesForgotten, MemoryList, StoredDocument,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -15,102 +18,6 @@ use crate::transport::{Call, Repeat, Transport};
 #[derive(Debug, Clone)]
 pub struct AdminClient {
     pub(crate) transport: Transport,
-}
-
-/// A workspace to be created, or changed when the slug exists.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreateWorkspace {
-    /// `^[a-z0-9][a-z0-9-]{0,62}$`.
-    #[serde(skip)]
-    pub slug: String,
-    /// For people; the slug when left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Features that are switched off: `apiKeys`, `oauthApps`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub without: Vec<String>,
-}
-
-/// A workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkspaceInfo {
-    /// Its name in URLs.
-    pub slug: String,
-    /// For people.
-    #[serde(default)]
-    pub name: String,
-    /// Features that are switched off.
-    #[serde(default)]
-    pub without: Vec<String>,
-    /// What a spec without `modelId` gets; told of one workspace only, not in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default_model_id: Option<String>,
-}
-
-/// A key to be created.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreateKey {
-    /// For people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `developer_api` (the default), `a2a` or `mcp`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<String>,
-    /// Agents it may run; empty = every agent.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub agent_ids: Vec<String>,
-    /// Its own limit of run starts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runs_per_minute: Option<u32>,
-}
-
-/// A key that was just created. The only time the key is shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyCreated {
-    /// Its row.
-    pub id: String,
-    /// The key itself.
-    pub key: String,
-}
-
-impl std::fmt::Debug for KeyCreated {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyCreated")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A key as it is listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct KeyInfo {
-    /// Its row.
-    pub id: String,
-    /// For people.
-    #[serde(default)]
-    pub name: String,
-    /// The first characters.
-    #[serde(default)]
-    pub prefix: String,
-    /// What it is for.
-    #[serde(default)]
-    pub usage: String,
-    /// Agents it may run; empty = every agent.
-    #[serde(default)]
-    pub agent_ids: Vec<String>,
-    /// Its own limit of run starts.
-    #[serde(default)]
-    pub runs_per_minute: Option<u32>,
-    /// When it was created.
-    #[serde(default)]
-    pub created_at: Option<String>,
-    /// When it was revoked.
-    #[serde(default)]
-    pub revoked_at: Option<String>,
 }
 
 /// What a document is.
@@ -170,18 +77,6 @@ pub enum Condition {
     },
 }
 
-/// What [`AdminClient::rotate_secrets`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rotation {
-    /// Texts that are sealed with the new key now.
-    pub resealed: u64,
-    /// Texts that changed meanwhile.
-    pub skipped: u64,
-    /// Texts that no known key opens.
-    pub unreadable: u64,
-}
-
 impl Call {
     fn under(self, condition: &Condition) -> Self {
         let header = match condition {
@@ -230,8 +125,8 @@ impl AdminClient {
     ///
     /// # Errors
     /// A refusal, or the server is away.
-    pub async fn create_workspace(&self, workspace: &CreateWorkspace) -> Result<WorkspaceInfo> {
-        let path = ["api", "admin", "v1", "workspaces", &workspace.slug];
+    pub async fn put_workspace(&self, slug: &str, workspace: &PutWorkspace) -> Result<Workspace> {
+        let path = ["api", "admin", "v1", "workspaces", slug];
         let call = Call::post(self.transport.url(path), workspace, Repeat::Harmless)?;
         let method = Method::PUT;
         self.transport.json(Call { method, ..call }).await
@@ -241,7 +136,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// A refusal, or the server is away.
-    pub async fn workspace(&self, slug: &str) -> Result<WorkspaceInfo> {
+    pub async fn workspace(&self, slug: &str) -> Result<WorkspaceDetails> {
         let url = self
             .transport
             .url(["api", "admin", "v1", "workspaces", slug]);
@@ -252,13 +147,9 @@ impl AdminClient {
     ///
     /// # Errors
     /// A refusal, or the server is away.
-    pub async fn workspaces(&self) -> Result<Vec<WorkspaceInfo>> {
-        #[derive(Deserialize)]
-        struct Page {
-            workspaces: Vec<WorkspaceInfo>,
-        }
+    pub async fn workspaces(&self) -> Result<Vec<Workspace>> {
         let url = self.transport.url(["api", "admin", "v1", "workspaces"]);
-        let page: Page = self.transport.json(Call::get(url)).await?;
+        let page: WorkspaceList = self.transport.json(Call::get(url)).await?;
         Ok(page.workspaces)
     }
 
@@ -275,12 +166,8 @@ impl AdminClient {
     ///
     /// # Errors
     /// A refusal, or the server is away.
-    pub async fn keys(&self, workspace: &str) -> Result<Vec<KeyInfo>> {
-        #[derive(Deserialize)]
-        struct Page {
-            keys: Vec<KeyInfo>,
-        }
-        let page: Page = self
+    pub async fn keys(&self, workspace: &str) -> Result<Vec<ApiKey>> {
+        let page: ApiKeyList = self
             .transport
             .json(Call::get(self.keys_url(workspace, None)))
             .await?;

@@ -21,17 +21,17 @@ mod stream;
 mod tools;
 mod transport;
 
-pub use admin::{
-    AdminClient, Condition, CreateKey, CreateWorkspace, DocumentKind, KeyCreated, KeyInfo,
-    Rotation, WorkspaceInfo,
-};
+pub use admin::{AdminClient, Condition, DocumentKind};
 pub use approvals::{ApprovalDecision, ApprovalFilter};
 pub use client::Client;
 pub use error::{Error, Result};
 pub use event::RunEvent;
-pub use oauth::{CreateOauthApp, OauthAppCreated, OauthAppInfo, PutUser, UserInfo};
 pub use options::{Options, RetryPolicy};
 pub use request::{MessageRequest, Prompt, RunFilter, RunRequest};
 pub use runloom_protocol as protocol;
+pub use runloom_protocol::admin::{
+    ApiKey, CreateKey, CreateOauthApp, KeyCreated, KeyUsage, OauthApp, OauthAppCreated, PutUser,
+    PutWorkspace, Rotation, User, Visibility, Workspace, WorkspaceDetails,
+};
 pub use stream::RunStream;
 pub use tools::{RunEnd, ToolHandlers, ToolOutput};

@@ -1,107 +1,13 @@
 //! The admin API of OAuth: apps, and the people who let them do things.
 
 use reqwest::Method;
-use serde::{Deserialize, Serialize};
+use runloom_protocol::admin::{
+    CreateOauthApp, OauthApp, OauthAppCreated, OauthAppList, PutUser, User, UserList,
+};
 
 use crate::admin::AdminClient;
 use crate::error::Result;
 use crate::transport::{Call, Repeat};
-
-/// An app to be registered.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreateOauthApp {
-    /// For people, who read it at the consent page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `private` (the default) or `public`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub visibility: Option<String>,
-    /// Where people may be sent back to.
-    pub redirect_uris: Vec<String>,
-    /// What it may ask for.
-    pub scopes: Vec<String>,
-    /// Whether it may act for itself.
-    pub client_credentials: bool,
-}
-
-/// An app that was just registered, or given another secret. The only time the secret is shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OauthAppCreated {
-    /// `mantyx_oa_…`.
-    pub client_id: String,
-    /// `mantyx_oas_…`.
-    pub client_secret: String,
-}
-
-impl std::fmt::Debug for OauthAppCreated {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OauthAppCreated")
-            .field("client_id", &self.client_id)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An app as it is listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OauthAppInfo {
-    /// `mantyx_oa_…`.
-    pub client_id: String,
-    /// For people.
-    #[serde(default)]
-    pub name: String,
-    /// `private` or `public`.
-    #[serde(default)]
-    pub visibility: String,
-    /// Where people may be sent back to.
-    #[serde(default)]
-    pub redirect_uris: Vec<String>,
-    /// What it may ask for.
-    #[serde(default)]
-    pub scopes: Vec<String>,
-    /// Whether it may act for itself.
-    #[serde(default)]
-    pub client_credentials: bool,
-    /// When it was registered.
-    #[serde(default)]
-    pub created_at: Option<String>,
-}
-
-/// A person as they should be; a missing field keeps what is there.
-#[derive(Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PutUser {
-    /// For people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// What they sign in with; needed for a new person.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password: Option<String>,
-    /// The workspaces that they belong to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workspaces: Option<Vec<String>>,
-}
-
-/// A person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UserInfo {
-    /// Their row.
-    pub id: String,
-    /// What they sign in with.
-    pub email: String,
-    /// For people.
-    #[serde(default)]
-    pub name: String,
-    /// The workspaces that they belong to.
-    #[serde(default)]
-    pub workspaces: Vec<String>,
-    /// When they were added.
-    #[serde(default)]
-    pub created_at: Option<String>,
-}
 
 impl AdminClient {
     /// Registers an app.
@@ -122,14 +28,9 @@ impl AdminClient {
     ///
     /// # Errors
     /// A refusal, or the server is away.
-    pub async fn oauth_apps(&self, workspace: &str) -> Result<Vec<OauthAppInfo>> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Page {
-            oauth_apps: Vec<OauthAppInfo>,
-        }
+    pub async fn oauth_apps(&self, workspace: &str) -> Result<Vec<OauthApp>> {
         let url = self.apps_url(workspace, &[]);
-        let page: Page = self.transport.json(Call::get(url)).await?;
+        let page: OauthAppList = self.transport.json(Call::get(url)).await?;
         Ok(page.oauth_apps)
     }
 
@@ -160,7 +61,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// A refusal, or the server is away.
-    pub async fn put_user(&self, email: &str, user: &PutUser) -> Result<UserInfo> {
+    pub async fn put_user(&self, email: &str, user: &PutUser) -> Result<User> {
         let url = self.users_url(Some(email));
         let call = Call::post(url, user, Repeat::Harmless)?;
         let method = Method::PUT;
@@ -171,13 +72,9 @@ impl AdminClient {
     ///
     /// # Errors
     /// A refusal, or the server is away.
-    pub async fn users(&self) -> Result<Vec<UserInfo>> {
-        #[derive(Deserialize)]
-        struct Page {
-            users: Vec<UserInfo>,
-        }
+    pub async fn users(&self) -> Result<Vec<User>> {
         let call = Call::get(self.users_url(None));
-        let page: Page = self.transport.json(call).await?;
+        let page: UserList = self.transport.json(call).await?;
         Ok(page.users)
     }
 

@@ -19,6 +19,7 @@ mod guard;
 mod html_page;
 mod lingering_close;
 mod openapi;
+mod operation;
 mod request_layer;
 mod route;
 mod router;

@@ -1,4 +1,4 @@
-//! One route: method, path, required credential and handler.
+//! One route: method, path, required credential, handler, and what the OpenAPI document says about it.
 
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -7,6 +7,7 @@ use runloom_service::entry_point::EntryPoint;
 use runloom_service::rate::Bucket;
 
 use crate::app::App;
+use crate::operation::Operation;
 
 /// The credential that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,43 +31,87 @@ pub(crate) struct Route {
     pub(crate) path: String,
     pub(crate) access: Access,
     pub(crate) endpoint: MethodRouter<App>,
+    /// What the OpenAPI document says about it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "read by the generator"))]
+    pub(crate) operation: Operation,
 }
 
 impl Route {
     /// `GET`, and with it `HEAD`.
-    pub(crate) fn get<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
+    pub(crate) fn get<H, T>(
+        path: impl Into<String>,
+        access: Access,
+        handler: H,
+        operation: Operation,
+    ) -> Self
     where
         H: Handler<T, App>,
         T: 'static,
     {
-        Self::on(("get", MethodFilter::GET), path, access, handler)
+        Self::on(("get", MethodFilter::GET), path, access, handler, operation)
+    }
+
+    /// `GET` of a page for browsers, which is not part of the API.
+    pub(crate) fn page<H, T>(path: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::get(path, Access::Open, handler, Operation::undocumented())
     }
 
     /// `POST`.
-    pub(crate) fn post<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
+    pub(crate) fn post<H, T>(
+        path: impl Into<String>,
+        access: Access,
+        handler: H,
+        operation: Operation,
+    ) -> Self
     where
         H: Handler<T, App>,
         T: 'static,
     {
-        Self::on(("post", MethodFilter::POST), path, access, handler)
+        Self::on(
+            ("post", MethodFilter::POST),
+            path,
+            access,
+            handler,
+            operation,
+        )
     }
 
     /// `PUT`.
-    pub(crate) fn put<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
+    pub(crate) fn put<H, T>(
+        path: impl Into<String>,
+        access: Access,
+        handler: H,
+        operation: Operation,
+    ) -> Self
     where
         H: Handler<T, App>,
         T: 'static,
     {
-        Self::on(("put", MethodFilter::PUT), path, access, handler)
+        Self::on(("put", MethodFilter::PUT), path, access, handler, operation)
     }
 
     /// `DELETE`.
-    pub(crate) fn delete<H, T>(path: impl Into<String>, access: Access, handler: H) -> Self
+    pub(crate) fn delete<H, T>(
+        path: impl Into<String>,
+        access: Access,
+        handler: H,
+        operation: Operation,
+    ) -> Self
     where
         H: Handler<T, App>,
         T: 'static,
     {
-        Self::on(("delete", MethodFilter::DELETE), path, access, handler)
+        Self::on(
+            ("delete", MethodFilter::DELETE),
+            path,
+            access,
+            handler,
+            operation,
+        )
     }
 
     fn on<H, T>(
@@ -74,6 +119,7 @@ impl Route {
         path: impl Into<String>,
         access: Access,
         handler: H,
+        operation: Operation,
     ) -> Self
     where
         H: Handler<T, App>,
@@ -84,6 +130,18 @@ impl Route {
             path: path.into(),
             access,
             endpoint: on(filter, handler),
+            operation,
         }
+    }
+
+    /// The scopes that an access token needs, separated by spaces; `or` between two of which one is enough.
+    pub(crate) fn scopes(&self) -> Option<String> {
+        let words: Vec<&str> = match self.access {
+            Access::Workspace(_, scope) => vec![scope.as_str()],
+            Access::Published(_, _, scopes) => scopes.iter().map(|scope| scope.as_str()).collect(),
+            Access::Either(_, _, [one, other]) => vec![one.as_str(), "or", other.as_str()],
+            Access::Open | Access::Admin => return None,
+        };
+        Some(words.join(" "))
     }
 }

@@ -47,13 +47,8 @@ pub fn route_table() -> Vec<(&'static str, String)> {
 #[must_use]
 pub fn scope_table() -> Vec<(&'static str, String, String)> {
     let scopes = |route: Route| {
-        let words: Vec<&str> = match route.access {
-            Access::Workspace(_, scope) => vec![scope.as_str()],
-            Access::Published(_, _, scopes) => scopes.iter().map(|scope| scope.as_str()).collect(),
-            Access::Either(_, _, [one, other]) => vec![one.as_str(), "or", other.as_str()],
-            Access::Open | Access::Admin => return None,
-        };
-        Some((route.method, route.path, words.join(" ")))
+        let scopes = route.scopes()?;
+        Some((route.method, route.path, scopes))
     };
     routes::all().into_iter().filter_map(scopes).collect()
 }

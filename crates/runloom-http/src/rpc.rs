@@ -6,6 +6,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::operation::Shape;
+
 /// The body is not JSON.
 pub(crate) const PARSE: i64 = -32700;
 /// The JSON is not a request.
@@ -19,6 +21,74 @@ pub(crate) const INTERNAL: i64 = -32603;
 
 /// Maximum length of a request id.
 const ID_MAX_BYTES: usize = 256;
+
+/// The body of a request in the OpenAPI document.
+pub(crate) fn request_shape() -> Shape {
+    Shape::named_json("RpcRequest", request_schema)
+}
+
+/// The body of a response in the OpenAPI document.
+pub(crate) fn response_shape() -> Shape {
+    Shape::named_json("RpcResponse", response_schema)
+}
+
+/// The messages of a stream in the OpenAPI document.
+pub(crate) fn stream_shape() -> Shape {
+    Shape::named_events("RpcMessage", message_schema)
+}
+
+fn request_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "A JSON-RPC 2.0 request, or a notification without `id`. Batches are refused.",
+        "properties": {
+            "jsonrpc": {"const": "2.0", "description": "The version."},
+            "id": {"type": ["string", "number"], "description": "Repeated in the response."},
+            "method": {"type": "string", "description": "The method."},
+            "params": {"type": "object", "description": "The parameters of the method."},
+        },
+        "required": ["jsonrpc", "method"],
+    })
+}
+
+fn response_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "A JSON-RPC 2.0 response: `result` or `error`.",
+        "properties": {
+            "jsonrpc": {"const": "2.0", "description": "The version."},
+            "id": {"type": ["string", "number", "null"], "description": "The id of the request."},
+            "result": {"description": "The result of the method."},
+            "error": {
+                "type": "object",
+                "description": "Why there is no result.",
+                "properties": {
+                    "code": {"type": "integer", "description": "The error code of JSON-RPC or of the protocol above it."},
+                    "message": {"type": "string", "description": "What was wrong."},
+                    "data": {"description": "Details."},
+                },
+                "required": ["code", "message"],
+            },
+        },
+        "required": ["jsonrpc", "id"],
+    })
+}
+
+fn message_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "A JSON-RPC 2.0 response or notification in a stream.",
+        "properties": {
+            "jsonrpc": {"const": "2.0", "description": "The version."},
+            "id": {"type": ["string", "number", "null"], "description": "The id of the request; absent in notifications."},
+            "method": {"type": "string", "description": "The method of a notification."},
+            "params": {"type": "object", "description": "The parameters of a notification."},
+            "result": {"description": "The result of the method."},
+            "error": {"type": "object", "description": "Why there is no result.", "additionalProperties": true},
+        },
+        "required": ["jsonrpc"],
+    })
+}
 
 /// The message of a body.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use crate::policy::Decision;
 use crate::read::keywords;
 
 keywords! {
-    /// The decision of a person.
+    /// The decision of a user.
     pub enum ApprovalVerdict {
         /// The call is executed.
         Approve = "approve",
@@ -22,9 +22,9 @@ keywords! {
     pub enum ApprovalStatus {
         /// Nobody has decided.
         Pending = "pending",
-        /// A person approved.
+        /// A user approved.
         Approved = "approved",
-        /// A person denied.
+        /// A user denied.
         Denied = "denied",
         /// Nobody decided in time.
         Expired = "expired",
@@ -54,12 +54,13 @@ keywords! {
     }
 }
 
-/// Who decided an approval.
+/// The credential that decided an approval, or the timeout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecidedBy {
-    /// What it is.
+    /// The kind of the credential.
     pub kind: DeciderKind,
-    /// Id of the credential; left out for a timeout.
+    /// The id of the credential. Absent for a timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -75,28 +76,32 @@ impl DecidedBy {
     }
 }
 
-/// `POST /agent-runs/{id}/approvals`, checked.
+/// The decision of a user about an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename_all = "camelCase"))]
 pub struct DecideApproval {
-    /// Which approval.
+    /// The id of the approval.
     pub approval_id: ApprovalId,
-    /// What is decided.
+    /// The decision.
+    #[cfg_attr(feature = "schema", schemars(flatten))]
     pub ruling: Ruling,
 }
 
-/// What a person decided about one call.
+/// The decision of a user about one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Ruling {
     /// Whether the call, or each of its sub-actions that wait, is executed.
     pub decision: ApprovalVerdict,
-    /// The arguments to execute instead, when the person changed them.
+    /// The arguments to execute instead, when the user changed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// Decisions about single sub-actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_decisions: Vec<SubDecision>,
-    /// What the person says about it.
+    /// A note of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -113,25 +118,27 @@ impl Ruling {
 
 /// A decision about one sub-action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubDecision {
-    /// Which sub-action of the call.
+    /// The id of the sub-action.
     pub id: String,
     /// Whether it is executed.
     pub decision: ApprovalVerdict,
-    /// The element to execute instead, when the person changed it.
+    /// The element to execute instead, when the user changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// What the person says about it.
+    /// A note of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 /// A sub-action of a call that waits for an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JudgedSubAction {
-    /// The index of its element.
+    /// The index of the element in the arguments.
     pub id: String,
-    /// `<tool>.<made name>`.
+    /// The name of the sub-action, `<tool>.<name>`.
     pub name: String,
     /// The element.
     pub input: Value,

@@ -14,41 +14,44 @@ pub const PDF: &str = "application/pdf";
 /// The type of Word's files.
 pub const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
 
-/// One file of a message. What it carries depends on where it stands: the bytes only in a request and in the run that was made from it,
-/// never in what is answered, streamed or remembered by a session.
+/// A file of a message: `input_file` with `filename`, `mimeType` and `data`, or `input_file_url` with `url`. At most 20
+/// files and 5 MB (decoded) per message. Responses do not contain the content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// Whether the client sent the file or its address.
+    /// Whether the request contains the file or its URL.
     #[serde(rename = "type")]
     pub kind: AttachmentKind,
-    /// Where it is, when the client sent an address.
+    /// The `https` URL of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What it is; of an address perhaps not known.
+    /// The media type: audio (mp4, mpeg, wav, webm), image (jpeg, png, webp, gif), PDF, DOCX, `text/*`, JSON or XML.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Its name; of an address perhaps not given.
+    /// The file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
-    /// Its size in bytes, as far as the server has seen it.
+    /// The size in bytes, when it is known. Only in responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Standard base64.
+    /// The content in standard base64. Only in requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<FileData>,
-    /// What the server read out of it, in place of `data`.
+    /// The text that the server extracted from the file; replaces `data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub text: Option<FileData>,
 }
 
-/// Whether a client sent a file or its address.
+/// Whether a request contains a file or its URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AttachmentKind {
     /// The file itself.
     InputFile,
-    /// An `https` address.
+    /// Its `https` URL.
     InputFileUrl,
 }
 
@@ -115,8 +118,10 @@ impl Attachment {
     }
 }
 
-/// The content of a file. Shared, and not shown where things are printed for people.
+/// The content of a file. Shared, and not shown by `Debug`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 #[serde(transparent)]
 pub struct FileData(pub Arc<str>);
 

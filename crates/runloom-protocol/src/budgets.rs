@@ -6,20 +6,21 @@ use crate::check::unknown::UnknownFields;
 use crate::limits;
 use crate::read::Fields;
 
-/// Limits of one run; a missing one is the server's default or no limit.
+/// Limits of one run. An absent limit is the server's default, or none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budgets {
-    /// Tool turns before the finalise turn, 1–100.
+    /// Tool turns before the finalise turn, 1 to 100; default 32.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_turns: Option<u32>,
-    /// Wall-clock milliseconds from the start of the run to its end.
+    /// Milliseconds from `startedAt` to the end of the run. Time in the queue does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wall_ms: Option<u64>,
     /// Output tokens over all turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// Money over all turns, in US dollars.
+    /// Cost over all turns, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
 }

@@ -5,10 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One violation in a request body.
+/// A violation in a request body, or in a query parameter or header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Issue {
-    /// Where, like `tools[2].parameters` or `budgets.maxToolTurns`; empty for the body itself.
+    /// The place, like `tools[2].parameters` or `budgets.maxToolTurns`; empty for the body itself.
     pub path: String,
     /// What is wrong and what would be right.
     pub message: String,
@@ -120,27 +121,47 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// The body of every refusal.
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for ErrorCode {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ErrorCode".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let codes: Vec<&str> = Self::ALL.iter().map(|code| code.as_str()).collect();
+        schemars::json_schema!({
+            "type": "string",
+            "description": "An error code. Newer servers may have other codes.",
+            "examples": codes,
+        })
+    }
+}
+
+/// The body of every error response.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Error"))]
 pub struct ErrorBody {
-    /// The code again; for credential errors a sentence, because SDKs show it.
+    /// The code; for credential errors a sentence.
     pub error: String,
-    /// One of [`ErrorCode`]; a string, so that a client can read the codes of a newer server.
+    /// The error code. Newer servers may have other codes.
+    // A string, so that a client can read the codes of a newer server.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "ErrorCode"))]
     pub code: String,
-    /// What happened, for people.
+    /// What was wrong, and what would be right.
     #[serde(default)]
     pub message: String,
     /// What to try.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Model ids that may have been meant.
+    /// Similar model ids, when `modelId` is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
     /// Scopes that the token lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<Required>,
-    /// Violations of the body.
+    /// The violations, when the request is not valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
     /// The approval that has another decision already, as `GET /approvals/{approvalId}` shows it.
@@ -148,8 +169,10 @@ pub struct ErrorBody {
     pub approval: Option<Value>,
 }
 
-/// Scopes: a string when it is one, an array when there are several.
+/// One scope as a string, or several as an array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RequiredScopes"))]
 #[serde(untagged)]
 pub enum Required {
     /// The one scope.

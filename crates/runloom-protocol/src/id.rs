@@ -9,6 +9,11 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(feature = "schema", schemars(
+            with = "String",
+            extend("pattern" = concat!("^", $prefix, "[A-Za-z0-9_-]{1,64}$"))
+        ))]
         #[serde(transparent)]
         pub struct $name(Arc<str>);
 
@@ -52,22 +57,22 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A run.
+    /// The id of a run.
     RunId = "run_";
-    /// A request for a person's decision about a tool call.
+    /// The id of an approval: a request for a user's decision about a tool call.
     ApprovalId = "apr_";
-    /// A session.
+    /// The id of a session.
     SessionId = "ses_";
-    /// A persisted agent.
+    /// The id of a stored agent.
     AgentId = "agent_";
-    /// A workspace tool.
+    /// The id of a workspace tool.
     ToolId = "tool_";
-    /// What somebody thought of a run's answer.
+    /// The id of a feedback.
     FeedbackId = "fb_";
-    /// An API key's row (never the key itself).
+    /// The id of an API key; not the key itself.
     KeyId = "key_";
-    /// Somebody who can sign in.
+    /// The id of a user.
     PersonId = "user_";
-    /// What a person, or an app's owner, has allowed an OAuth app.
+    /// The id of an OAuth grant.
     GrantId = "grant_";
 }

@@ -5,8 +5,10 @@
 //!
 //! Reading order: [`spec`] (what a client asks for), [`attachment`], [`tools`], [`policy`] and [`approval`]; [`validate`] (bytes to a checked spec, or every
 //! violation at once); [`event`] (what the log holds and the stream shows) and [`outcome`] (how a run ends);
-//! [`definition`] (what a workspace keeps); [`resource`] (what GET answers); [`error`] (how a request is refused); [`limits`] (every number of the contract).
+//! [`definition`] (what a workspace keeps); [`resource`] (what GET answers) and [`admin`]
+//! (the admin API) and [`oauth`] (the OAuth API); [`error`] (how a request is refused); [`limits`] (every number of the contract).
 
+pub mod admin;
 pub mod approval;
 pub mod attachment;
 pub mod backoff;
@@ -17,6 +19,7 @@ pub mod error;
 pub mod event;
 pub mod id;
 pub mod limits;
+pub mod oauth;
 pub mod outcome;
 pub mod policy;
 pub mod read;

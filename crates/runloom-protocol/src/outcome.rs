@@ -3,15 +3,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Sums over every model invocation of a run. `cached ⊂ input`, `reasoning ⊂ output`.
+/// Token counts. Cached tokens are part of the input, reasoning tokens part of the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tokens {
-    /// All billable input: fresh, cached read, cache creation, tool prompt.
+    /// All billed input: uncached, read from a cache, written to a cache, and tool definitions.
     pub input_tokens: u64,
     /// The part of the input that was read from a cache.
     pub cached_tokens: u64,
-    /// The part of the output that was thinking.
+    /// The part of the output that was reasoning.
     pub reasoning_tokens: u64,
     /// All output.
     pub output_tokens: u64,
@@ -27,17 +28,18 @@ impl Tokens {
     }
 }
 
-/// Which model ran.
+/// The model of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ModelInfo {
-    /// Catalog id.
+    /// The catalog id.
     pub id: String,
-    /// `openai`, `anthropic`, … as section 8 of the protocol lists them.
+    /// The provider: `openai`, `anthropic`, `google` and others.
     pub provider: String,
-    /// The vendor's own name.
+    /// The vendor's name of the model.
     pub vendor_model_id: String,
-    /// `off`, `low`, `medium`, `high`; omitted when not asked or not supported.
+    /// The reasoning effort: `off`, `low`, `medium` or `high`. Absent when not requested or not supported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }
@@ -53,66 +55,69 @@ pub fn effort_of_level(level: u8) -> &'static str {
     }
 }
 
-/// What became of a requested output schema.
+/// How an output schema was enforced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StructuredOutput {
-    /// The spec had an `outputSchema`.
+    /// Whether the spec has an `outputSchema`.
     pub schema_requested: bool,
-    /// The provider was held to it.
+    /// Whether the schema was enforced.
     pub schema_enforced: bool,
-    /// By which means.
+    /// How the schema was enforced.
     pub enforcement_mechanism: EnforcementMechanism,
-    /// The schema was refused and the turn repeated without it.
+    /// Whether the provider refused the schema and the turn was repeated without it.
     pub unconstrained_fallback_occurred: bool,
 }
 
-/// By which means an output schema was enforced.
+/// How an output schema was enforced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EnforcementMechanism {
-    /// The provider's own schema mode.
+    /// By the provider's own schema mode.
     NativeSchema,
-    /// A hidden tool whose arguments are the answer.
+    /// By a hidden tool whose arguments are the answer.
     SyntheticTool,
     /// Not at all.
     #[default]
     None,
 }
 
-/// Why a run failed, in the words of the protocol. `code` on the wire is the same string.
+/// Why a run failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
-    /// The provider said 429 and kept saying it.
+    /// The provider's rate limit was reached, also after retries.
     RateLimit,
     /// The provider is out of capacity.
     Overloaded,
-    /// The provider, or this server, failed inside.
+    /// An internal error of the provider or of this server.
     Server,
-    /// The conversation is longer than the model can read.
+    /// The conversation is longer than the context window of the model.
     ContextWindow,
-    /// The output budget ran out in the middle of the answer.
+    /// The output limit was reached before the answer was complete.
     Truncation,
     /// The provider refused the request as malformed.
     InvalidRequest,
-    /// The provider refused our credential.
+    /// The provider refused the server's credential.
     Auth,
-    /// The provider did not answer in time.
+    /// The provider did not respond in time.
     Timeout,
-    /// A limit of this server's clock ended the run.
+    /// A time limit of this server ended the run.
     LocalTimeout,
-    /// The provider started to answer and went silent or took too long.
+    /// The provider started to respond and then stopped or took too long.
     UpstreamDeadline,
-    /// A budget of money or tokens is used up.
+    /// A budget of cost or tokens is used up.
     BudgetExceeded,
     /// The provider refused the output schema.
     StructuredOutputSchemaRejected,
-    /// The provider knows no output schemas.
+    /// The provider does not support output schemas.
     StructuredOutputNotSupported,
-    /// The answer does not follow the schema.
+    /// The answer does not follow the output schema.
     StructuredOutputNotEnforced,
-    /// None of the above.
+    /// Another reason.
     #[serde(other)]
     Unknown,
 }
@@ -159,127 +164,132 @@ pub mod finish_reason {
     pub const CONTENT_FILTER: &str = "content_filter";
 }
 
-/// The part of a run's sums that the runs below it used.
+/// The part of the sums of a run that the runs below it used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SubagentUsage {
-    /// Runs below that have ended.
+    /// The number of runs below that have ended.
     pub runs: u32,
-    /// Sums of their model calls.
+    /// Their tokens.
     pub tokens: Tokens,
-    /// Their model invocations.
+    /// The number of their model calls.
     pub turns: u32,
-    /// Money, when any of their models has a price.
+    /// Their cost in US dollars. Absent when none of their models has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
 
-/// Payload of `result`.
+/// Payload of `result`: the run succeeded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunResult {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
     /// Always `success`.
     pub subtype: String,
     /// The answer.
     pub text: String,
-    /// Sums of the run.
+    /// Tokens over all turns.
     pub tokens: Tokens,
-    /// Model invocations.
+    /// The number of model calls.
     pub turns: u32,
-    /// The model that answered.
+    /// The model that gave the answer.
     pub model: ModelInfo,
-    /// What became of the output schema.
+    /// How the output schema was enforced.
     pub structured_output: StructuredOutput,
-    /// Money, when the model has a price.
+    /// The cost in US dollars. Absent when the model has no price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The part of the sums that runs below used; left out when there were none.
+    /// The part of the sums that runs below used. Absent when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents: Option<SubagentUsage>,
 }
 
-/// Payload of `error`.
+/// Payload of `error`: the run failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunError {
-    /// What happened, for people.
+    /// The error message.
     pub error: String,
-    /// The same word as `error_class`.
+    /// The same value as `errorClass`.
     pub code: ErrorClass,
-    /// What happened, for programs.
+    /// The class of the failure.
     pub error_class: ErrorClass,
-    /// Reason of the failing turn, when there was one.
+    /// Why the failing turn ended. Absent when it did not end in the usual way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// What was said before it broke.
+    /// The text up to the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_text: Option<String>,
-    /// Whether trying again may help.
+    /// Whether a new attempt may succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// Sums of the run.
+    /// Tokens over all turns.
     pub tokens: Tokens,
-    /// Model invocations, the failing one included.
+    /// The number of model calls, including the failing one.
     pub turns: u32,
     /// The model.
     pub model: ModelInfo,
-    /// What became of the output schema.
+    /// How the output schema was enforced.
     pub structured_output: StructuredOutput,
-    /// HTTP status of the provider's refusal.
+    /// The HTTP status of the provider's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_status: Option<u16>,
-    /// The provider's own code.
+    /// The provider's own error code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_code: Option<String>,
-    /// Money, when the model has a price.
+    /// The cost in US dollars. Absent when the model has no price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The part of the sums that runs below used; left out when there were none.
+    /// The part of the sums that runs below used. Absent when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents: Option<SubagentUsage>,
 }
 
-/// Payload of `cancelled`: the reason, and a receipt of what was stopped.
+/// Payload of `cancelled`: the reason, and what was stopped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunCancelled {
-    /// `user`, `session_ended`, …
+    /// The reason: `user`, `session_ended` and others.
     pub reason: String,
-    /// When the cancel was accepted (RFC 3339).
+    /// When the cancellation was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_at: Option<String>,
-    /// When nothing of the run was running any more (RFC 3339).
+    /// When the run had stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<String>,
-    /// What the cancel interrupted: `model`, or the names of tools.
+    /// What was interrupted: `model`, or the names of tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interrupted: Vec<String>,
-    /// Sums up to the cancel, as far as the provider told.
+    /// Tokens up to the cancellation, as far as the provider reported them.
     #[serde(default)]
     pub tokens: Tokens,
-    /// Model invocations.
+    /// The number of model calls.
     #[serde(default)]
     pub turns: u32,
     /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelInfo>,
-    /// Money, when the model has a price.
+    /// The cost in US dollars. Absent when the model has no price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The part of the sums that runs below used; left out when there were none.
+    /// The part of the sums that runs below used. Absent when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents: Option<SubagentUsage>,
 }
 
-/// `failureReason` of a snapshot.
+/// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FailureReason {
-    /// The class of the `error` event.
+    /// The class of the failure.
     pub error_class: ErrorClass,
-    /// Reason of the failing turn.
+    /// Why the failing turn ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
 }

@@ -1,5 +1,8 @@
 //! The spec of a run or a session: model, prompt, tools, limits. Everything in here has passed [`crate::validate`].
 
+#[cfg(feature = "schema")]
+pub(crate) mod body;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -14,59 +17,71 @@ use crate::tools::ToolRef;
 /// Client labels of a run or session: flat strings, kept in a stable order.
 pub type Metadata = BTreeMap<String, String>;
 
-/// What an agent is: the part of a spec that runs and sessions share. Serialises to the `agentSpec` of a snapshot.
+/// The part of a spec that runs and sessions share: agent, model, prompt, tools and limits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentSpec {
-    /// A label for people; no effect on the run.
+    /// A label; it has no effect on the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The persisted agent this spec builds on.
+    /// The stored agent that the spec builds on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// Which version of that agent; set by the server.
+    /// The version of the stored agent. Set by the server.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("readOnly" = true)))]
     pub agent_version: Option<u64>,
-    /// The system prompt of an ephemeral agent.
+    /// The system prompt. Required unless `agentId` is set or `messages` has a system message.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(length(max = crate::limits::MESSAGE_MAX_CHARS)))]
     pub system_prompt: Option<String>,
-    /// The model as the client wrote it; see the catalog for the accepted forms.
+    /// The model: a catalog id, `platform:<offering>`, `provider:<id>`, `provider:<id>:<model>`, `<provider>/<model>`,
+    /// `<provider>:<model>` or a vendor's model id. Absent means the workspace's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
-    /// The model that takes over when that one is out of service, in the same forms.
+    /// The model that takes over when `modelId` is out of service, in the same forms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_model_id: Option<String>,
-    /// The model that a session stays on since one of its runs fell back; set by the server.
+    /// The model that the session uses since one of its runs fell back. Set by the server.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("readOnly" = true)))]
     pub active_model_id: Option<String>,
-    /// 0–100; `None` when the client did not ask for reasoning either way.
+    /// How much the model reasons, from 0 (off) to 100. Requests may also say `off`, `low`, `medium` or `high`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "crate::check::reasoning_level::ReasoningLevel")
+    )]
     pub reasoning_level: Option<u8>,
-    /// The tools, in the client's order.
+    /// The tools that the model can call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = crate::limits::TOOLS_MAX)))]
     pub tools: Vec<ToolRef>,
-    /// Limits of turns, time and money.
+    /// Limits of turns, time, tokens and cost.
     #[serde(skip_serializing_if = "Budgets::is_empty")]
     pub budgets: Budgets,
-    /// The JSON Schema that the final text must follow.
+    /// The JSON Schema that the answer must follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<OutputSchema>,
-    /// `None` = the defaults.
+    /// When repeated tool calls end the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loop_detection: Option<LoopDetection>,
-    /// `None` = the defaults; an empty map = no budgets at all.
+    /// How often each tool may be called, by model-facing name. An empty object switches the defaults off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_budgets: Option<BTreeMap<String, ToolBudget>>,
-    /// Levels of runs below this one, 0–8; `None` = 1.
+    /// How many levels of runs may be below this one, 0 to 8; absent means 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,
-    /// The policy of the request.
+    /// Which tool calls are allowed, refused, or need an approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Policies that apply in addition: those of the persisted agent and of the runs above; set by the server.
+    /// Policies that apply in addition: those of the stored agent and of the runs above. Set by the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(extend("readOnly" = true)))]
     pub applied_policies: Vec<Policy>,
-    /// Client labels.
+    /// The client's labels: at most 16, and 4 KB together. Keys have 1 to 64 of `[A-Za-z0-9._-]`, values at most 256
+    /// characters.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
@@ -83,16 +98,17 @@ impl AgentSpec {
     }
 }
 
-/// The shape that the final text must have.
+/// The JSON Schema that the answer must follow, at most 32 KB.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OutputSchema {
-    /// `^[a-zA-Z0-9_-]{1,64}$`, default `output`.
+    /// The name of the schema for the model, `^[a-zA-Z0-9_-]{1,64}$`.
     #[serde(default = "default_schema_name")]
     pub name: String,
-    /// A JSON Schema object, as the client wrote it.
+    /// The JSON Schema, unchanged.
     pub schema: Map<String, Value>,
-    /// Whether a provider that cannot enforce the schema may answer anyway.
+    /// What happens when the provider cannot enforce the schema.
     #[serde(default, skip_serializing_if = "Enforcement::is_default")]
     pub enforcement: Enforcement,
 }
@@ -101,14 +117,15 @@ fn default_schema_name() -> String {
     "output".to_owned()
 }
 
-/// How hard an [`OutputSchema`] is meant.
+/// What happens when the provider cannot enforce an output schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcement {
-    /// Enforced where the provider can; plain text otherwise, and the terminal event says so.
+    /// The answer is plain text, and the terminal event says so.
     #[default]
     BestEffort,
-    /// Enforced, or the run fails.
+    /// The run fails.
     Strict,
 }
 
@@ -118,8 +135,10 @@ impl Enforcement {
     }
 }
 
-/// Loop detection: switched off, or two thresholds with `hard > consecutive` (already made consistent).
+/// When repeated tool calls end the run: `false` for never, or two thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "body::LoopDetection"))]
 pub enum LoopDetection {
     /// `false` on the wire.
     Off,
@@ -181,39 +200,45 @@ impl<'de> Deserialize<'de> for LoopDetection {
     }
 }
 
-/// How often one tool may be called in a run.
+/// How often a tool may be called in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolBudget {
-    /// 0 switches the tool off.
+    /// The number of calls, 0 to 1000; 0 switches the tool off.
     pub max_calls: u32,
 }
 
-/// Who speaks in a [`PromptMessage`].
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Instructions.
+    /// The instructions.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
 }
 
-/// One message of a prompt or of a session's history.
+/// A message of a prompt or of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PromptMessage {
-    /// Who speaks.
+    /// The author of the message.
     pub role: Role,
-    /// What is said.
+    /// The text of the message.
+    #[cfg_attr(feature = "schema", schemars(length(max = crate::limits::MESSAGE_MAX_CHARS)))]
     pub content: String,
-    /// Files beside it: with their bytes on the last user message of a request, without them in what a session remembers.
+    /// The files of the message. In requests only on the last user message, with their content; in responses without it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = crate::limits::ATTACHMENTS_MAX)))]
     pub attachments: Vec<Attachment>,
     /// Calls of the run that ended with this answer whose results later runs of the session are told; kept by the server and shown
     /// to no client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub retained: Vec<RetainedCall>,
 }
 
@@ -243,8 +268,12 @@ pub struct RetainedCall {
     pub output: String,
 }
 
-/// `POST /agent-runs`, checked. `prompt` has become a single user message.
+/// A request to start a run: a spec and exactly one of `prompt` and `messages`.
+//
+// After validation, `prompt` is a single user message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "body::CreateRun"))]
 pub struct CreateRun {
     /// The agent.
     pub spec: AgentSpec,
@@ -252,15 +281,20 @@ pub struct CreateRun {
     pub messages: Vec<PromptMessage>,
 }
 
-/// `POST /agent-sessions`, checked.
+/// A request to create a session: the default spec of its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "AgentSpec"))]
 pub struct CreateSession {
     /// The default spec of the session's runs.
     pub spec: AgentSpec,
 }
 
-/// `POST /agent-sessions/{id}/messages`, checked. A `Some` replaces the session's value for this run only.
+/// A message to a session: exactly one of `prompt` and `messages`. Every other field replaces the session's value for
+/// this run only; `metadata` is merged.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "body::CreateMessage"))]
 pub struct CreateMessage {
     /// As in [`CreateRun`].
     pub messages: Vec<PromptMessage>,
@@ -284,8 +318,10 @@ pub struct CreateMessage {
     pub metadata: Metadata,
 }
 
-/// `POST /agent-runs/{id}/tool-results`, checked.
+/// The result of a client tool call: exactly one of `result` and `error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "body::SubmitToolResult"))]
 pub struct SubmitToolResult {
     /// Which call is answered.
     pub tool_use_id: String,
@@ -295,15 +331,16 @@ pub struct SubmitToolResult {
     pub files: Vec<Attachment>,
 }
 
-/// A file that a tool of the server made.
+/// A file of a tool result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolFile {
-    /// The name shown to the model.
+    /// The file name that the model sees, 1 to 255 characters.
     pub filename: String,
-    /// An accepted attachment type.
+    /// The media type; the accepted types are those of attachments.
     pub mime_type: String,
-    /// Standard base64, already checked.
+    /// The content in standard base64.
     pub data: String,
 }
 
@@ -317,19 +354,24 @@ pub enum ToolAnswer {
     Error(String),
 }
 
-/// `POST /agent-runs/{id}/feedback`, checked. It replaces what was said of the run before.
+/// Feedback of a user on a run. It replaces earlier feedback on the same run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename_all = "camelCase"))]
 pub struct SubmitFeedback {
-    /// Good or bad.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why, in the person's words.
+    /// The reason that the user gave.
+    #[cfg_attr(feature = "schema", schemars(length(max = crate::limits::FEEDBACK_EXPLANATION_MAX_CHARS)))]
     pub explanation: Option<String>,
-    /// What the person saw.
+    /// The text that the user saw.
+    #[cfg_attr(feature = "schema", schemars(length(max = crate::limits::FEEDBACK_SNAPSHOT_MAX_CHARS)))]
     pub content_snapshot: Option<String>,
 }
 
-/// What somebody thinks of an answer.
+/// The verdict of a user on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
     /// Thumbs up.

@@ -17,7 +17,6 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Answer, Refusal};
-use crate::route::Access::Open;
 use crate::route::Route;
 
 const CSS: &str = "text/css; charset=utf-8";
@@ -114,8 +113,8 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/", Open, get_page),
-        Route::get("/dashboard/{build}/{file}", Open, get_file),
+        Route::page("/", get_page),
+        Route::page("/dashboard/{build}/{file}", get_file),
     ]
 }
 

@@ -10,11 +10,13 @@ use runloom_protocol::scope::Scope::{FeedbackRead, FeedbackWrite};
 use runloom_protocol::spec::{SubmitFeedback, Verdict};
 use runloom_service::rate::Bucket::{Lifecycle, Reads};
 
-use super::{runs, workspace};
+use super::runs::{self, TAG};
+use super::workspace;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target};
 use crate::guard::Authenticated;
+use crate::operation::{Operation, Parameter, Shape};
 use crate::route::Access::Workspace;
 use crate::route::Route;
 
@@ -24,11 +26,38 @@ pub(super) fn routes() -> Vec<Route> {
             workspace("/agent-runs/{id}/feedback"),
             Workspace(Lifecycle, FeedbackWrite),
             submit_feedback,
+            Operation::new(TAG, "submit_feedback", "Give feedback on a run")
+                .about("A run has one feedback. A later feedback replaces it and keeps its id.")
+                .target("The id of the run, `run_…`.")
+                .body(Shape::json::<SubmitFeedback>())
+                .returns(
+                    201,
+                    "The first feedback on the run.",
+                    Shape::json::<FeedbackReceipt>(),
+                )
+                .returns(
+                    200,
+                    "The feedback was replaced.",
+                    Shape::json::<FeedbackReceipt>(),
+                ),
         ),
         Route::get(
             workspace("/reply-feedback"),
             Workspace(Reads, FeedbackRead),
             list_feedback,
+            Operation::new(TAG, "list_feedback", "List feedback, newest first")
+                .parameters([
+                    Parameter::word(
+                        "verdict",
+                        &["UP", "DOWN"],
+                        "Only feedback with this verdict.",
+                    ),
+                    Parameter::text("agentRunId", "Only feedback on this run."),
+                    Parameter::text("sessionId", "Only feedback on runs of this session."),
+                    Parameter::text("agentId", "Only feedback on runs of this agent."),
+                ])
+                .parameters(runs::page_parameters())
+                .returns(200, "A page of feedback.", Shape::json::<FeedbackList>()),
         ),
     ]
 }

@@ -9,51 +9,115 @@ use axum::response::{IntoResponse, Response};
 use runloom_engine::metrics;
 use runloom_service::error::Error;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::Answer;
 use crate::openapi;
-use crate::route::Access::{Admin, Open};
+use crate::operation::{Operation, Shape, Tag};
+use crate::route::Access::{self, Admin, Open};
 use crate::route::Route;
+
+const TAG: Tag = Tag {
+    name: "Server",
+    about: "Probes, metrics and documents.",
+};
 
 pub(super) fn routes() -> Vec<Route> {
     let mut routes = probes();
-    routes.push(Route::get("/openapi.json", Open, get_openapi));
+    routes.push(Route::get(
+        "/openapi.json",
+        Open,
+        get_openapi,
+        Operation::new(TAG, "get_openapi", "Read this document").returns(
+            200,
+            "OpenAPI 3.1.",
+            Shape::named_json("OpenApiDocument", any_document),
+        ),
+    ));
     routes
 }
 
 /// Routes of a process without the API.
 pub(super) fn probes() -> Vec<Route> {
-    vec![
-        Route::get("/health", Open, get_health),
-        Route::get("/live", Open, get_live),
-        Route::get("/ready", Open, get_ready),
-        Route::get("/info", Open, get_info),
-        Route::get("/metrics", Admin, get_metrics),
-    ]
+    let info = Operation::new(
+        TAG,
+        "get_info",
+        "Read the version and features of the server",
+    )
+    .returns(
+        200,
+        "Name, version, protocol and features.",
+        Shape::json::<Info>(),
+    );
+    let mut routes = vec![Route::get("/info", Open, get_info, info)];
+    routes.extend(states());
+    routes.push(metrics_for(Admin));
+    routes
 }
 
 /// Routes of the metrics listener, without a token.
 pub(super) fn watched() -> Vec<Route> {
+    let mut routes = states();
+    routes.push(metrics_for(Open));
+    routes
+}
+
+fn states() -> Vec<Route> {
+    let state = |id: &str, summary: &str| {
+        Operation::new(TAG, id, summary).returns(200, "Yes.", Shape::json::<Status>())
+    };
+    let ready = state("get_ready", "Check whether the server accepts requests")
+        .about("503 while the server stops, or when its store does not respond.");
     vec![
-        Route::get("/health", Open, get_health),
-        Route::get("/live", Open, get_live),
-        Route::get("/ready", Open, get_ready),
-        Route::get("/metrics", Open, get_metrics),
+        Route::get(
+            "/health",
+            Open,
+            get_health,
+            state("get_health", "Check whether the server is up"),
+        ),
+        Route::get(
+            "/live",
+            Open,
+            get_live,
+            state("get_live", "Check whether the process responds"),
+        ),
+        Route::get("/ready", Open, get_ready, ready),
     ]
 }
 
+fn metrics_for(access: Access) -> Route {
+    let operation = Operation::new(TAG, "get_metrics", "Read the metrics of this process")
+        .about("Needs the admin token here; the listener `server.metrics_listen` serves it without one.")
+        .returns(200, "Prometheus's text format, version 0.0.4.", Shape::text("text/plain"));
+    Route::get("/metrics", access, get_metrics, operation)
+}
+
+fn any_document() -> Value {
+    json!({"type": "object", "description": "An OpenAPI document.", "additionalProperties": true})
+}
+
+/// The state of the server.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "ServerStatus"))]
 struct Status {
+    /// `ok`, `live` or `ready`.
     status: &'static str,
 }
 
+/// The server's version and features.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "ServerInfo"))]
 struct Info {
+    /// Always `runloom`.
     name: &'static str,
+    /// The version of the server.
     version: &'static str,
     /// The supported version of the protocol.
     protocol: &'static str,
+    /// The features of the server.
     features: &'static [&'static str],
 }
 

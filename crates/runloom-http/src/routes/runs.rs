@@ -6,9 +6,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use runloom_ports::store::{RunFilter, TreeFilter};
-use runloom_protocol::id::{RunId, SessionId};
-use runloom_protocol::resource::{self, RunAccepted, RunList, RunSnapshot, RunStatus};
+use runloom_ports::store::RunFilter;
+use runloom_protocol::event::Sequenced;
+use runloom_protocol::id::SessionId;
+use runloom_protocol::resource::{
+    self, DryRun, EventList, RunAccepted, RunList, RunSnapshot, RunStatus,
+};
 use runloom_protocol::scope::Scope::{RunsRead, RunsWrite};
 use runloom_protocol::spec::{CreateRun, SubmitToolResult};
 use runloom_service::error::Error;
@@ -20,6 +23,7 @@ use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target, digits};
 use crate::guard::Authenticated;
+use crate::operation::{Operation, Parameter, Shape, Tag};
 use crate::route::Access::Workspace;
 use crate::route::Route;
 use crate::sse;
@@ -30,6 +34,14 @@ const EVENTS_DEFAULT: u64 = 200;
 /// Maximum number of events of a response.
 const EVENTS_MAX: u64 = 1000;
 
+/// Largest number of entries that a page skips.
+const OFFSET_MAX: u64 = 1_000_000;
+
+pub(super) const TAG: Tag = Tag {
+    name: "Runs",
+    about: "One execution of a spec each: start, follow, execute its client tools, cancel.",
+};
+
 pub(super) fn routes() -> Vec<Route> {
     let run = |path: &str| workspace(&format!("/agent-runs/{{id}}{path}"));
     vec![
@@ -37,21 +49,97 @@ pub(super) fn routes() -> Vec<Route> {
             workspace("/agent-runs"),
             Workspace(RunStarts, RunsWrite),
             create_run,
+            Operation::new(TAG, "create_run", "Start a run")
+                .body(Shape::json::<CreateRun>())
+                .idempotent()
+                .parameters([Parameter::switch(
+                    "dryRun",
+                    "Resolve model, tools and budgets, and return what the run would send and could cost. No run is \
+                     created and no model is called.",
+                )])
+                .returns(202, "The run is durable and will be executed.", Shape::json::<RunAccepted>())
+                .returns(200, "The result of a dry run.", Shape::json::<DryRun>()),
         ),
         Route::get(
             workspace("/agent-runs"),
             Workspace(Reads, RunsRead),
             list_runs,
+            Operation::new(TAG, "list_runs", "List runs, newest first")
+                .parameters([
+                    Parameter::word("status", &RunStatus::ALL.map(RunStatus::as_str), "Only runs with this status."),
+                    Parameter::text("modelId", "Only runs with this model, by catalog id."),
+                    Parameter::text("agentId", "Only runs of this agent."),
+                    Parameter::text("sessionId", "Only runs of this session."),
+                    Parameter::metadata(),
+                ])
+                .parameters(page_parameters())
+                .returns(200, "A page of runs.", Shape::json::<RunList>()),
         ),
-        Route::get(run(""), Workspace(Reads, RunsRead), get_run),
-        Route::get(run("/stream"), Workspace(Reads, RunsRead), stream_run),
-        Route::get(run("/events"), Workspace(Reads, RunsRead), list_run_events),
+        Route::get(
+            run(""),
+            Workspace(Reads, RunsRead),
+            get_run,
+            on_run("get_run", "Read a run").returns(200, "The run.", Shape::json::<RunSnapshot>()),
+        ),
+        Route::get(
+            run("/stream"),
+            Workspace(Reads, RunsRead),
+            stream_run,
+            on_run("stream_run", "Follow a run")
+                .about(
+                    "Server-sent events: `id: <seq>`, `event: <type>`, `data: <Event>`. Numbers start at 1 and have no \
+                     gaps. Comments keep the connection open. The stream ends after the terminal event; a client \
+                     resumes a stream that ends earlier.",
+                )
+                .parameters([
+                    Parameter::integer("lastSeq", (0, u64::MAX), "Continue after this event. Wins over `Last-Event-ID`."),
+                    Parameter::header("Last-Event-ID", "Continue after this event."),
+                ])
+                .returns(200, "The events after `lastSeq`, as they happen.", Shape::events::<Sequenced>()),
+        ),
+        Route::get(
+            run("/events"),
+            Workspace(Reads, RunsRead),
+            list_run_events,
+            on_run("list_run_events", "List the events of a run")
+                .parameters([
+                    Parameter::integer("after", (0, u64::MAX), "Continue after this event.").default(0),
+                    Parameter::integer("limit", (1, EVENTS_MAX), "The largest number of events.")
+                        .default(EVENTS_DEFAULT),
+                ])
+                .returns(200, "The events after `after`, oldest first.", Shape::json::<EventList>()),
+        ),
         Route::post(
             run("/tool-results"),
             Workspace(Lifecycle, RunsWrite),
             submit_tool_result,
+            on_run("submit_tool_result", "Submit the result of a client tool")
+                .body(Shape::json::<SubmitToolResult>())
+                .idempotent()
+                .returns(200, "The run has the result.", Shape::json::<resource::Ok>()),
         ),
-        Route::post(run("/cancel"), Workspace(Lifecycle, RunsWrite), cancel_run),
+        Route::post(
+            run("/cancel"),
+            Workspace(Lifecycle, RunsWrite),
+            cancel_run,
+            on_run("cancel_run", "Cancel a run")
+                .about("Takes no body. Repeating it, also after the end of the run, changes nothing.")
+                .returns(200, "The run will end with `cancelled`, or has ended.", Shape::json::<resource::Ok>()),
+        ),
+    ]
+}
+
+fn on_run(id: &str, summary: &str) -> Operation {
+    Operation::new(TAG, id, summary).target("The id of the run, `run_…`.")
+}
+
+/// The parameters that [`page`] reads.
+pub(super) fn page_parameters() -> [Parameter; 4] {
+    [
+        Parameter::integer("limit", (1, PAGE_MAX), "The size of the page.").default(PAGE_DEFAULT),
+        Parameter::text("cursor", "`nextCursor` of the page before."),
+        Parameter::integer("offset", (0, OFFSET_MAX), "The number of entries to skip.").default(0),
+        Parameter::switch("includeTotal", "Whether to count all matches."),
     ]
 }
 
@@ -187,7 +275,7 @@ pub(super) fn page(query: &QueryPairs) -> Answer<PageRequest> {
     let limit = query
         .integer("limit", (1, PAGE_MAX))?
         .unwrap_or(PAGE_DEFAULT);
-    let offset = query.integer("offset", (0, 1_000_000))?.unwrap_or(0);
+    let offset = query.integer("offset", (0, OFFSET_MAX))?.unwrap_or(0);
     Ok(PageRequest {
         limit: usize::try_from(limit).unwrap_or(usize::MAX),
         cursor: query.text("cursor")?,

@@ -13,17 +13,23 @@ use runloom_service::SessionEventsRequest;
 use runloom_service::error::Error;
 use runloom_service::rate::Bucket::{Reads, RunStarts, Writes};
 
-use super::runs::page;
+use super::runs::{page, page_parameters};
 use super::workspace;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, QueryPairs, Target};
 use crate::guard::Authenticated;
+use crate::operation::{Operation, Parameter, Shape, Tag};
 use crate::route::Access::Workspace;
 use crate::route::Route;
 
 /// Largest `lastMessages`.
 const LAST_MESSAGES_MAX: u64 = 500;
+
+const TAG: Tag = Tag {
+    name: "Sessions",
+    about: "Conversations: each message starts a run that knows the messages before it.",
+};
 
 pub(super) fn routes() -> Vec<Route> {
     let session = |path: &str| workspace(&format!("/agent-sessions/{{id}}{path}"));
@@ -32,25 +38,72 @@ pub(super) fn routes() -> Vec<Route> {
             workspace("/agent-sessions"),
             Workspace(Writes, SessionsWrite),
             create_session,
+            Operation::new(TAG, "create_session", "Create a session")
+                .body(Shape::json::<CreateSession>())
+                .idempotent()
+                .returns(201, "The session accepts messages.", Shape::json::<SessionCreated>()),
         ),
         Route::get(
             workspace("/agent-sessions"),
             Workspace(Reads, SessionsRead),
             list_sessions,
+            Operation::new(TAG, "list_sessions", "List sessions, newest first")
+                .parameters([
+                    Parameter::word("status", &["active", "ended"], "Only sessions with this status."),
+                    Parameter::metadata(),
+                ])
+                .parameters(page_parameters())
+                .returns(200, "A page of sessions.", Shape::json::<SessionList>()),
         ),
-        Route::get(session(""), Workspace(Reads, SessionsRead), get_session),
-        Route::delete(session(""), Workspace(Writes, SessionsWrite), end_session),
+        Route::get(
+            session(""),
+            Workspace(Reads, SessionsRead),
+            get_session,
+            on_session("get_session", "Read a session")
+                .returns(200, "The session with its messages.", Shape::json::<SessionSnapshot>()),
+        ),
+        Route::delete(
+            session(""),
+            Workspace(Writes, SessionsWrite),
+            end_session,
+            on_session("end_session", "End a session")
+                .about("Cancels its runs. An ended session can be read.")
+                .returns(200, "The session has ended.", Shape::json::<resource::Ok>()),
+        ),
         Route::post(
             session("/messages"),
             Workspace(RunStarts, SessionsWrite),
             create_message,
+            on_session("create_message", "Send a message")
+                .about(
+                    "Starts a run that answers the message. `dryRun=true`, which is only for `POST …/agent-runs`, fails \
+                     with 400.",
+                )
+                .body(Shape::json::<CreateMessage>())
+                .idempotent()
+                .returns(
+                    202,
+                    "The run is durable. It waits for the session's earlier runs.",
+                    Shape::json::<RunAccepted>(),
+                ),
         ),
         Route::get(
             session("/events"),
             Workspace(Reads, SessionsRead),
             list_session_events,
+            on_session("list_session_events", "List the messages of a session")
+                .parameters([
+                    Parameter::switch("full", "All messages. Excludes the other parameters."),
+                    Parameter::integer("lastMessages", (1, LAST_MESSAGES_MAX), "Only this many messages, the newest."),
+                    Parameter::integer("beforeSeq", (1, u64::MAX), "Only messages before this position."),
+                ])
+                .returns(200, "A part of the conversation, oldest first.", Shape::json::<SessionEvents>()),
         ),
     ]
+}
+
+fn on_session(id: &str, summary: &str) -> Operation {
+    Operation::new(TAG, id, summary).target("The id of the session, `ses_…`.")
 }
 
 async fn create_session(

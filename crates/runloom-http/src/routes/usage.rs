@@ -14,14 +14,34 @@ use crate::app::App;
 use crate::error::Answer;
 use crate::extract::QueryPairs;
 use crate::guard::Authenticated;
+use crate::operation::{Operation, Parameter, Shape, Tag};
 use crate::route::Access::Workspace;
 use crate::route::Route;
+
+const TAG: Tag = Tag {
+    name: "Usage",
+    about: "Tokens and cost of a workspace.",
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(
         workspace("/usage"),
         Workspace(Reads, RunsRead),
         get_usage,
+        Operation::new(TAG, "get_usage", "Read the usage of the workspace")
+            .parameters([
+                Parameter::text(
+                    "from",
+                    "The first day, `2026-10-01` or a time, UTC; default: the first of the month.",
+                ),
+                Parameter::text("to", "The last day, inclusive; default: today."),
+                Parameter::word(
+                    "groupBy",
+                    &["day", "model", "key"],
+                    "How the rows are grouped; default: `day`.",
+                ),
+            ])
+            .returns(200, "Tokens and cost.", Shape::json::<UsageReport>()),
     )]
 }
 

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use runloom_http::Settings;
 use runloom_ports::store::{KeyUsage, Millis};
-use runloom_service::oauth::{ClientCredential, CreateApp, TokenRequest};
+use runloom_service::oauth::{ClientCredential, CreateOauthApp, TokenRequest};
 use runloom_service::rate::RateLimits;
 use runloom_service::tenancy::{CreateKey, PutWorkspace};
 use serde_json::{Map, Value, json};
@@ -130,10 +130,10 @@ async fn hides_agents_outside_the_keys_list() {
 /// An access token of an app, with these scopes.
 async fn token(app: &TestApp, scopes: &[&str]) -> String {
     let oauth = app.service.oauth();
-    let create = CreateApp {
+    let create = CreateOauthApp {
         client_credentials: true,
         scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
-        ..CreateApp::default()
+        ..CreateOauthApp::default()
     };
     let made = oauth.create_app("acme", create, Millis(0)).await.unwrap();
     let credential = ClientCredential {

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use runloom_protocol::id::KeyId;
-use serde::{Deserialize, Serialize};
+
+pub use runloom_protocol::admin::KeyUsage;
 
 use super::{Millis, StoreResult, WorkspaceNo};
 
@@ -51,42 +52,6 @@ pub struct WorkspaceRow {
     pub name: String,
     /// Features of the plan that are switched off: `apiKeys`, `oauthApps`.
     pub without: Vec<String>,
-}
-
-/// What a key is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyUsage {
-    /// The API of this protocol.
-    DeveloperApi,
-    /// Hosted A2A only.
-    A2a,
-    /// Hosted MCP only.
-    Mcp,
-    /// Reading and deciding approvals only.
-    Approvals,
-}
-
-impl KeyUsage {
-    /// Every usage.
-    pub const ALL: [Self; 4] = [Self::DeveloperApi, Self::A2a, Self::Mcp, Self::Approvals];
-
-    /// The word of the API and the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DeveloperApi => "developer_api",
-            Self::A2a => "a2a",
-            Self::Mcp => "mcp",
-            Self::Approvals => "approvals",
-        }
-    }
-
-    /// The usage with this word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|usage| usage.as_str() == word)
-    }
 }
 
 /// A key to be stored. The key itself is never stored.

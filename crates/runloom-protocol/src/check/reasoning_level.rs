@@ -21,3 +21,24 @@ pub(crate) fn reasoning_level(fields: &Fields<'_, '_>) -> Option<u8> {
         }
     }
 }
+
+/// `off`, `low`, `medium`, `high`, or a number from 0 to 100.
+#[cfg(feature = "schema")]
+pub(crate) struct ReasoningLevel;
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for ReasoningLevel {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ReasoningLevel".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "How much the model reasons: a number from 0 (off) to 100, or a word in requests.",
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": limits::REASONING_LEVEL_MAX},
+                {"type": "string", "enum": ["off", "low", "medium", "high"]},
+            ],
+        })
+    }
+}

@@ -8,66 +8,73 @@ use crate::policy::Policy;
 use crate::spec::{Budgets, LoopDetection, Metadata, OutputSchema, ToolBudget};
 use crate::tools::ToolRef;
 
-/// A persisted agent: what a spec says, kept under a name, and reached by `agentId`.
+/// A stored agent: a spec under a name, which runs use by `agentId`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentDefinition {
-    /// For people.
+    /// The display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is good for; shown in lists and on its card.
+    /// What the agent is for; shown in lists and in its agent card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its instructions; they win over a request's `systemPrompt`.
+    /// The system prompt. It replaces the `systemPrompt` of a request.
+    #[cfg_attr(feature = "schema", schemars(required))]
     pub system_prompt: String,
-    /// Texts that follow the instructions, each under its name.
+    /// Texts that follow the system prompt, each under its name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<Skill>,
-    /// Its model, in any form of the catalog; `None` = the workspace's default.
+    /// The model, in any form that `modelId` of a run accepts. Absent means the workspace's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
-    /// The model that takes over when that one is out of service.
+    /// The model that takes over when `modelId` is out of service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_model_id: Option<String>,
-    /// 0–100.
+    /// How much the model reasons, from 0 (off) to 100. Requests may also say `off`, `low`, `medium` or `high`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "crate::check::reasoning_level::ReasoningLevel")
+    )]
     pub reasoning_level: Option<u8>,
-    /// Its tools; a request's tools are merged on top. Header values may be `{{secret:NAME}}`.
+    /// The tools. The tools of a request are added to them. Header values may contain `{{secret:NAME}}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolRef>,
-    /// Limits of turns, time and money.
+    /// Limits of turns, time, tokens and cost.
     #[serde(skip_serializing_if = "Budgets::is_empty")]
     pub budgets: Budgets,
-    /// The shape of its answers.
+    /// The JSON Schema that the answers must follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<OutputSchema>,
-    /// `None` = the defaults.
+    /// When repeated tool calls end a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loop_detection: Option<LoopDetection>,
-    /// `None` = the defaults.
+    /// How often each tool may be called, by model-facing name. An empty object switches the defaults off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_budgets: Option<BTreeMap<String, ToolBudget>>,
-    /// Levels of runs below its runs, 0–8; `None` = 1.
+    /// How many levels of runs may be below the agent's runs, 0 to 8; absent means 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,
-    /// Its policy; it applies in addition to the policy of a request.
+    /// The policy of the agent's tool calls. It applies in addition to the policy of a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Labels of its runs; a request's labels win.
+    /// The labels of the agent's runs. The labels of a request replace them.
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
 
-/// A text that an agent brings along: how to do something that it is asked for again and again.
+/// A text of an agent that explains how to do a recurring task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Skill {
-    /// Its heading.
+    /// The heading.
     pub name: String,
-    /// When it applies.
+    /// When the skill applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
 }
 

@@ -4,6 +4,7 @@
 //! `{{secret:NAME}}` (see [`template`]); the secret's value is never part of a definition.
 
 mod agent;
+mod document;
 mod plugin;
 mod provider;
 pub mod template;
@@ -11,6 +12,7 @@ mod tool;
 mod toolset;
 
 pub use agent::{AgentDefinition, Skill};
+pub use document::{ExternalAgentDefinition, PutSecret};
 pub use plugin::{McpEndpoint, PluginManifest, PluginMatch, PluginServer, PluginTool, ProcessSpec};
 pub use provider::{ModelDefinition, ModelPrice, ProviderDefinition, ProviderKind};
 pub use tool::{

@@ -8,25 +8,29 @@ use serde::{Deserialize, Serialize};
 use super::tool::{McpCall, ProcessCall, ToolAction, ToolDefinition};
 use crate::tools::SessionScope;
 
-/// What a plugin brings: what `{"kind": "mantyx_plugin", "name": "@plugin/tool"}` leads to.
+/// A plugin: tools and MCP servers under one name, which runs use by `{"kind": "mantyx_plugin", "name": "@plugin/tool"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PluginManifest {
-    /// `@name`: the slug with an `@` before it.
+    /// The name: `@` and the slug.
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub name: String,
-    /// The plugin's own version, for people.
+    /// The plugin's own version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What it is for.
+    /// What the plugin is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether its tools are also reached by their bare names, like `web_search`.
+    /// Whether the tools can also be used by their bare names, like `web_search`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub global: bool,
-    /// At most 64 tools with unique names; none is of type `plugin`.
+    /// The tools, at most 64, with unique names; none of type `plugin`. In a request, a code tool may have `file` in
+    /// place of `source`: the path of a text in `files` of the manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<PluginTool>,
-    /// MCP servers whose tools are the plugin's, at most 16 with unique names. Tools and servers together are at least one.
+    /// The MCP servers whose tools belong to the plugin, at most 16, with unique names. A plugin has at least one tool or
+    /// server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<PluginServer>,
 }
@@ -36,20 +40,21 @@ pub type PluginTool = ToolDefinition;
 
 /// An MCP server of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PluginServer {
-    /// Its name: `@plugin/<name>` leads to all of its tools.
+    /// The name of the server: `@plugin/<name>` means all of its tools.
     pub name: String,
-    /// The names of its tools that are exposed; `None` = all. Those that are named can be asked for before the server is.
+    /// The names of the tools that are used; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Milliseconds that one call may take.
+    /// The time limit of one call in milliseconds.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
     /// The runs that share a session with a server on the network. A process is always shared by the workspace.
     #[serde(default, skip_serializing_if = "SessionScope::is_run")]
     pub session: SessionScope,
-    /// How it is reached.
+    /// The endpoint.
     #[serde(flatten)]
     pub endpoint: McpEndpoint,
 }
@@ -60,13 +65,14 @@ fn default_timeout_ms() -> u64 {
 
 /// How an MCP server is reached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum McpEndpoint {
     /// Over Streamable HTTP.
     Http {
-        /// The endpoint.
+        /// The Streamable HTTP endpoint.
         url: String,
-        /// Sent with each request: templates; literal values are secrets.
+        /// Headers of every request. Values may contain `{{secret:NAME}}`; literal values are secrets.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
     },

@@ -8,28 +8,29 @@ use serde::{Deserialize, Serialize};
 use crate::read::keywords;
 use crate::tools::Object;
 
-/// A provider and its models.
+/// A model provider of a workspace, with its models.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderDefinition {
-    /// Which API it speaks.
+    /// The API of the provider.
     pub kind: ProviderKind,
-    /// Where it is; `None` = the vendor's own address.
+    /// The base URL; absent means the vendor's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// Its credential: a template like `{{secret:OPENAI}}`; a literal value is sealed and never shown.
+    /// The credential, like `{{secret:OPENAI}}`. A literal value is sealed and never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
-    /// Sent with every call: templates; literal values are secrets.
+    /// Headers of every request. Values may contain `{{secret:NAME}}`; literal values are secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// An HTTP or SOCKS proxy.
+    /// The URL of an HTTP or SOCKS proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// Its models.
+    /// The models of the provider.
     #[serde(default)]
     pub models: Vec<ModelDefinition>,
-    /// Keys that only its adapter knows (`region`, `api_version`, …), in the adapter's own spelling.
+    /// Settings of this kind of provider, for example `region` or `api_version`.
     #[serde(default, skip_serializing_if = "Object::is_empty")]
     pub options: Object,
 }
@@ -48,7 +49,7 @@ impl fmt::Debug for ProviderDefinition {
 }
 
 keywords! {
-    /// The kinds of providers: which API one speaks.
+    /// The API of a provider.
     pub enum ProviderKind {
         /// OpenAI's Responses API.
         Openai = "openai",
@@ -58,13 +59,13 @@ keywords! {
         Anthropic = "anthropic",
         /// Anthropic's models at AWS.
         Bedrock = "bedrock",
-        /// Gemini.
+        /// Google's Gemini API.
         Google = "google",
-        /// Grok.
+        /// The API of xAI.
         Xai = "xai",
-        /// Chat completions: OpenRouter, Ollama, vLLM…
+        /// Chat completions: OpenRouter, Ollama, vLLM and others.
         OpenaiCompatible = "openai-compatible",
-        /// The offline model.
+        /// The offline demo model.
         Demo = "demo",
     }
 }
@@ -83,41 +84,43 @@ impl ProviderKind {
     }
 }
 
-/// One model of a provider.
+/// A model of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ModelDefinition {
-    /// The vendor's own name.
+    /// The vendor's name of the model.
     pub id: String,
-    /// For people; `None` = the id.
+    /// The display name; absent means the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Tokens that it can read.
+    /// The size of the context window in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// Tokens of one answer.
+    /// The output tokens of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// Whether it reasons; `None` = the adapter decides by the name.
+    /// Whether the model reasons; absent means that the name decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<bool>,
-    /// What it costs.
+    /// The price of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pricing: Option<ModelPrice>,
-    /// What a spec without `modelId` gets, unless the server's configuration names another.
+    /// Whether runs without `modelId` use the model, unless the server's configuration names another.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub default: bool,
 }
 
-/// US dollars per million tokens.
+/// Prices in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPrice {
-    /// Fresh input.
+    /// Input that was not read from a cache.
     pub input: f64,
     /// Output.
     pub output: f64,
-    /// Input from a cache.
+    /// Input that was read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
 }

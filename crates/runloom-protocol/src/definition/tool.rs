@@ -8,46 +8,50 @@ use serde_json::Value;
 use super::plugin::ProcessSpec;
 use crate::tools::{Object, SessionScope};
 
-/// A tool that the server executes for a workspace.
+/// A tool of a workspace, which the server executes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolDefinition {
-    /// Model-facing name, `^[a-zA-Z0-9_]{1,64}$`.
+    /// The model-facing name, `^[a-zA-Z0-9_]{1,64}$`. Absent in a request means the slug with `_` for `-`.
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub name: String,
-    /// What the model is told about it.
+    /// The description for the model.
     #[serde(default)]
     pub description: String,
-    /// JSON Schema of the arguments, object root; arguments are checked against it before anything is called.
+    /// The JSON Schema of the arguments, with an object at its root. Arguments are checked before the call.
     #[serde(default)]
     pub parameters: Object,
-    /// JSON Schema of the output, object root.
+    /// The JSON Schema of the output, with an object at its root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Object>,
-    /// What a repetition would do; `None` = what [`Self::effect`] derives.
+    /// What a repeated call does; absent means that the type of the tool decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<DeclaredEffect>,
-    /// Milliseconds that one call may take; `None` = what [`Self::timeout_ms`] says.
+    /// The time limit of one call in milliseconds; absent means 30,000, for agents 300,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// How it is carried out.
+    /// How the tool is executed.
     #[serde(flatten)]
     pub action: ToolAction,
 }
 
-/// What happens in the world when a call is made.
+/// What a repeated call of a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeclaredEffect {
-    /// Nothing; may be repeated, and run beside others.
+    /// A call changes nothing: it may be repeated, and run at the same time as others.
     Read,
-    /// The same as when made once; may be repeated.
+    /// Repeated calls have the effect of one: a call may be repeated.
     Idempotent,
-    /// Something each time; never repeated.
+    /// Every call has an effect: a call is never repeated.
     Once,
 }
 
-/// How a tool is carried out. The word stands under `type`.
+/// How a tool is executed, by `type`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolAction {
     /// One HTTP request.
@@ -68,19 +72,20 @@ pub enum ToolAction {
     Shipped(ShippedTool),
 }
 
-/// One HTTP request. Templates take arguments as `{{city}}` or `{{customer.id}}` and secrets as `{{secret:NAME}}`.
+/// One HTTP request. Templates contain arguments as `{{city}}` or `{{customer.id}}` and secrets as `{{secret:NAME}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HttpCall {
-    /// How.
+    /// The method.
     #[serde(default)]
     pub method: HttpMethod,
-    /// Where: a template. Arguments stand only behind the host, percent-encoded as one path segment or query value each.
+    /// The URL, a template. Arguments stand only after the host and become one path segment or query value each.
     pub url: String,
-    /// Sent with the request: templates; literal values are secrets.
+    /// Headers of the request: templates. Literal values are secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Appended to the URL's query: templates. One whose only argument is absent is left out.
+    /// Query parameters: templates. A parameter whose only argument is absent is left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub query: BTreeMap<String, String>,
     /// The body. A string is a text template; anything else is JSON whose strings are templates, where a string that is nothing
@@ -88,10 +93,10 @@ pub struct HttpCall {
     /// body, nothing for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// What of the answer the model reads.
+    /// Which part of the response the model gets.
     #[serde(default, skip_serializing_if = "ResponseMapping::is_empty")]
     pub response: ResponseMapping,
-    /// Bytes of the answer that are read; the rest is cut with a note.
+    /// The bytes of the response that are read; the rest is cut with a note.
     #[serde(default = "default_response_bytes")]
     pub max_response_bytes: u64,
 }
@@ -100,8 +105,9 @@ fn default_response_bytes() -> u64 {
     crate::limits::TOOL_RESPONSE_BYTES_DEFAULT
 }
 
-/// Methods of an [`HttpCall`].
+/// The method of an HTTP request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum HttpMethod {
     /// Reads.
@@ -150,14 +156,15 @@ impl HttpMethod {
     }
 }
 
-/// What of an HTTP answer the model reads; nothing set = all of it.
+/// Which part of an HTTP response the model gets; all of it when empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResponseMapping {
-    /// JSON Pointer (RFC 6901) into a JSON answer.
+    /// A JSON Pointer (RFC 6901) into a JSON response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// A text with `{{path.into.the.answer}}`; applied to what the pointer selects.
+    /// A text with `{{path.into.the.response}}`, applied to what the pointer selects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
 }
@@ -170,22 +177,23 @@ impl ResponseMapping {
     }
 }
 
-/// JavaScript in a sandbox: a process of its own, without file system and environment.
+/// JavaScript in a sandbox without file system and environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CodeCall {
-    /// A module that exports `default function (args, ctx)`, or a body that returns; its result is what the model reads.
+    /// A module that exports `default function (args, ctx)`, or a function body. Its result is the output of the tool.
     pub source: String,
-    /// Megabytes of memory.
+    /// The memory limit in megabytes.
     #[serde(default = "default_memory_mb")]
     pub memory_mb: u32,
-    /// Bytes of the result; the rest is cut with a note.
+    /// The bytes of the result; the rest is cut with a note.
     #[serde(default = "default_response_bytes")]
     pub max_output_bytes: u64,
-    /// Whether it may call `fetch`, through the server's guarded client.
+    /// Whether the code can call `fetch`, under the server's outbound policy.
     #[serde(default)]
     pub allow_fetch: bool,
-    /// Names of the secrets that `ctx.secrets` holds.
+    /// The names of the secrets in `ctx.secrets`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
 }
@@ -196,22 +204,24 @@ fn default_memory_mb() -> u32 {
 
 /// A tool of an installed plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PluginCall {
-    /// `@plugin/tool`, or the bare name of a global plugin's tool.
+    /// The name of the tool: `@plugin/tool`, or `tool` for a global plugin.
     pub plugin: String,
 }
 
-/// A tool of an MCP server that the server reaches over Streamable HTTP.
+/// A tool of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct McpCall {
-    /// The endpoint.
+    /// The Streamable HTTP endpoint.
     pub url: String,
-    /// Sent with each request: templates; literal values are secrets.
+    /// Headers of every request: templates. Literal values are secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Its name at the MCP server; `None` = the definition's own name.
+    /// The name of the tool at the MCP server; absent means `name` of the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The runs that share a session with the server.
@@ -221,11 +231,12 @@ pub struct McpCall {
 
 /// A remote agent that speaks A2A.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalAgent {
-    /// Card URL or JSON-RPC root.
+    /// The URL of the agent card or of the JSON-RPC endpoint.
     pub agent_card_url: String,
-    /// Sent with each request: templates; literal values are secrets.
+    /// Headers of every request: templates. Literal values are secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
 }

@@ -7,26 +7,27 @@ use serde::{Deserialize, Serialize};
 use super::plugin::ProcessSpec;
 use super::tool::DeclaredEffect;
 
-/// A named connection of a workspace to one MCP server. Its slug is not part of the definition.
+/// A named connection of a workspace to one MCP server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolsetDefinition {
-    /// What it is for.
+    /// What the toolset is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// How the server is reached.
     #[serde(flatten)]
     pub connection: ToolsetConnection,
-    /// The server's own names of the tools that exist for callers; `None` = all.
+    /// The MCP server's names of the tools that can be used; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Milliseconds that one call may take.
+    /// The time limit of one call in milliseconds.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
-    /// Idle milliseconds after which the connection is closed; `None` = the default of the transport.
+    /// The idle time in milliseconds after which the connection is closed; absent means the default of the transport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_close_ms: Option<u64>,
-    /// Settings of single tools, by the server's own names.
+    /// Settings of single tools, by the MCP server's names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_settings: BTreeMap<String, ToolSettings>,
 }
@@ -35,13 +36,14 @@ fn default_timeout_ms() -> u64 {
     crate::limits::TOOL_TIMEOUT_MS_DEFAULT
 }
 
-/// How the MCP server of a toolset is reached. The word stands under `transport`.
+/// How the MCP server of a toolset is reached, by `transport`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "transport", rename_all = "snake_case")]
 pub enum ToolsetConnection {
-    /// Over Streamable HTTP.
+    /// A toolset over Streamable HTTP.
     StreamableHttp(ToolsetServer),
-    /// Over HTTP with server-sent events, the transport of MCP 2024-11-05.
+    /// A toolset over HTTP with server-sent events, the transport of MCP 2024-11-05.
     Sse(ToolsetServer),
     /// As a process of the server's machine. Only the operator's configuration may name one, so that it is never
     /// written or read with a stored document.
@@ -51,17 +53,19 @@ pub enum ToolsetConnection {
 
 /// An MCP server on the network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolsetServer {
     /// The endpoint.
     pub server_url: String,
-    /// Sent with each request: templates; literal values are secrets.
+    /// Headers of every request: templates. Literal values are secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
 }
 
 /// Settings of one tool of a toolset.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ToolSettings {
     /// The effect of a call; it overrides the server's hints.

@@ -10,73 +10,75 @@ use crate::read::keywords;
 
 /// Payload of `approval_requested`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequested {
-    /// Which approval.
+    /// The id of the approval.
     pub approval_id: ApprovalId,
     /// The run that asks: this one, or one below it.
     pub run_id: RunId,
-    /// Depth of that run.
+    /// The depth of that run.
     pub depth: u32,
-    /// The call that waits.
+    /// The tool call that waits.
     pub tool_use_id: String,
-    /// Model-facing name of its tool.
+    /// The model-facing name of its tool.
     pub name: String,
-    /// Its arguments.
+    /// The arguments of the call.
     pub input: Value,
-    /// Its effect.
+    /// The effect of the call.
     pub effect: CallEffect,
-    /// The tool's own hints; left out when it has none.
+    /// The MCP annotations of the tool. Absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
-    /// Id of the rule that asks; left out when it has none.
+    /// The id of the rule that asks. Absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Why the policy asks; left out when it does not say.
+    /// The reason of the policy. Absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The sub-actions of the call, each with the decision of the policy; left out when there are none.
+    /// The sub-actions of the call, each with the decision of the policy. Absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_actions: Vec<JudgedSubAction>,
-    /// When the call is denied unless somebody decides before.
+    /// When the call is denied, unless it is decided before.
     pub expires_at: String,
 }
 
 /// Payload of `approval_decided`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalDecided {
-    /// Which approval.
+    /// The id of the approval.
     pub approval_id: ApprovalId,
     /// The run that asked.
     pub run_id: RunId,
-    /// Depth of that run.
+    /// The depth of that run.
     pub depth: u32,
-    /// The call that waited.
+    /// The tool call that waited.
     pub tool_use_id: String,
-    /// Model-facing name of its tool.
+    /// The model-facing name of its tool.
     pub name: String,
-    /// What was decided.
+    /// The decision.
     pub decision: ApprovalVerdict,
     /// `approved`, `denied` or `expired`.
     pub status: ApprovalStatus,
-    /// The arguments to execute instead; left out unless a person changed them.
+    /// The arguments to execute instead. Absent unless a user changed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// Decisions about single sub-actions; left out when there are none.
+    /// Decisions about single sub-actions. Absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_decisions: Vec<SubDecision>,
-    /// What the person says; left out when nothing.
+    /// The note of the user. Absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Who decided.
+    /// The credential that decided, or the timeout.
     pub by: DecidedBy,
-    /// When.
+    /// When it was decided.
     pub decided_at: String,
 }
 
 keywords! {
-    /// How far a sub-action is.
+    /// The state of a sub-action.
     pub enum SubActionPhase {
         /// It is about to be executed.
         Start = "start",
@@ -89,28 +91,30 @@ keywords! {
     }
 }
 
-/// Payload of `sub_action`.
+/// Payload of `sub_action`: the state of one action inside a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SubAction"))]
 #[serde(rename_all = "camelCase")]
 pub struct SubActionEvent {
-    /// The call that it is part of.
+    /// The tool call that contains the sub-action.
     pub tool_use_id: String,
-    /// The index of its element.
+    /// The index of the element in the arguments.
     pub sub_action_id: String,
-    /// `<tool>.<made name>`.
+    /// The name of the sub-action, `<tool>.<name>`.
     pub name: String,
-    /// How far it is.
+    /// The state of the sub-action.
     pub phase: SubActionPhase,
-    /// `start`: the element that is executed.
+    /// The element that is executed. Only with `start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// `completed`: the output.
+    /// The output. Only with `completed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// `errored`: why it failed.
+    /// Why the sub-action failed. Only with `errored`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// `denied`: why it is not executed.
+    /// Why the sub-action is not executed. Only with `denied`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

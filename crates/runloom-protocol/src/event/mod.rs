@@ -19,6 +19,8 @@ pub use subagent::{Subagent, SubagentPhase};
 
 /// One entry of a run's log. A variant's payload stands under `data` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "EventPayload"))]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event {
     /// A worker has begun the run; always `seq` 1.
@@ -33,17 +35,17 @@ pub enum Event {
     TurnRestarted(TurnRestarted),
     /// The model is out of service; another takes over for the rest of the run.
     ModelFallback(ModelFallback),
-    /// A server-resolved tool is about to be called.
+    /// A server tool is about to be called.
     ToolCall(ToolCall),
-    /// A server-resolved tool, or a guard in its place, has returned a result.
+    /// A server tool has returned a result, or the call was refused.
     ToolResult(ToolResult),
-    /// A tool's files; stands before its `tool_result`.
+    /// The files of a tool result; written before its `tool_result`.
     ToolFiles(ToolFiles),
-    /// The client is asked to execute a tool.
+    /// The client must execute a tool and post the result.
     LocalToolCall(LocalToolCall),
-    /// The client's result, or the timeout in its place.
+    /// The client's result arrived, or the call timed out.
     LocalToolResultIn(LocalToolResultIn),
-    /// The model repeats itself.
+    /// The model repeats the same tool calls.
     LoopDetected(LoopDetected),
     /// A call past its tool's budget was not executed.
     ToolBudgetExceeded(ToolBudgetExceeded),
@@ -252,10 +254,12 @@ pub enum Terminal<'e> {
     Cancelled(&'e RunCancelled),
 }
 
-/// An event with its place in the log.
+/// An event with its position in the log. The payload is under `data`; its fields also stand at the top level.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Event", extend("additionalProperties" = true)))]
 pub struct Sequenced {
-    /// 1-based, gapless.
+    /// The position in the log, from 1, without gaps.
     pub seq: u64,
     /// The event.
     #[serde(flatten)]
@@ -264,10 +268,12 @@ pub struct Sequenced {
 
 /// Payload of `started`: empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Started {}
 
 /// Payload of `assistant_delta` and `thinking_delta`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TextDelta {
     /// The piece of text.
     pub text: String,
@@ -275,169 +281,182 @@ pub struct TextDelta {
 
 /// Payload of `assistant_message`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
     /// The whole text of the turn.
     pub text: String,
-    /// 0-based.
+    /// The turn, from 0.
     pub turn: u32,
-    /// Canonical, see [`crate::outcome::finish_reason`].
+    /// Why the turn ended: `end_turn`, `tool_use`, `max_tokens`, `refusal`, `malformed_function_call`,
+    /// `stop_sequence` or `content_filter`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// The calls the model asked for, in its order.
+    /// The tool calls that the model requested, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<RequestedCall>,
-    /// Catalog id of the model.
+    /// The catalog id of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
-/// One entry of `assistant_message.toolCalls`.
+/// A tool call that the model requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestedCall {
-    /// `tu_…`, unique in the run.
+    /// The id of the call, `tu_…`, unique in the run.
     pub id: String,
-    /// Model-facing name.
+    /// The model-facing name of the tool.
     pub name: String,
-    /// Arguments.
+    /// The arguments.
     pub input: Value,
 }
 
 /// Payload of `turn_restarted`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnRestarted {
-    /// 0-based: the `turn` of the message that will complete it.
+    /// The turn that is called again, from 0.
     pub turn: u32,
-    /// Why it is called again.
+    /// Why the turn is called again.
     pub reason: String,
 }
 
 /// Payload of `model_fallback`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ModelFallback {
     /// The error of the first model.
     pub error_class: ErrorClass,
     /// The model from now on.
     pub model: ModelInfo,
-    /// Catalog id of the model that failed.
+    /// The catalog id of the model that failed.
     pub primary_model_id: String,
-    /// Catalog id of the model that takes over.
+    /// The catalog id of the model that takes over.
     pub fallback_model_id: String,
 }
 
 /// Payload of `tool_call`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
-    /// Id of the call.
+    /// The id of the call.
     pub tool_use_id: String,
-    /// Model-facing name.
+    /// The model-facing name of the tool.
     pub name: String,
-    /// Arguments.
+    /// The arguments.
     pub input: Value,
 }
 
 /// Payload of `tool_result`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// Id of the call.
+    /// The id of the call.
     pub tool_use_id: String,
-    /// Model-facing name.
+    /// The model-facing name of the tool.
     pub name: String,
     /// False when the tool failed or was not executed.
     pub ok: bool,
-    /// Output, cut for display.
+    /// The output, shortened for display.
     pub result: String,
-    /// One line of the output.
+    /// The output in one line.
     pub summary: String,
 }
 
 /// Payload of `tool_files`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolFiles {
-    /// Model-facing name of the tool.
+    /// The model-facing name of the tool.
     pub name: String,
-    /// Files of the result.
+    /// The files of the result.
     pub files: Vec<FileInfo>,
 }
 
-/// One file of a tool's result.
+/// A file of a tool result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FileInfo {
-    /// File name.
+    /// The file name.
     pub filename: String,
-    /// Media type.
+    /// The media type.
     pub mime_type: String,
-    /// Decoded size.
+    /// The decoded size in bytes.
     pub size_bytes: u64,
 }
 
 /// Payload of `local_tool_call`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LocalToolCall {
-    /// Id of the call.
+    /// The id of the call.
     pub tool_use_id: String,
-    /// Model-facing name.
+    /// The model-facing name of the tool.
     pub name: String,
-    /// Arguments, already checked against the tool's schema.
+    /// The arguments, already checked against the tool's schema.
     pub args: Value,
-    /// `local`, `a2a_local` or `mcp_local`.
+    /// The kind of the tool: `local`, `a2a_local` or `mcp_local`.
     pub kind: String,
-    /// `a2a_local`: the card, whole.
+    /// The agent card of an `a2a_local` tool, unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_card: Option<Object>,
-    /// `mcp_local`: the server's label.
+    /// The label of the MCP server of an `mcp_local` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_server: Option<String>,
-    /// `mcp_local`: the tool's name.
+    /// The name of an `mcp_local` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_tool_name: Option<String>,
-    /// `mcp_local`: as given in the spec.
+    /// The `serverInfo` of an `mcp_local` tool, unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_server_info: Option<Object>,
-    /// `mcp_local`: as given in the spec.
+    /// The `annotations` of an `mcp_local` tool, unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
 }
 
-/// Payload of `local_tool_result_in`: exactly one of the two.
+/// Payload of `local_tool_result_in`: exactly one of `output` and `error`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LocalToolResultIn {
-    /// Id of the call.
+    /// The id of the call.
     pub tool_use_id: String,
-    /// The tool's output.
+    /// The output of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// The error instead.
+    /// The error of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// Payload of `loop_detected`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LoopDetected {
     /// Equal tool turns in a row.
     pub consecutive_count: u32,
-    /// True when the run now finishes without tools.
+    /// True when the run now ends with a finalise turn.
     pub hard_cutoff: bool,
-    /// Names of the repeated tools.
+    /// The names of the repeated tools.
     pub tools: Vec<String>,
 }
 
 /// Payload of `tool_budget_exceeded`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolBudgetExceeded {
-    /// Model-facing name.
+    /// The model-facing name of the tool.
     pub tool: String,
-    /// The cap.
+    /// The budget of the tool.
     pub max_calls: u32,
-    /// 1-based, greater than `max_calls`.
+    /// The number of the call, from 1; greater than `maxCalls`.
     pub call_index: u32,
 }

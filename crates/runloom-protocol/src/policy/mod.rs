@@ -13,6 +13,7 @@ pub(crate) use read::read;
 
 /// Rules for the tool calls of a run. The first rule that matches a call decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Policy {
     /// The decision when no rule matches.
@@ -25,15 +26,16 @@ pub struct Policy {
 
 /// One rule of a [`Policy`]. It matches a call when all its conditions hold; without conditions it matches every call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
-    /// Name of the rule in results and approvals, unique in the policy.
+    /// The name of the rule in results and approvals, unique in the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Patterns of model-facing names, of which one must match; empty = any name.
+    /// Patterns of model-facing names, of which one must match; absent means any name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<NamePattern>,
-    /// Effects, of which the call must have one; empty = any effect.
+    /// Effects, of which the call must have one; absent means any effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<CallEffect>,
     /// Hints that the tool must have.
@@ -44,10 +46,10 @@ pub struct Rule {
     pub args: Option<Value>,
     /// The decision.
     pub decision: Decision,
-    /// The reason, shown to the model and to people.
+    /// The reason, shown to the model and to users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Milliseconds that an approval stays open; `None` = the server's default.
+    /// Milliseconds that an approval stays open; absent means the server's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The credentials that may decide.
@@ -59,6 +61,7 @@ pub struct Rule {
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// The call is executed.
@@ -106,6 +109,7 @@ keywords! {
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Approver {
     /// Any credential that may decide approvals.
@@ -148,6 +152,7 @@ impl crate::read::Keyword for Approver {
 
 /// Values that hints of a tool must have; a missing one is no condition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HintConditions {
     /// The tool only reads.
@@ -172,6 +177,7 @@ impl HintConditions {
 
 /// A pattern for names: `*` is any text, also an empty one; everything else is literal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct NamePattern(String);
 

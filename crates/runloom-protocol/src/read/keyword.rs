@@ -28,6 +28,7 @@ macro_rules! keywords {
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
         )]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         $visibility enum $name {
             $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)*
         }

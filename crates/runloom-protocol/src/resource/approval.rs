@@ -8,82 +8,85 @@ use crate::id::{AgentId, ApprovalId, RunId, SessionId};
 use crate::policy::CallEffect;
 use crate::spec::Metadata;
 
-/// `GET /approvals/{approvalId}`.
+/// A request for the decision of a user about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
-    /// Which approval.
+    /// The id of the approval.
     pub approval_id: ApprovalId,
-    /// Its state.
+    /// The status of the approval.
     pub status: ApprovalStatus,
     /// The run that asks.
     pub run_id: RunId,
-    /// The run that a client started: the run itself, or the first of its ancestors.
+    /// The run at the root of the tree: the run itself, or the first of its ancestors.
     pub root_run_id: RunId,
-    /// Depth of the run that asks.
+    /// The depth of the run that asks.
     pub depth: u32,
-    /// The call that waits.
+    /// The tool call that waits.
     pub tool_use_id: String,
-    /// Model-facing name of its tool.
+    /// The model-facing name of its tool.
     pub name: String,
-    /// Its arguments, as the model wrote them.
+    /// The arguments of the call, as the model wrote them.
     pub input: Value,
-    /// Its effect.
+    /// The effect of the call.
     pub effect: CallEffect,
-    /// The tool's own hints; left out when it has none.
+    /// The MCP annotations of the tool. Absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
-    /// Id of the rule that asks; left out when it has none.
+    /// The id of the rule that asks. Absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Why the policy asks; left out when it does not say.
+    /// The reason of the policy. Absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The sub-actions of the call; left out when there are none.
+    /// The sub-actions of the call. Absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_actions: Vec<JudgedSubAction>,
-    /// The persisted agent of the run that asks.
+    /// The stored agent of the run that asks.
     pub agent_id: Option<AgentId>,
     /// The session of the run that asks.
     pub session_id: Option<SessionId>,
-    /// Labels of the run.
+    /// The client's labels of the run.
     #[serde(default)]
     pub metadata: Metadata,
-    /// When it was asked.
+    /// When the approval was requested.
     pub created_at: String,
-    /// When the call is denied unless somebody decides before.
+    /// When the call is denied, unless it is decided before.
     pub expires_at: String,
-    /// What was decided; `null` while it is pending.
+    /// The decision; `null` while it is pending.
     pub decision: Option<ApprovalVerdict>,
-    /// The arguments that are executed instead; `null` unless a person changed them.
+    /// The arguments that are executed instead; `null` unless a user changed them.
     pub edited_input: Option<Value>,
-    /// What the person said.
+    /// The note of the user.
     pub note: Option<String>,
-    /// Who decided; `null` while it is pending.
+    /// The credential that decided, or the timeout; `null` while it is pending.
     pub by: Option<DecidedBy>,
     /// When it was decided; `null` while it is pending.
     pub decided_at: Option<String>,
 }
 
-/// `GET /approvals`, newest first.
+/// A page of approvals, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalList {
-    /// How many match, when the request asked for it.
+    /// The number of matches; `null` unless `includeTotal` was set.
     pub total: Option<u64>,
-    /// The page's size.
+    /// The size of the page.
     pub limit: u32,
-    /// Where the next page begins; `null` on the last one.
+    /// The `cursor` of the next page; `null` on the last page.
     pub next_cursor: Option<String>,
-    /// The page.
+    /// The approvals of this page.
     pub approvals: Vec<Approval>,
 }
 
 /// The decision is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalReceipt {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
-    /// The approval as it is now.
+    /// The approval after the decision.
     pub approval: Approval,
 }

@@ -1,108 +1,170 @@
-//! What a workspace keeps, as it is shown.
+//! The stored documents of a workspace, as the API returns them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::definition::DeclaredEffect;
+use crate::definition::{
+    AgentDefinition, DeclaredEffect, ExternalAgentDefinition, PluginManifest, ProviderDefinition,
+    ToolDefinition, ToolsetDefinition,
+};
 use crate::id::AgentId;
 use crate::tools::ToolAnnotations;
 
-/// A document of the admin API: an agent, a tool, a plugin, a secret, an external agent or a provider.
+/// A stored document of a workspace, with its definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Stored{D}"))]
 #[serde(rename_all = "camelCase")]
-pub struct StoredDocument {
-    /// Which document.
+pub struct StoredDocument<D = Value> {
+    /// The id of the document.
     pub id: String,
-    /// Its name in the workspace.
+    /// The name of the document in the workspace.
     pub slug: String,
-    /// From 1; rises with every change.
+    /// The version, from 1. Every change raises it.
     pub version: u64,
-    /// When it was first put.
+    /// When the document was created.
     pub created_at: String,
-    /// When this version was put.
+    /// When this version was created.
     pub updated_at: String,
-    /// What it says, literal credentials as `***`; left out for secrets.
+    /// The definition, with literal credentials as `***`. Absent for secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub definition: Option<Value>,
-    /// What of it will not work as things are; only in the answer to whoever put it.
+    pub definition: Option<D>,
+    /// Parts of the definition that will not work at present, for example a tool that does not exist. Only in responses
+    /// to `PUT`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A plugin that a workspace has without having been given it: the operator configured it, or it comes with the server.
+/// A stored secret, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct StoredSecret {
+    /// The id of the document.
+    pub id: String,
+    /// The name of the secret in the workspace.
+    pub slug: String,
+    /// The version, from 1. Every change raises it.
+    pub version: u64,
+    /// When the secret was created.
+    pub created_at: String,
+    /// When this version was created.
+    pub updated_at: String,
+}
+
+macro_rules! document_lists {
+    ($($(#[$doc:meta])* $name:ident { $field:ident: $document:ty $(, $more:ident: $more_type:ty)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// The documents, by slug.
+            pub $field: Vec<$document>,
+            $(
+                /// Those of the operator's configuration, and those that ship with the server.
+                pub $more: Vec<$more_type>,
+            )?
+        }
+    )*};
+}
+
+document_lists! {
+    /// The agents of a workspace.
+    AgentDocuments { agents: StoredDocument<AgentDefinition> }
+    /// The tools of a workspace.
+    ToolDocuments { tools: StoredDocument<ToolDefinition> }
+    /// The plugins of a workspace.
+    PluginDocuments { plugins: StoredDocument<PluginManifest>, installed: InstalledPlugin }
+    /// The secrets of a workspace, without their values.
+    SecretDocuments { secrets: StoredSecret }
+    /// The external agents of a workspace.
+    ExternalAgentDocuments { external_agents: StoredDocument<ExternalAgentDefinition> }
+    /// The providers of a workspace.
+    ProviderDocuments { providers: StoredDocument<ProviderDefinition> }
+    /// The toolsets of a workspace.
+    ToolsetDocuments { toolsets: StoredDocument<ToolsetDefinition>, installed: InstalledToolset }
+}
+
+/// A plugin that every workspace has: from the operator's configuration, or shipped with the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InstalledPlugin {
-    /// `@plugin`.
+    /// The name, `@plugin`.
     pub name: String,
-    /// Where it comes from.
+    /// The origin of the plugin.
     pub source: InstalledFrom,
-    /// Its own version.
+    /// The plugin's own version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What it is for.
+    /// The plugin's own description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The names of its tools and of its MCP servers.
+    /// The names of the plugin's tools and MCP servers.
     pub tools: Vec<String>,
 }
 
-/// A toolset that a workspace has without having been given it: the operator configured it.
+/// A toolset of the operator's configuration, which every workspace has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InstalledToolset {
-    /// Its slug.
+    /// The slug of the toolset.
     pub name: String,
-    /// How its MCP server is reached.
+    /// The transport of the MCP server.
     pub transport: String,
-    /// Where it comes from.
+    /// The origin of the toolset.
     pub source: InstalledFrom,
-    /// What it is for.
+    /// What the toolset is for.
     #[serde(default)]
     pub description: Option<String>,
-    /// The server's own names of the tools that exist for callers; `null` = all.
+    /// The MCP server's names of the tools that can be used; `null` means all.
     #[serde(default)]
     pub tools: Option<Vec<String>>,
 }
 
-/// `GET …/toolsets/{name}/tools`.
+/// The tools of a toolset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolsetToolList {
-    /// The tools that the toolset offers, in the order of its MCP server.
+    /// The tools, in the order of the MCP server.
     pub tools: Vec<ToolsetTool>,
 }
 
 /// A tool of a toolset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolsetTool {
-    /// The server's own name.
+    /// The MCP server's name of the tool.
     pub name: String,
     /// The name that the model sees.
     pub model_name: String,
-    /// What the model is told about it.
+    /// The description for the model.
     pub description: String,
-    /// JSON Schema of the arguments.
+    /// The JSON Schema of the arguments.
     pub input_schema: Value,
-    /// JSON Schema of the output; left out when there is none.
+    /// The JSON Schema of the output. Absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Hints of the server; left out when there are none.
+    /// The hints of the MCP server. Absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// What repeating a call does.
+    /// What a repeated call does.
     pub effect: DeclaredEffect,
 }
 
-/// Where a plugin or a toolset comes from that no workspace keeps.
+/// The origin of an installed plugin or toolset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum InstalledFrom {
     /// The operator's configuration.
     Operator,
     /// The server itself.
     Shipped,
-    /// Somewhere that this version does not know.
+    /// An origin that this version does not know.
     #[serde(other)]
     Other,
 }
@@ -119,31 +181,33 @@ impl InstalledFrom {
     }
 }
 
-/// `GET /agents`.
+/// The stored agents of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentList {
-    /// The agents that the credential may run, by slug.
+    /// The agents that the credential can run, by slug.
     pub agents: Vec<AgentListItem>,
 }
 
-/// One agent of a list.
+/// A stored agent in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AgentListItem {
-    /// What `agentId` takes.
+    /// The value for `agentId`.
     pub id: AgentId,
-    /// Its name in URLs.
+    /// The name of the agent in the workspace.
     pub slug: String,
-    /// For people.
+    /// The display name.
     pub name: Option<String>,
-    /// What it is good for.
+    /// What the agent is for.
     pub description: Option<String>,
-    /// Its model as it was written; `null` = the workspace's default.
+    /// The model as the definition names it; `null` means the workspace's default.
     pub model_id: Option<String>,
-    /// Its version.
+    /// The version of the agent, from 1.
     pub version: u64,
-    /// When it was first put.
+    /// When the agent was created.
     pub created_at: String,
-    /// When this version was put.
+    /// When this version was created.
     pub updated_at: String,
 }

@@ -1,12 +1,13 @@
-//! What people thought of runs' answers, as it is shown.
+//! Feedback on runs, as the API returns it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, FeedbackId, RunId, SessionId};
 use crate::spec::Verdict;
 
-/// What feedback is about. There is one kind today.
+/// What a feedback is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
     /// A run.
@@ -14,56 +15,59 @@ pub enum TargetKind {
     AgentRun,
 }
 
-/// Feedback is kept.
+/// The feedback was stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackReceipt {
-    /// Its id; the same for every change.
+    /// The id of the feedback. A later feedback on the same run keeps it.
     pub id: FeedbackId,
-    /// Good or bad.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What it is about.
+    /// What the feedback is about.
     pub target_kind: TargetKind,
-    /// Which run.
+    /// The run.
     pub agent_run_id: RunId,
 }
 
-/// Feedback of a workspace, newest first.
+/// A page of feedback, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackList {
-    /// How many match, when that was asked for.
+    /// The number of matches; `null` unless `includeTotal` was set.
     pub total: Option<u64>,
-    /// Entries of a page.
+    /// The size of the page.
     pub limit: u32,
-    /// Where the next page begins.
+    /// The `cursor` of the next page; `null` on the last page.
     pub next_cursor: Option<String>,
-    /// The page.
+    /// The feedback of this page. A page ends early when its texts are large.
     pub feedback: Vec<FeedbackItem>,
 }
 
-/// One entry of [`FeedbackList`].
+/// Feedback on a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackItem {
-    /// Its id.
+    /// The id of the feedback.
     pub id: FeedbackId,
-    /// Good or bad.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why, in the person's words.
+    /// The reason that the user gave.
     pub explanation: Option<String>,
-    /// What the person saw.
+    /// The text that the user saw.
     pub content_snapshot: Option<String>,
-    /// What it is about.
+    /// What the feedback is about.
     pub target_kind: TargetKind,
-    /// Which run.
+    /// The run.
     pub agent_run_id: RunId,
-    /// The run's session.
+    /// The session of the run.
     pub session_id: Option<SessionId>,
-    /// The run's agent.
+    /// The stored agent of the run.
     pub agent_id: Option<AgentId>,
-    /// When it was first said.
+    /// When the first feedback on the run was given.
     pub created_at: String,
-    /// When it was last changed.
+    /// When the feedback was last changed.
     pub updated_at: String,
 }

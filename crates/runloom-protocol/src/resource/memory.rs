@@ -1,18 +1,19 @@
-//! What a workspace remembers, as it is shown.
+//! Memories of a workspace, as the API returns them.
 
 use serde::{Deserialize, Serialize};
 
-/// A memory.
+/// A memory: a text that agents stored for later runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryInfo {
-    /// Its name in the workspace.
+    /// The name of the memory in the workspace.
     pub key: String,
-    /// What is remembered.
+    /// The text.
     pub text: String,
-    /// When it was first kept.
+    /// When the memory was created.
     pub created_at: String,
-    /// When it was last kept.
+    /// When the memory was last changed.
     pub updated_at: String,
 }
 
@@ -28,19 +29,21 @@ pub struct MemoryLinkInfo {
     pub to: String,
 }
 
-/// Memories of a workspace, newest first.
+/// A page of memories, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryList {
-    /// The page.
+    /// The memories of this page.
     pub memories: Vec<MemoryInfo>,
-    /// Where the next page begins.
+    /// The `cursor` of the next page; `null` on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// What was deleted.
+/// The result of deleting memories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoriesForgotten {
-    /// How many memories.
+    /// The number of deleted memories.
     pub forgotten: usize,
 }

@@ -16,41 +16,47 @@ use crate::id::{RunId, SessionId};
 
 pub use approval::{Approval, ApprovalList, ApprovalReceipt};
 pub use document::{
-    AgentList, AgentListItem, InstalledFrom, InstalledPlugin, InstalledToolset, StoredDocument,
-    ToolsetTool, ToolsetToolList,
+    AgentDocuments, AgentList, AgentListItem, ExternalAgentDocuments, InstalledFrom,
+    InstalledPlugin, InstalledToolset, PluginDocuments, ProviderDocuments, SecretDocuments,
+    StoredDocument, StoredSecret, ToolDocuments, ToolsetDocuments, ToolsetTool, ToolsetToolList,
 };
 pub use feedback::{FeedbackItem, FeedbackList, FeedbackReceipt, TargetKind};
 pub use memory::{MemoriesForgotten, MemoryInfo, MemoryLinkInfo, MemoryList};
 pub use model::{CatalogEntry, ModelCatalog, ModelSource, Pricing};
-pub use run::{RunList, RunListItem, RunSnapshot, RunStatus};
+pub use run::{EventList, RunList, RunListItem, RunSnapshot, RunStatus};
 pub use session::{
     SessionEvent, SessionEventKind, SessionEvents, SessionList, SessionListItem, SessionSnapshot,
     SessionStatus,
 };
 pub use usage::{AppliedBudget, DryRun, UsageGroupBy, UsageLine, UsageReport, UsageSums};
 
-/// A run has been accepted and is durable.
+/// The run was accepted and is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunAccepted {
-    /// Which run.
+    /// The id of the run.
     pub run_id: RunId,
-    /// Path of its stream.
+    /// The path of the run's event stream.
     pub stream_url: String,
 }
 
-/// A session has been created.
+/// The session was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCreated {
-    /// Which session.
+    /// The id of the session.
     pub session_id: SessionId,
 }
 
-/// `{"ok":true}`: accepted, nothing more to say. Write it `resource::Ok`, so that nobody takes it for the `Result`'s.
+/// The request was carried out.
+//
+// Written `resource::Ok` in code, to keep it apart from `Result::Ok`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ok {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
 }
 

@@ -2,56 +2,60 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `GET /models`.
+/// The models of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCatalog {
-    /// Every model that the credential's workspace can run.
+    /// Every model that the workspace can use.
     pub models: Vec<CatalogEntry>,
-    /// What a spec without `modelId` gets.
+    /// The model of a run without `modelId`; `null` when there is none.
     pub default_model_id: Option<String>,
 }
 
-/// One model.
+/// A model of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogEntry {
-    /// What a spec names it by.
+    /// The catalog id: the value for `modelId`.
     pub id: String,
-    /// For people.
+    /// The display name.
     pub label: String,
-    /// `openai`, `anthropic`, … as section 8 of the protocol lists them.
+    /// The provider: `openai`, `anthropic`, `google` and others.
     pub provider: String,
-    /// The vendor's own name.
+    /// The vendor's name of the model.
     pub vendor_model_id: String,
-    /// Who pays the vendor.
+    /// The origin of the model.
     pub source: ModelSource,
-    /// How much it can read.
+    /// The size of the context window; `null` when it is not known.
     pub context_window_tokens: Option<u64>,
-    /// What it costs, when that is known.
+    /// The price; `null` when it is not known.
     pub pricing: Option<Pricing>,
 }
 
-/// Where a model comes from.
+/// The origin of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelSource {
-    /// The server offers it.
+    /// The server's configuration offers it to every workspace.
     PlatformOffering,
-    /// The workspace brought its own provider.
+    /// A provider of the workspace offers it.
     WorkspaceProvider,
 }
 
-/// US dollars per million tokens.
+/// Prices in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pricing {
-    /// Fresh input.
+    /// Input that was not read from a cache.
     #[serde(rename = "inputPer1MUsd")]
     pub input_per_1m_usd: f64,
-    /// Output, thinking included.
+    /// Output, reasoning included.
     #[serde(rename = "outputPer1MUsd")]
     pub output_per_1m_usd: f64,
-    /// Input that was read from a cache; `null` when the vendor has no such price.
+    /// Input that was read from a cache; `null` when the vendor has no separate price.
     #[serde(rename = "cacheReadPer1MUsd")]
     pub cache_read_per_1m_usd: Option<f64>,
 }

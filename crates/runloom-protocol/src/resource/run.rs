@@ -5,27 +5,29 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::attachment::Attachment;
+use crate::event::Sequenced;
 use crate::id::{AgentId, ApprovalId, RunId, SessionId};
 use crate::outcome::{FailureReason, ModelInfo, RunCancelled, SubagentUsage, Tokens};
 use crate::spec::{AgentSpec, Metadata};
 
-/// Where a run is in its life.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Accepted, no worker yet.
+    /// Accepted; no worker has started it yet.
     Queued,
-    /// A worker has it.
+    /// A worker executes it.
     Running,
-    /// A client's tool is being waited for.
+    /// It waits for the result of a client tool.
     WaitingTool,
-    /// A person's approval is being waited for, by the run or by a run below it.
+    /// It, or a run below it, waits for an approval.
     WaitingApproval,
-    /// Ended with `result`.
+    /// It ended with `result`.
     Succeeded,
-    /// Ended with `error`.
+    /// It ended with `error`.
     Failed,
-    /// Ended with `cancelled`.
+    /// It ended with `cancelled`.
     Cancelled,
 }
 
@@ -74,140 +76,157 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// `GET /agent-runs/{id}`.
+/// A run with its spec, status and result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot {
-    /// Which run.
+    /// The id of the run.
     pub id: RunId,
-    /// Where it is in its life.
+    /// The status of the run.
     pub status: RunStatus,
-    /// The session it belongs to.
+    /// The session of the run; `null` without one.
     pub session_id: Option<SessionId>,
-    /// The persisted agent it runs.
+    /// The stored agent of the run; `null` for an ephemeral run.
     pub agent_id: Option<AgentId>,
-    /// Which version of that agent; left out without one.
+    /// The version of the stored agent. Absent for an ephemeral run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<u64>,
-    /// The spec, its secrets removed.
+    /// The spec of the run, without secrets.
     pub agent_spec: AgentSpec,
-    /// The files of its prompt, without their content; left out without any.
+    /// The files of the prompt, without their content. Absent without files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// The beginning of the prompt, as in lists; servers from before it leave it out.
+    /// The beginning of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_preview: Option<String>,
-    /// The answer; after a failure what was said before it.
+    /// The answer. After a failure: the text up to the failure.
     pub final_text: Option<String>,
-    /// Why it failed, for people.
+    /// The error message of a failed run.
     pub error: Option<String>,
-    /// Why it failed, for programs.
+    /// The class of the failure of a failed run.
     pub failure_reason: Option<FailureReason>,
-    /// Client labels, as they were when the run was created.
+    /// The client's labels.
     #[serde(default)]
     pub metadata: Metadata,
-    /// Approvals of the run, and of runs below it, that wait for a decision; left out when there are none.
+    /// The approvals of the run, and of runs below it, that wait for a decision. Absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_approvals: Vec<ApprovalId>,
-    /// Sums of the run; `null` until it ends.
+    /// Tokens over all turns; `null` until the run ends.
     pub tokens: Option<Tokens>,
-    /// Model invocations; `null` until it ends.
+    /// The number of model calls; `null` until the run ends.
     pub turns: Option<u32>,
-    /// The model; `null` until it ends.
+    /// The model; `null` until the run ends.
     pub model: Option<ModelInfo>,
-    /// When it was accepted.
+    /// When the run was accepted.
     pub created_at: String,
-    /// When a worker began.
+    /// When a worker started the run.
     pub started_at: Option<String>,
-    /// When it ended.
+    /// When the run ended.
     pub completed_at: Option<String>,
-    /// Money; left out when the model has no price.
+    /// The cost in US dollars. Absent when the model has no price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The receipt of a cancel; left out when there was none.
+    /// What a cancellation stopped. Absent when the run was not cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<RunCancelled>,
-    /// The part of the sums that runs below used; left out when there were none.
+    /// The part of the sums that runs below used. Absent when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents: Option<SubagentUsage>,
-    /// The run that called the delegate; left out for a root.
+    /// The run that started this run through a delegate. Absent for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// The call that started it; left out for a root.
+    /// The tool call that started this run. Absent for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_use_id: Option<String>,
-    /// The run that a client started; left out for a root.
+    /// The run at the root of the tree. Absent for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_run_id: Option<RunId>,
-    /// Levels above it; left out for a root.
+    /// The number of levels above this run. Absent for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
 }
 
-/// `GET /agent-runs`, newest first.
+/// A part of the events of a run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct EventList {
+    /// The events, oldest first.
+    pub events: Vec<Sequenced>,
+    /// The `after` of the next request.
+    pub last_seq: u64,
+    /// Whether the log has more events after these. A response holds `limit` events and 8 MiB at most, but at least one
+    /// event.
+    pub truncated: bool,
+}
+
+/// A page of runs, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunList {
-    /// How many match, when the request asked for it.
+    /// The number of matches; `null` unless `includeTotal` was set.
     pub total: Option<u64>,
-    /// The page's size.
+    /// The size of the page.
     pub limit: u32,
-    /// Where the next page begins; `null` on the last one.
+    /// The `cursor` of the next page; `null` on the last page.
     pub next_cursor: Option<String>,
-    /// The page.
+    /// The runs of this page.
     pub runs: Vec<RunListItem>,
 }
 
-/// One run of a list.
+/// A run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunListItem {
-    /// Which run.
+    /// The id of the run.
     pub id: RunId,
-    /// The session it belongs to.
+    /// The session of the run; `null` without one.
     pub session_id: Option<SessionId>,
-    /// Where it is in its life.
+    /// The status of the run.
     pub status: RunStatus,
-    /// The spec's `name`.
+    /// The `name` of the spec.
     pub spec_name: Option<String>,
-    /// The persisted agent it runs.
+    /// The stored agent of the run; `null` for an ephemeral run.
     pub agent_id: Option<AgentId>,
-    /// Catalog id of the model.
+    /// The catalog id of the model.
     pub model_id: Option<String>,
     /// The beginning of the prompt.
     pub input_preview: Option<String>,
     /// The beginning of the answer.
     pub output_preview: Option<String>,
-    /// Why it failed, for people.
+    /// The error message of a failed run.
     pub error: Option<String>,
-    /// Sums of the run; `null` until it ends.
+    /// Tokens over all turns; `null` until the run ends.
     pub tokens: Option<Tokens>,
-    /// Model invocations; `null` until it ends.
+    /// The number of model calls; `null` until the run ends.
     pub turns: Option<u32>,
-    /// Milliseconds from the start to the end.
+    /// Milliseconds from the start to the end; `null` until the run ends.
     pub duration_ms: Option<u64>,
-    /// Tool calls of any kind.
+    /// The number of tool calls of any kind.
     pub tool_call_count: u32,
-    /// Client labels.
+    /// The client's labels.
     #[serde(default)]
     pub metadata: Metadata,
-    /// When it was accepted.
+    /// When the run was accepted.
     pub created_at: String,
-    /// When it ended.
+    /// When the run ended.
     pub completed_at: Option<String>,
-    /// The run that called the delegate; left out for a root.
+    /// The run that started this run through a delegate. Absent for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// The call that started it; left out for a root.
+    /// The tool call that started this run. Absent for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_use_id: Option<String>,
-    /// The run that a client started; left out for a root.
+    /// The run at the root of the tree. Absent for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_run_id: Option<RunId>,
-    /// Levels above it; left out for a root.
+    /// The number of levels above this run. Absent for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// A child's money; left out for a root, until it ends, and without a price.
+    /// The cost of a run below another one, in US dollars. Absent for a root, until the run ends, and without a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }

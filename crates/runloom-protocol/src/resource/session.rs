@@ -8,13 +8,14 @@ use crate::id::SessionId;
 use crate::spec::{AgentSpec, Metadata, PromptMessage};
 use crate::tools::Object;
 
-/// Whether a session takes messages.
+/// The status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// It does.
+    /// It accepts messages.
     Active,
-    /// It was deleted and only answers reads.
+    /// It was ended; it can only be read.
     Ended,
 }
 
@@ -43,111 +44,118 @@ impl fmt::Display for SessionStatus {
     }
 }
 
-/// `GET /agent-sessions/{id}`.
+/// A session with its messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionSnapshot {
-    /// Which session.
+    /// The id of the session.
     pub id: SessionId,
-    /// The spec's `name`.
+    /// The `name` of the spec.
     pub name: Option<String>,
-    /// Whether it takes messages.
+    /// The status of the session.
     pub status: SessionStatus,
-    /// When it was created.
+    /// When the session was created.
     pub created_at: String,
-    /// When a message last arrived; at first the time of its creation.
+    /// When the last message arrived; before the first message, when the session was created.
     pub last_used_at: String,
-    /// When it was deleted.
+    /// When the session was ended; `null` while it is active.
     pub ended_at: Option<String>,
-    /// The default spec of its runs, secrets removed.
+    /// The default spec of the session's runs, without secrets.
     pub agent_spec: AgentSpec,
-    /// What was said, oldest first.
+    /// The messages, oldest first.
     #[serde(default)]
     pub messages: Vec<PromptMessage>,
-    /// True when older messages were left out: the session's events have them. Missing when it is false.
+    /// True when older messages were left out, of more than 10,000 messages or 8 MiB; the events of the session contain
+    /// all of them. Absent when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Client labels.
+    /// The client's labels.
     #[serde(default)]
     pub metadata: Metadata,
 }
 
-/// `GET /agent-sessions`.
+/// A page of sessions, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionList {
-    /// How many match, when the request asked for it.
+    /// The number of matches; `null` unless `includeTotal` was set.
     pub total: Option<u64>,
-    /// The page's size.
+    /// The size of the page.
     pub limit: u32,
-    /// How many were skipped.
+    /// The number of skipped sessions.
     #[serde(default)]
     pub offset: u64,
-    /// Where the next page begins; `null` on the last one.
+    /// The `cursor` of the next page; `null` on the last page.
     pub next_cursor: Option<String>,
-    /// The page.
+    /// The sessions of this page.
     pub sessions: Vec<SessionListItem>,
 }
 
-/// One session of a list.
+/// A session in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionListItem {
-    /// Which session.
+    /// The id of the session.
     pub session_id: SessionId,
-    /// When it was created.
+    /// When the session was created.
     pub creation_date: String,
-    /// When a message last arrived; at first the time of its creation.
+    /// When the last message arrived; before the first message, when the session was created.
     pub last_interaction_date: String,
-    /// One line about it.
+    /// One line about the session.
     pub summary: String,
-    /// Client labels.
+    /// The client's labels.
     #[serde(default)]
     pub metadata: Metadata,
-    /// Whether it takes messages.
+    /// The status of the session.
     pub status: SessionStatus,
 }
 
-/// `GET /agent-sessions/{id}/events`.
+/// A part of the conversation of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEvents {
-    /// Which session.
+    /// The id of the session.
     pub session_id: SessionId,
-    /// How many events the session has.
+    /// The number of events of the session.
     pub total: u64,
-    /// The page, oldest first.
+    /// The events of this page, oldest first.
     pub events: Vec<SessionEvent>,
-    /// `beforeSeq` of the page before this one; `null` on the first one.
+    /// The `beforeSeq` of the page before this one; `null` on the first page.
     pub next_before_seq: Option<u64>,
     /// True when older events were left out.
     pub truncated: bool,
 }
 
-/// One frame of a session's conversation.
+/// One message of the conversation of a session. Further fields stand at the top level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionEvent {
-    /// 1-based place in the session.
+    /// The position in the session, from 1.
     pub seq: u64,
-    /// Who speaks.
+    /// The author of the message.
     #[serde(rename = "type")]
     pub kind: SessionEventKind,
-    /// What is said.
+    /// The text of the message.
     pub text: String,
-    /// Whatever else belongs to the frame, at its top level.
+    /// Further fields, for example `attachments`.
     #[serde(flatten)]
     pub rest: Object,
 }
 
-/// The type of a [`SessionEvent`].
+/// The author of a message of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionEventKind {
-    /// The person.
+    /// The user.
     UserMessage,
     /// The model.
     AssistantMessage,
-    /// Anything else.
+    /// Another author, for example the system prompt.
     #[serde(other)]
     Message,
 }

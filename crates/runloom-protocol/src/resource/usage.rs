@@ -4,31 +4,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::{ModelInfo, Tokens};
 
-/// `GET /usage`: what a workspace used, by day, model or key.
+/// The usage of a workspace, by day, model or API key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageReport {
-    /// First day, `2026-10-01`, UTC.
+    /// The first day, `2026-10-01`, UTC.
     pub from: String,
-    /// Last day, included.
+    /// The last day, inclusive.
     pub to: String,
-    /// By what the rows are added up.
+    /// How the rows are grouped.
     pub group_by: UsageGroupBy,
-    /// In the order of the group.
+    /// The rows, sorted by day, model or key.
     pub rows: Vec<UsageLine>,
-    /// Their sum.
+    /// The sum of the rows.
     pub total: UsageSums,
 }
 
-/// By what usage is added up.
+/// How usage is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UsageGroupBy {
-    /// Day, UTC.
+    /// By day, UTC.
     Day,
-    /// Catalog id of the model.
+    /// By catalog id of the model.
     Model,
-    /// Id of the API key.
+    /// By id of the API key.
     Key,
 }
 
@@ -45,17 +47,18 @@ impl UsageGroupBy {
     }
 }
 
-/// One row; it has the one id by which the report is grouped.
+/// The usage of one day, model or API key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageLine {
-    /// The day, when grouped by it.
+    /// The day. Absent unless grouped by day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
-    /// The model, when grouped by it.
+    /// The model. Absent unless grouped by model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
-    /// The key, when grouped by it.
+    /// The API key. Absent unless grouped by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
     /// The sums.
@@ -63,61 +66,64 @@ pub struct UsageLine {
     pub sums: UsageSums,
 }
 
-/// Sums.
+/// Sums over runs that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageSums {
-    /// Runs that ended.
+    /// The number of runs.
     pub runs: u64,
-    /// Model invocations.
+    /// The number of model calls.
     pub turns: u64,
     /// Tokens, as in terminal events.
     #[serde(flatten)]
     pub tokens: Tokens,
-    /// Money; models without a price add nothing.
+    /// The cost in US dollars. Models without a price count as 0.
     pub cost_usd: f64,
 }
 
-/// `POST /agent-runs?dryRun=1`: what would be sent, and what it could cost. Nothing was created and no model called.
+/// The result of a dry run: what would be sent to the model, and what it could cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DryRun {
-    /// Always true.
+    /// Always `true`.
     pub dry_run: bool,
-    /// The model that would run.
+    /// The model of the run.
     pub model: ModelInfo,
-    /// Names of the tools that it would be offered.
+    /// The names of the tools that the model would get.
     pub tools: Vec<String>,
-    /// Whether an output schema would be enforced.
+    /// Whether the spec has an `outputSchema`.
     pub schema_requested: bool,
-    /// An estimate of the first prompt's tokens.
+    /// An estimate of the tokens of the first prompt.
     pub estimated_prompt_tokens: u64,
-    /// Upper bound of the output of one turn, when there is one.
+    /// The limit of output tokens of one turn; `null` when there is none.
     pub max_output_tokens: Option<u64>,
-    /// Tool turns before the run is made to finish.
+    /// Tool turns before the finalise turn.
     pub max_tool_turns: u32,
-    /// What the first turn can cost at worst; `null` when the model has no price.
+    /// The highest possible cost of the first turn in US dollars; `null` when the model has no price.
     pub worst_case_turn_usd: Option<f64>,
-    /// What the run can cost at worst; `null` when the model has no price. Without a budget of money,
-    /// what tools return comes on top.
+    /// The highest possible cost of the run in US dollars; `null` when the model has no price. Without a cost budget,
+    /// the tokens of tool results are not included.
     pub worst_case_run_usd: Option<f64>,
-    /// The budgets of money that apply.
+    /// The cost budgets that apply to the run.
     pub budgets: Vec<AppliedBudget>,
-    /// What the caller may want to know before it starts the run.
+    /// Problems that do not prevent the run, for example unknown fields.
     pub warnings: Vec<String>,
 }
 
-/// A budget of money that applies to a run.
+/// A cost budget that applies to a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedBudget {
-    /// `run`, `workspace` or `key`.
+    /// The scope of the budget: `run`, `workspace` or `key`.
     pub scope: String,
-    /// How much in all.
+    /// The budget in US dollars.
     pub limit_usd: f64,
-    /// How much is left now, what calls under way have reserved not counted.
+    /// The remaining amount in US dollars. Amounts reserved by calls in flight are not available.
     pub remaining_usd: f64,
-    /// When it refills, RFC 3339; left out for the run's own.
+    /// When the budget refills. Absent for the budget of the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refills_at: Option<String>,
 }

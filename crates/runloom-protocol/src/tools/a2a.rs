@@ -11,21 +11,22 @@ use crate::check::web;
 use crate::limits;
 use crate::read::Fields;
 
-/// `kind: "a2a"`.
+/// A remote agent that the server calls over A2A.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct A2aTool {
-    /// Model-facing name.
+    /// The model-facing name, `^[a-zA-Z0-9_]{1,64}$`.
     pub name: String,
-    /// Card URL or JSON-RPC root.
+    /// The URL of the agent card or of the JSON-RPC endpoint.
     pub agent_card_url: String,
-    /// Sent with each request; secret.
+    /// Headers of every request; the values are secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Continues a remote conversation.
+    /// The A2A context to continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
-    /// What the model is told about it.
+    /// The description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
@@ -47,15 +48,16 @@ impl A2aTool {
     }
 }
 
-/// `kind: "a2a_local"`.
+/// A remote agent that the client calls over A2A.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct A2aLocalTool {
-    /// Model-facing name.
+    /// The model-facing name, `^[a-zA-Z0-9_]{1,64}$`.
     pub name: String,
-    /// The remote agent's card, whole, echoed unchanged on every call.
+    /// The agent card of the remote agent, repeated in `local_tool_call`.
     pub agent_card: Object,
-    /// Replaces the description made from the card.
+    /// The description for the model; replaces the one made from the card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }

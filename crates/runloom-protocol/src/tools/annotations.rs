@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What an MCP server says about one of its tools. Hints are unverified claims; a missing one has MCP's default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ToolAnnotations {
     /// The tool only reads.

@@ -13,40 +13,46 @@ use crate::id::AgentId;
 use crate::limits;
 use crate::read::Fields;
 
-/// `kind: "delegate"`. Its child's tools come from exactly one of `toolset`, `tools` and `agent_id`.
+/// Another agent, whose runs the server starts. Its tools come from exactly one of `toolset`, `tools` and `agentId`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DelegateRef {
-    /// Model-facing name.
+    /// The model-facing name, `^[a-zA-Z0-9_]{1,64}$`.
     pub name: String,
-    /// What the model is told; `None` = a sentence with the name, and the description of the toolset or the agent.
+    /// The description for the model. Absent means a sentence with the name, and the description of the toolset or the
+    /// agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Slug or id of a toolset.
+    /// The slug or the id of a toolset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolset: Option<String>,
-    /// The toolset's own names of the tools to expose; `None` = all.
+    /// The toolset's names of the tools that the agent can call; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_filter: Option<Vec<String>>,
-    /// Refs that the server executes.
+    /// The tools that the agent can call; the server executes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolRef>>,
-    /// A persisted agent.
+    /// A stored agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// The child's system prompt; never beside `agent_id`.
+    /// The agent's system prompt; not with `agentId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// The child's model; `None` = the agent's, otherwise the parent's.
+    /// The agent's model. Absent means that of the stored agent, or of the calling run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
-    /// The child's level; `None` = the agent's, otherwise the parent's.
+    /// How much the agent reasons. Absent means as the stored agent, or as the calling run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "crate::check::reasoning_level::ReasoningLevel")
+    )]
     pub reasoning_level: Option<u8>,
-    /// Levels of runs below the child; `None` = what is left of the parent's.
+    /// How many levels of runs may be below the agent's runs. Absent means what is left of the calling run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,
-    /// Limits of the child.
+    /// Limits of the agent's runs.
     #[serde(default, skip_serializing_if = "Budgets::is_empty")]
     pub budgets: Budgets,
 }

@@ -7,28 +7,29 @@ use crate::check::documents::{description, document};
 use crate::check::names::{Names, Namespace};
 use crate::read::Fields;
 
-/// `kind: "local"`.
+/// A function that the client executes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LocalTool {
-    /// Model-facing name.
+    /// The model-facing name, `^[a-zA-Z0-9_]{1,64}$`.
     pub name: String,
-    /// What the model is told about it.
+    /// The description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// JSON Schema of the arguments, verbatim.
+    /// The JSON Schema of the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
-    /// JSON Schema of the output, verbatim.
+    /// The JSON Schema of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Adds the long-running note to the description.
+    /// Whether the model is told that a call may take long.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub long_running: bool,
-    /// Calls of one turn may be published at once.
+    /// Whether several calls of one turn may be executed at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// Results are replayed on later turns of the session.
+    /// Whether later runs of the session see the results.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retain: bool,
 }

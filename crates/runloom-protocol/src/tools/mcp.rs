@@ -33,18 +33,19 @@ impl SessionScope {
     }
 }
 
-/// `kind: "mcp"`.
+/// An MCP server that the server connects to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct McpTool {
-    /// Prefix of the model-facing names.
+    /// The prefix of the model-facing names.
     pub name: String,
-    /// Streamable HTTP endpoint.
+    /// The Streamable HTTP endpoint.
     pub url: String,
-    /// Sent with each request; secret.
+    /// Headers of every request; the values are secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Names of the tools to expose; `None` = all.
+    /// The names of the tools that the model can call; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_filter: Option<Vec<String>>,
     /// The runs that share a session with the server.
@@ -70,16 +71,17 @@ impl McpTool {
     }
 }
 
-/// `kind: "mcp_local"`.
+/// An MCP server that the client is connected to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct McpLocalTool {
-    /// The server's label, echoed as `mcpServer`.
+    /// The label of the server, repeated as `mcpServer` in `local_tool_call`.
     pub name: String,
-    /// The server's own description of itself, echoed unchanged.
+    /// The server's description of itself, repeated in `local_tool_call`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_info: Option<Object>,
-    /// 1–64 tools, each exposed under its own name.
+    /// The tools of the server, 1 to 64.
     pub tools: Vec<McpToolEntry>,
 }
 
@@ -106,25 +108,26 @@ impl McpLocalTool {
     }
 }
 
-/// A tool of an `mcp_local` server, as MCP lists it. Fields that we do not know are kept.
+/// A tool of an MCP server, as MCP lists it. Unknown fields are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolEntry {
-    /// The server's own name, echoed on each call; [`Self::model_name`] is what the model sees.
+    /// The server's name of the tool, repeated in `local_tool_call`. The model sees it with `_` for other characters.
     pub name: String,
-    /// What the model is told about it.
+    /// The description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// JSON Schema of the arguments, verbatim.
+    /// The JSON Schema of the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
-    /// JSON Schema of the output, verbatim.
+    /// The JSON Schema of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Hints, echoed on each call.
+    /// MCP annotations, repeated in `local_tool_call`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
-    /// Whatever else the server said about the tool.
+    /// Other fields of the tool.
     #[serde(flatten)]
     pub rest: Object,
 }

@@ -31,15 +31,16 @@ pub use workspace::WorkspaceToolRef;
 /// A JSON object kept as the client wrote it.
 pub type Object = Map<String, Value>;
 
-/// One entry of `tools`.
+/// A tool that the model can call; `kind` says who executes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ToolRef {
-    /// A workspace tool: HTTP, code or plugin; the server runs it.
+    /// A tool of the workspace, which the server executes.
     Mantyx(WorkspaceToolRef),
-    /// A tool of an installed plugin; the server runs it.
+    /// A tool of an installed plugin, which the server executes.
     MantyxPlugin(PluginToolRef),
-    /// A function of the client.
+    /// A function that the client executes.
     Local(LocalTool),
     /// A remote agent that the server calls.
     A2a(A2aTool),

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::check::names::{Names, Namespace, plugin_name};
 use crate::read::Fields;
 
-/// `kind: "mantyx_plugin"`.
+/// A tool of an installed plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PluginToolRef {
-    /// `web_search` or `@plugin/tool`.
+    /// The name of the tool: `@plugin/tool`, or `tool` for a global plugin.
     pub name: String,
 }
 

@@ -6,13 +6,14 @@ use crate::check::names::{Names, Namespace};
 use crate::limits;
 use crate::read::Fields;
 
-/// `kind: "toolset"`.
+/// A toolset of the workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolsetRef {
-    /// Slug or id of the toolset.
+    /// The slug or the id of the toolset.
     pub name: String,
-    /// The server's own names of the tools to expose; it narrows the toolset's `tools`. `None` = all of those.
+    /// The MCP server's names of the tools that the model can call, out of those of the toolset; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_filter: Option<Vec<String>>,
 }

@@ -6,10 +6,11 @@ use crate::check::names::{Names, Namespace};
 use crate::limits;
 use crate::read::Fields;
 
-/// `kind: "mantyx"`.
+/// A tool of the workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkspaceToolRef {
-    /// Id of the tool's row.
+    /// The id or slug of the tool.
     pub id: String,
 }
 

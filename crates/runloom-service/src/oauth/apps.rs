@@ -1,7 +1,6 @@
 //! Apps: registered by a workspace, private to its people or open to everybody's.
 
-use std::fmt;
-
+use runloom_protocol::admin::{CreateOauthApp, OauthAppCreated, Visibility};
 use runloom_protocol::scope::ScopeSet;
 use url::{Host, Url};
 
@@ -40,35 +39,6 @@ const FORBIDDEN_SCHEMES: [&str; 14] = [
     "wss",
 ];
 
-/// An app to be made.
-#[derive(Debug, Clone, Default)]
-pub struct CreateApp {
-    /// For people, who read it at the consent page.
-    pub name: String,
-    /// Whether anybody may use it in a workspace of theirs, or this workspace's people only.
-    pub public: bool,
-    /// Where people may be sent back to.
-    pub redirect_uris: Vec<String>,
-    /// What it may ask for.
-    pub scopes: Vec<String>,
-    /// Whether it may act for itself.
-    pub client_credentials: bool,
-}
-
-/// An app that was just made, or whose secret was. The only time that the secret is seen.
-pub struct CreatedApp {
-    /// Its id.
-    pub client_id: String,
-    /// Its secret.
-    pub client_secret: String,
-}
-
-impl fmt::Debug for CreatedApp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CreatedApp({})", self.client_id)
-    }
-}
-
 const MISSING: Error = Error::NotFound { what: "OAuth app" };
 
 impl OAuthService {
@@ -79,9 +49,9 @@ impl OAuthService {
     pub async fn create_app(
         &self,
         slug: &str,
-        create: CreateApp,
+        create: CreateOauthApp,
         now: Millis,
-    ) -> Result<CreatedApp> {
+    ) -> Result<OauthAppCreated> {
         let workspace = self.tenancy.workspace(slug).await?;
         if self.store.apps(workspace.no).await?.len() >= APPS_MAX {
             let message = format!("The workspace has {APPS_MAX} OAuth apps already");
@@ -91,7 +61,7 @@ impl OAuthService {
         let client_secret = self.keys.generate_as(SECRET_PREFIX)?;
         self.put_app(&workspace, (&client_id, Some(&client_secret)), create, now)
             .await?;
-        Ok(CreatedApp {
+        Ok(OauthAppCreated {
             client_id,
             client_secret,
         })
@@ -105,7 +75,7 @@ impl OAuthService {
         &self,
         slug: &str,
         (client_id, client_secret): (&str, &str),
-        create: CreateApp,
+        create: CreateOauthApp,
         now: Millis,
     ) -> Result<()> {
         let workspace = self.tenancy.workspace(slug).await?;
@@ -144,7 +114,7 @@ impl OAuthService {
         slug: &str,
         client_id: &str,
         now: Millis,
-    ) -> Result<CreatedApp> {
+    ) -> Result<OauthAppCreated> {
         let workspace = self.tenancy.workspace(slug).await?;
         let found = self.store.app(client_id).await?;
         let app = found.filter(|app| app.workspace == workspace.no);
@@ -161,7 +131,7 @@ impl OAuthService {
             client_credentials: app.client_credentials,
         };
         self.store.put_app(put, now).await?;
-        Ok(CreatedApp {
+        Ok(OauthAppCreated {
             client_id: app.client_id,
             client_secret,
         })
@@ -182,7 +152,7 @@ impl OAuthService {
         &self,
         workspace: &WorkspaceRow,
         (client_id, secret): (&str, Option<&str>),
-        create: CreateApp,
+        create: CreateOauthApp,
         now: Millis,
     ) -> Result<()> {
         let scopes = check(&create)?;
@@ -195,7 +165,7 @@ impl OAuthService {
             workspace: workspace.no,
             name,
             secret: secret.map(|secret| self.keys.hash(secret)),
-            public: create.public,
+            public: create.visibility == Visibility::Public,
             redirect_uris: create.redirect_uris,
             scopes,
             client_credentials: create.client_credentials,
@@ -211,7 +181,7 @@ impl OAuthService {
     }
 }
 
-fn check(create: &CreateApp) -> Result<ScopeSet> {
+fn check(create: &CreateOauthApp) -> Result<ScopeSet> {
     let mut issues = Vec::new();
     if create.name.chars().count() > NAME_MAX_CHARS || create.name.chars().any(char::is_control) {
         let message = "must have at most 256 characters, all of them printable";
@@ -238,7 +208,7 @@ fn check(create: &CreateApp) -> Result<ScopeSet> {
         let message = "must name one URI at least, unless the app acts for itself only";
         issues.push(issue("redirectUris", message));
     }
-    if create.public && create.client_credentials {
+    if create.visibility == Visibility::Public && create.client_credentials {
         let message = "only private apps may act for themselves";
         issues.push(issue("clientCredentials", message));
     }

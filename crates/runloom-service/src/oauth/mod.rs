@@ -25,12 +25,13 @@ use crate::error::{PlanFeature, Result};
 use password::Passwords;
 use runloom_ports::store::{Millis, Store, WorkspaceRow};
 
-pub use apps::{CreateApp, CreatedApp, redirect_problem};
+pub use apps::redirect_problem;
 pub use authorize::{AgentChoice, Asked, Authorization, CODE_LIVES};
 pub use grants::{GrantsOf, UserInfo};
 pub use login_session::{LOGIN_SESSION_LIFETIME, LoginSession};
+pub use runloom_protocol::admin::{CreateOauthApp, OauthAppCreated, PutUser, Visibility};
 pub use token::{ACCESS_LIVES, ClientCredential, Issued, TokenFacts, TokenRequest};
-pub use users::{PutUser, check_email};
+pub use users::check_email;
 
 /// What every client id starts with.
 pub const CLIENT_PREFIX: &str = "mantyx_oa_";

@@ -1,5 +1,6 @@
 //! People who can sign in: kept by the administrator, recognised by address and password.
 
+use runloom_protocol::admin::PutUser;
 use runloom_protocol::id::PersonId;
 
 use super::{OAuthService, new_person_id};
@@ -16,17 +17,6 @@ const EMAIL_MAX_CHARS: usize = 254;
 const PASSWORD_CHARS: std::ops::RangeInclusive<usize> = 12..=256;
 /// Workspaces of one person.
 const WORKSPACES_MAX: usize = 100;
-
-/// A person as they should be; a missing field keeps what is there.
-#[derive(Clone, Default)]
-pub struct PutUser {
-    /// For people.
-    pub name: Option<String>,
-    /// What they sign in with; needed for a new person.
-    pub password: Option<String>,
-    /// Slugs of the workspaces that they belong to.
-    pub workspaces: Option<Vec<String>>,
-}
 
 impl OAuthService {
     /// Creates a person, or changes the one with this address. Who leaves a workspace takes along what they allowed apps there.

@@ -37,7 +37,6 @@ use runloom_schema::SchemaCache;
 use definition_cache::DefinitionCache;
 
 pub use reference_check::{code_tools, named_secrets, named_tools};
-pub use rotation::Rotation;
 pub use secret_injecting_host::SecretInjectingHost;
 pub use toolsets::OperatorToolset;
 

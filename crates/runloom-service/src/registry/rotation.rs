@@ -1,6 +1,6 @@
 //! The master key changes: everything that is sealed is sealed anew.
 
-use serde::Serialize;
+use runloom_protocol::admin::Rotation;
 
 use super::{RegistryService, sealing};
 use crate::auth::KeyRing;
@@ -10,18 +10,6 @@ use runloom_ports::store::{DocumentKind, Resealed, Sealed};
 
 /// Texts that are sealed anew in one go.
 const PAGE: usize = 100;
-
-/// What a rotation did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rotation {
-    /// Texts that are sealed with the new key now.
-    pub resealed: usize,
-    /// Texts that changed meanwhile; whoever changed them sealed them with the new key.
-    pub skipped: usize,
-    /// Texts that no known key opens: they were lost before. They stay as they are.
-    pub unreadable: usize,
-}
 
 impl RegistryService {
     /// Seals everything with the current master key: documents and their versions, specs of sessions that go on and of runs that

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use runloom_protocol::error::Issue;
 use runloom_protocol::id::KeyId;
 
+pub use runloom_protocol::admin::{CreateKey, KeyCreated, PutWorkspace};
+
 use super::auth::{KEY_PREFIX, KeyCache, KeyRing, random_letters};
 use crate::error::{Error, PlanFeature, Result};
 use runloom_ports::bus::{Bus, NoBus, Signal};
-use runloom_ports::store::{KeyRow, KeyUsage, Millis, NewKey, Tenancy, WorkspaceRow};
+use runloom_ports::store::{KeyRow, Millis, NewKey, Tenancy, WorkspaceRow};
 
 /// Characters of a name for people.
 pub(super) const NAME_MAX_CHARS: usize = 256;
@@ -28,53 +30,6 @@ const KEY_ID_CHARS: usize = 22;
 
 /// Prefixes of other credentials, which a key must not look like.
 const FOREIGN_PREFIXES: [&str; 4] = ["mantyx_at_", "mantyx_rt_", "mantyx_oa_", "mantyx_oas_"];
-
-/// What a workspace should be; a missing field keeps what is there.
-#[derive(Debug, Clone, Default)]
-pub struct PutWorkspace {
-    /// For people; the slug when never given.
-    pub name: Option<String>,
-    /// Features that are switched off.
-    pub without: Option<Vec<String>>,
-}
-
-/// A key to be made.
-#[derive(Debug, Clone)]
-pub struct CreateKey {
-    /// For people; may be empty.
-    pub name: String,
-    /// What it is for.
-    pub usage: KeyUsage,
-    /// Agents it may run; empty = every agent.
-    pub agent_ids: Vec<String>,
-    /// Its own limit of run starts.
-    pub runs_per_minute: Option<u32>,
-}
-
-impl Default for CreateKey {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            usage: KeyUsage::DeveloperApi,
-            agent_ids: Vec::new(),
-            runs_per_minute: None,
-        }
-    }
-}
-
-/// A key that was just made. The only time that the key itself is seen.
-pub struct CreatedKey {
-    /// Its id.
-    pub id: KeyId,
-    /// The key.
-    pub key: String,
-}
-
-impl fmt::Debug for CreatedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CreatedKey({})", self.id)
-    }
-}
 
 /// Workspaces and keys. Every change takes effect in this process at once.
 #[derive(Clone)]
@@ -169,10 +124,10 @@ impl TenancyService {
         slug: &str,
         create: CreateKey,
         now: Millis,
-    ) -> Result<CreatedKey> {
+    ) -> Result<KeyCreated> {
         let key = self.keys.generate()?;
         let id = self.put_key(slug, &key, create, now).await?;
-        Ok(CreatedKey { id, key })
+        Ok(KeyCreated { id, key })
     }
 
     /// Makes sure that a key which the operator chose exists as described; for what a configuration declares.

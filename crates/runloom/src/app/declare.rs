@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use runloom_ports::clock::Clock;
 use runloom_ports::store::{DocumentKind, KeyUsage, Store};
-use runloom_service::oauth::{CreateApp, OAuthService};
+use runloom_service::oauth::{CreateOauthApp, OAuthService, Visibility};
 use runloom_service::registry::RegistryService;
 use runloom_service::tenancy::{CreateKey, PutWorkspace, TenancyService};
 use serde_json::{Value, json};
@@ -39,9 +39,12 @@ pub(super) async fn declare(
 
 async fn oauth_apps(oauth: &OAuthService, workspace: &WorkspaceConfig) -> Result<()> {
     for app in &workspace.oauth_apps {
-        let create = CreateApp {
+        let create = CreateOauthApp {
             name: app.name.clone(),
-            public: app.visibility == AppVisibility::Public,
+            visibility: match app.visibility {
+                AppVisibility::Private => Visibility::Private,
+                AppVisibility::Public => Visibility::Public,
+            },
             redirect_uris: app.redirect_uris.clone(),
             scopes: app.scopes.clone(),
             client_credentials: app.allow_client_credentials,

@@ -190,7 +190,10 @@ fn documents_every_field_of_a_run() {
         serde_json::from_str(&repository_file("crates/runloom-http/openapi.json")).unwrap();
     let fields = |schema: &str, place: &str| -> Vec<String> {
         let properties = &api["components"]["schemas"][schema]["properties"];
-        let names = properties.as_object().unwrap().keys();
+        let properties = properties.as_object().unwrap().iter();
+        // What the server sets is no field of a request.
+        let names = properties.filter(|(_, property)| property.get("readOnly").is_none());
+        let names = names.map(|(name, _)| name);
         names.map(|name| format!("| `{place}{name}` |")).collect()
     };
     let mut rows = fields("AgentSpec", "");

@@ -46,6 +46,57 @@ pub(super) fn card(agent: &PublishedAgent, url: &str) -> Value {
     })
 }
 
+/// The card in the OpenAPI document. A2A defines it.
+pub(super) fn schema() -> Value {
+    let objects =
+        json!({"type": "array", "items": {"type": "object", "additionalProperties": true}});
+    let mut schema = json!({
+        "type": "object",
+        "description": "An A2A agent card, for clients of A2A 0.3 and 1.0.",
+        "properties": {
+            "name": {"type": "string", "description": "The display name of the agent."},
+            "description": {"type": "string", "description": "What the agent is for."},
+            "version": {"type": "string", "description": "The version of the agent."},
+            "url": {"type": "string", "description": "The JSON-RPC endpoint, for A2A 0.3."},
+            "protocolVersion": {"type": "string", "description": "The version of A2A that `url` has."},
+            "capabilities": {"type": "object", "description": "What the agent supports.", "additionalProperties": true},
+        },
+        "required": ["name", "description", "version", "url", "supportedInterfaces", "capabilities", "skills"],
+        "additionalProperties": true,
+    });
+    for (name, about) in [
+        ("supportedInterfaces", "The endpoints, for A2A 1.0."),
+        ("skills", "The skills of the agent."),
+    ] {
+        schema["properties"][name] = objects.clone();
+        schema["properties"][name]["description"] = json!(about);
+    }
+    schema
+}
+
+/// The list of agents in the OpenAPI document.
+pub(super) fn list_schema() -> Value {
+    let entry = json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": "string", "description": "The id of the agent."},
+            "slug": {"type": "string", "description": "The name of the agent in the workspace."},
+            "name": {"type": "string", "description": "The display name."},
+            "description": {"type": "string", "description": "What the agent is for."},
+            "version": {"type": "string", "description": "The version of the agent."},
+            "url": {"type": "string", "description": "The JSON-RPC endpoint."},
+            "agentCardUrl": {"type": "string", "description": "The URL of the agent card."},
+        },
+        "required": ["id", "slug", "name", "description", "version", "url", "agentCardUrl"],
+    });
+    json!({
+        "type": "object",
+        "description": "The agents that a credential can call over A2A.",
+        "properties": {"agents": {"type": "array", "items": entry, "description": "The agents, by slug."}},
+        "required": ["agents"],
+    })
+}
+
 /// One entry of the list of agents.
 pub(super) fn entry(agent: &PublishedAgent, url: &str) -> Value {
     json!({

@@ -31,6 +31,7 @@ use crate::app::App;
 use crate::error::{Answer, Refusal, rate_headers};
 use crate::extract::{Posted, Target};
 use crate::guard::Authenticated;
+use crate::operation::{Operation, Shape, Tag};
 use crate::route::Access::{Either, Published};
 use crate::route::Route;
 use crate::rpc::{self, Fault, INTERNAL, INVALID_PARAMS, INVALID_REQUEST, Message};
@@ -41,6 +42,12 @@ use wire::{Method, Version};
 /// How long a cancel waits for the task to stop before it returns the task's state.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
+/// The group of A2A and MCP in the OpenAPI document.
+pub(super) const TAG: Tag = Tag {
+    name: "Published agents",
+    about: "Agents for other programs, over A2A and MCP.",
+};
+
 pub(super) fn routes() -> Vec<Route> {
     let agent = |path: &str| format!("/api/a2a/{{slug}}/agents/{{id}}{path}");
     let list_all = Published(EntryPoint::A2a, Reads, &[A2aDiscovery]);
@@ -48,12 +55,55 @@ pub(super) fn routes() -> Vec<Route> {
     let read = Either(EntryPoint::A2a, Reads, [A2aDiscovery, A2aInvoke]);
     let post = Published(EntryPoint::A2a, Reads, &[A2aInvoke, AgentsInvoke]);
     vec![
-        Route::get("/api/a2a/{slug}/discovery", list_all, list),
-        Route::post(agent(""), post, call),
-        Route::get(agent(""), read, get_card),
-        Route::get(agent("/.well-known/agent-card.json"), read, get_card),
-        Route::get(agent("/.well-known/agent.json"), read, get_card),
+        Route::get(
+            "/api/a2a/{slug}/discovery",
+            list_all,
+            list,
+            Operation::new(TAG, "list_offered_agents", "List the published agents over A2A")
+                .about("The agents that the credential can call. Agents with client tools are left out.")
+                .returns(200, "The agents, by slug.", Shape::named_json("OfferedAgents", card::list_schema)),
+        ),
+        Route::post(
+            agent(""),
+            post,
+            call,
+            on_agent("call_agent", "Call an agent over A2A")
+                .about(
+                    "JSON-RPC: `message/send`, `message/stream`, `tasks/get`, `tasks/cancel`, `tasks/resubscribe` of A2A \
+                     0.3, and `SendMessage`, `SendStreamingMessage`, `GetTask`, `CancelTask`, `SubscribeToTask` of 1.0. \
+                     Messages also count as run starts, cancellations as lifecycle requests.",
+                )
+                .body(rpc::request_shape())
+                .idempotent()
+                .returns(200, "The result or a JSON-RPC error; for streaming methods a stream.", rpc::response_shape())
+                .returns(200, "", rpc::stream_shape()),
+        ),
+        Route::get(agent(""), read, get_card, card_operation("get_agent_card_beside")),
+        Route::get(
+            agent("/.well-known/agent-card.json"),
+            read,
+            get_card,
+            card_operation("get_agent_card"),
+        ),
+        Route::get(
+            agent("/.well-known/agent.json"),
+            read,
+            get_card,
+            card_operation("get_agent_card_older_name"),
+        ),
     ]
+}
+
+fn card_operation(id: &str) -> Operation {
+    on_agent(id, "Read the card of an agent").returns(
+        200,
+        "The A2A agent card.",
+        Shape::named_json("AgentCard", card::schema),
+    )
+}
+
+fn on_agent(id: &str, summary: &str) -> Operation {
+    Operation::new(TAG, id, summary).target("The slug or the id of the agent.")
 }
 
 async fn list(

@@ -11,34 +11,107 @@ use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use runloom_ports::store::{DocumentKind, Expect};
+use runloom_protocol::admin::Rotation;
+use runloom_protocol::definition::{
+    AgentDefinition, ExternalAgentDefinition, PluginManifest, ProviderDefinition, PutSecret,
+    ToolDefinition, ToolsetDefinition,
+};
 use runloom_protocol::error::Issue;
 use runloom_protocol::resource::{
-    self, InstalledPlugin, InstalledToolset, StoredDocument, ToolsetToolList,
+    self, AgentDocuments, ExternalAgentDocuments, InstalledPlugin, InstalledToolset,
+    PluginDocuments, ProviderDocuments, SecretDocuments, StoredDocument, StoredSecret,
+    ToolDocuments, ToolsetDocuments, ToolsetToolList,
 };
 use runloom_service::error::Error;
-use runloom_service::registry::Rotation;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::TAG;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checkable, Checked, QueryPairs, Target};
+use crate::operation::{Operation, Parameter, Shape};
 use crate::route::Access::Admin;
 use crate::route::Route;
 
-/// Kind, its word in paths, its word in lists.
-const KINDS: [(DocumentKind, &str, &str); 7] = [
-    (DocumentKind::Agent, "agents", "agents"),
-    (DocumentKind::Tool, "tools", "tools"),
-    (DocumentKind::Plugin, "plugins", "plugins"),
-    (DocumentKind::Secret, "secrets", "secrets"),
-    (
-        DocumentKind::ExternalAgent,
-        "external-agents",
-        "externalAgents",
-    ),
-    (DocumentKind::Provider, "providers", "providers"),
-    (DocumentKind::Toolset, "toolsets", "toolsets"),
+/// One kind of document: its words, and the schemas of its bodies.
+struct Kind {
+    kind: DocumentKind,
+    /// In paths.
+    path: &'static str,
+    /// In lists.
+    list: &'static str,
+    /// In ids and summaries of operations.
+    one: &'static str,
+    request: fn() -> Shape,
+    response: fn() -> Shape,
+    responses: fn() -> Shape,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind {
+        kind: DocumentKind::Agent,
+        path: "agents",
+        list: "agents",
+        one: "agent",
+        request: Shape::json::<AgentDefinition>,
+        response: Shape::json::<StoredDocument<AgentDefinition>>,
+        responses: Shape::json::<AgentDocuments>,
+    },
+    Kind {
+        kind: DocumentKind::Tool,
+        path: "tools",
+        list: "tools",
+        one: "tool",
+        request: Shape::json::<ToolDefinition>,
+        response: Shape::json::<StoredDocument<ToolDefinition>>,
+        responses: Shape::json::<ToolDocuments>,
+    },
+    Kind {
+        kind: DocumentKind::Plugin,
+        path: "plugins",
+        list: "plugins",
+        one: "plugin",
+        request: Shape::json::<PluginManifest>,
+        response: Shape::json::<StoredDocument<PluginManifest>>,
+        responses: Shape::json::<PluginDocuments>,
+    },
+    Kind {
+        kind: DocumentKind::Secret,
+        path: "secrets",
+        list: "secrets",
+        one: "secret",
+        request: Shape::json::<PutSecret>,
+        response: Shape::json::<StoredSecret>,
+        responses: Shape::json::<SecretDocuments>,
+    },
+    Kind {
+        kind: DocumentKind::ExternalAgent,
+        path: "external-agents",
+        list: "externalAgents",
+        one: "external agent",
+        request: Shape::json::<ExternalAgentDefinition>,
+        response: Shape::json::<StoredDocument<ExternalAgentDefinition>>,
+        responses: Shape::json::<ExternalAgentDocuments>,
+    },
+    Kind {
+        kind: DocumentKind::Provider,
+        path: "providers",
+        list: "providers",
+        one: "provider",
+        request: Shape::json::<ProviderDefinition>,
+        response: Shape::json::<StoredDocument<ProviderDefinition>>,
+        responses: Shape::json::<ProviderDocuments>,
+    },
+    Kind {
+        kind: DocumentKind::Toolset,
+        path: "toolsets",
+        list: "toolsets",
+        one: "toolset",
+        request: Shape::json::<ToolsetDefinition>,
+        response: Shape::json::<StoredDocument<ToolsetDefinition>>,
+        responses: Shape::json::<ToolsetDocuments>,
+    },
 ];
 
 pub(super) fn routes() -> Vec<Route> {
@@ -46,31 +119,131 @@ pub(super) fn routes() -> Vec<Route> {
         "/api/admin/v1/secrets/rotate",
         Admin,
         rotate_secrets,
+        Operation::new(TAG, "rotate_secrets", "Seal every stored secret with the current master key")
+            .about(
+                "After a start with a new master key and the old one in `RUNLOOM_MASTER_KEY_PREVIOUS`. May be repeated.",
+            )
+            .returns(200, "What was sealed.", Shape::json::<Rotation>()),
     )];
     routes.push(Route::get(
         "/api/admin/v1/workspaces/{slug}/toolsets/{id}/tools",
         Admin,
         list_toolset_tools,
+        Operation::new(TAG, "list_toolset_tools", "List the tools of a toolset")
+            .about("Connects to the MCP server of the toolset.")
+            .target("The slug or the id of the toolset.")
+            .returns(
+                200,
+                "The tools, in the order of the MCP server.",
+                Shape::json::<ToolsetToolList>(),
+            ),
     ));
-    for (kind, word, list) in KINDS {
-        let all = format!("/api/admin/v1/workspaces/{{slug}}/{word}");
+    for words in KINDS {
+        let Kind { kind, list, .. } = words;
+        let all = format!("/api/admin/v1/workspaces/{{slug}}/{}", words.path);
         let one = format!("{all}/{{id}}");
         routes.extend([
-            Route::get(all, Admin, move |app, target| {
-                list_documents(app, target, kind, list)
-            }),
-            Route::get(one.as_str(), Admin, move |app, target, query| {
-                get_document(app, target, query, kind)
-            }),
-            Route::put(one.as_str(), Admin, move |app, target, headers, body| {
-                put_document(app, target, headers, body, kind)
-            }),
-            Route::delete(one, Admin, move |app, target, headers| {
-                delete_document(app, target, headers, kind)
-            }),
+            Route::get(
+                all,
+                Admin,
+                move |app, target| list_documents(app, target, kind, list),
+                words.list_operation(),
+            ),
+            Route::get(
+                one.as_str(),
+                Admin,
+                move |app, target, query| get_document(app, target, query, kind),
+                words.get_operation(),
+            ),
+            Route::put(
+                one.as_str(),
+                Admin,
+                move |app, target, headers, body| put_document(app, target, headers, body, kind),
+                words.put_operation(),
+            ),
+            Route::delete(
+                one,
+                Admin,
+                move |app, target, headers| delete_document(app, target, headers, kind),
+                words.delete_operation(),
+            ),
         ]);
     }
     routes
+}
+
+impl Kind {
+    fn list_operation(&self) -> Operation {
+        let id = format!("admin_list_{}", self.path.replace('-', "_"));
+        Operation::new(TAG, id, format!("List the {}s of a workspace", self.one)).returns(
+            200,
+            "The documents, by slug.",
+            (self.responses)(),
+        )
+    }
+
+    fn get_operation(&self) -> Operation {
+        let operation = self.on_one("get", "Read");
+        let operation = match self.kind {
+            DocumentKind::Agent => operation.parameters([Parameter::integer(
+                "version",
+                (1, u64::MAX),
+                "An earlier version; the last 100 are kept.",
+            )]),
+            _ => operation.errors(&[400]),
+        };
+        operation.etag().returns(
+            200,
+            "The document, with literal credentials as `***`.",
+            (self.response)(),
+        )
+    }
+
+    fn put_operation(&self) -> Operation {
+        self.on_one("put", "Create or replace")
+            .parameters([if_match(), if_none_match()])
+            .body((self.request)())
+            .etag()
+            .errors(&[409, 412])
+            .returns(201, "The document was created.", (self.response)())
+            .returns(
+                200,
+                "The document was replaced, or is unchanged.",
+                (self.response)(),
+            )
+    }
+
+    fn delete_operation(&self) -> Operation {
+        self.on_one("delete", "Delete")
+            .parameters([if_match()])
+            .errors(&[412])
+            .returns(
+                200,
+                "The document is deleted.",
+                Shape::json::<resource::Ok>(),
+            )
+    }
+
+    fn on_one(&self, verb: &str, imperative: &str) -> Operation {
+        let article = if self.one.starts_with(['a', 'e']) {
+            "an"
+        } else {
+            "a"
+        };
+        let id = format!("admin_{verb}_{}", self.one.replace(' ', "_"));
+        Operation::new(TAG, id, format!("{imperative} {article} {}", self.one))
+            .target("The slug or the id of the document.")
+    }
+}
+
+fn if_match() -> Parameter {
+    let about = "Change the document only if it has this `ETag`, or with `*` only if it exists. Fails with 412 otherwise.";
+    Parameter::header("If-Match", about)
+}
+
+fn if_none_match() -> Parameter {
+    let about = "`*`: only if the document does not exist. Fails with 412 otherwise.";
+    Parameter::header("If-None-Match", about)
 }
 
 /// A definition; what it must be depends on its kind.

@@ -5,9 +5,11 @@ use axum::extract::State;
 use runloom_protocol::resource::{self, MemoriesForgotten, MemoryList};
 use runloom_service::error::Error;
 
+use super::TAG;
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{QueryPairs, Target};
+use crate::operation::{Operation, Parameter, Shape};
 use crate::route::Access::Admin;
 use crate::route::Route;
 
@@ -21,9 +23,47 @@ const DAYS_MAX: u64 = 36_500;
 pub(super) fn routes() -> Vec<Route> {
     let all = "/api/admin/v1/workspaces/{slug}/memories";
     vec![
-        Route::get(all, Admin, list_memories),
-        Route::delete(all, Admin, forget_memories),
-        Route::delete(format!("{all}/{{id}}"), Admin, forget_memory),
+        Route::get(
+            all,
+            Admin,
+            list_memories,
+            Operation::new(TAG, "list_memories", "List the memories of a workspace")
+                .parameters([
+                    Parameter::integer("limit", (1, PAGE_MAX), "The size of the page.")
+                        .default(PAGE),
+                    Parameter::text("cursor", "`nextCursor` of the page before."),
+                ])
+                .returns(
+                    200,
+                    "A page of memories, newest first.",
+                    Shape::json::<MemoryList>(),
+                ),
+        ),
+        Route::delete(
+            all,
+            Admin,
+            forget_memories,
+            Operation::new(TAG, "forget_memories", "Delete old memories")
+                .parameters([Parameter::integer(
+                    "olderThanDays",
+                    (0, DAYS_MAX),
+                    "Delete the memories that were not changed for this many days; 0 deletes all.",
+                )
+                .required()])
+                .returns(
+                    200,
+                    "The number of deleted memories.",
+                    Shape::json::<MemoriesForgotten>(),
+                ),
+        ),
+        Route::delete(
+            format!("{all}/{{id}}"),
+            Admin,
+            forget_memory,
+            Operation::new(TAG, "forget_memory", "Delete a memory")
+                .target("The key of the memory, percent-encoded.")
+                .returns(200, "The memory is deleted.", Shape::json::<resource::Ok>()),
+        ),
     ]
 }
 

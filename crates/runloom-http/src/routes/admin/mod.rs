@@ -9,25 +9,88 @@ mod wire;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use runloom_protocol::admin::{
+    ApiKeyList, CreateKey, KeyCreated, PutWorkspace, Workspace, WorkspaceDetails, WorkspaceList,
+};
 use runloom_protocol::resource;
-use runloom_service::tenancy::{CreateKey, PutWorkspace};
 
 use crate::app::App;
 use crate::error::Answer;
 use crate::extract::{Checked, Target};
+use crate::operation::{Operation, Shape, Tag};
 use crate::route::Access::Admin;
 use crate::route::Route;
-use wire::{KeyCreated, KeyList, KeyView, WorkspaceList, WorkspaceShown, WorkspaceView};
+
+const TAG: Tag = Tag {
+    name: "Admin",
+    about: "Workspaces and everything in them; needs the admin token.",
+};
 
 pub(super) fn routes() -> Vec<Route> {
     let path = |path: &str| format!("/api/admin/v1/workspaces{path}");
     let mut routes = vec![
-        Route::get(path(""), Admin, list_workspaces),
-        Route::get(path("/{slug}"), Admin, get_workspace),
-        Route::put(path("/{slug}"), Admin, put_workspace),
-        Route::get(path("/{slug}/keys"), Admin, list_keys),
-        Route::post(path("/{slug}/keys"), Admin, create_key),
-        Route::delete(path("/{slug}/keys/{id}"), Admin, revoke_key),
+        Route::get(
+            path(""),
+            Admin,
+            list_workspaces,
+            Operation::new(TAG, "list_workspaces", "List workspaces").returns(
+                200,
+                "All workspaces.",
+                Shape::json::<WorkspaceList>(),
+            ),
+        ),
+        Route::get(
+            path("/{slug}"),
+            Admin,
+            get_workspace,
+            Operation::new(TAG, "get_workspace", "Read a workspace").returns(
+                200,
+                "The workspace and its default model.",
+                Shape::json::<WorkspaceDetails>(),
+            ),
+        ),
+        Route::put(
+            path("/{slug}"),
+            Admin,
+            put_workspace,
+            Operation::new(TAG, "put_workspace", "Create or change a workspace")
+                .body(Shape::json::<PutWorkspace>())
+                .returns(
+                    200,
+                    "The workspace after the change.",
+                    Shape::json::<Workspace>(),
+                ),
+        ),
+        Route::get(
+            path("/{slug}/keys"),
+            Admin,
+            list_keys,
+            Operation::new(TAG, "list_keys", "List the API keys of a workspace").returns(
+                200,
+                "The keys, oldest first.",
+                Shape::json::<ApiKeyList>(),
+            ),
+        ),
+        Route::post(
+            path("/{slug}/keys"),
+            Admin,
+            create_key,
+            Operation::new(TAG, "create_key", "Create an API key")
+                .body(Shape::json::<CreateKey>())
+                .returns(
+                    201,
+                    "The key. No later response contains it.",
+                    Shape::json::<KeyCreated>(),
+                ),
+        ),
+        Route::delete(
+            path("/{slug}/keys/{id}"),
+            Admin,
+            revoke_key,
+            Operation::new(TAG, "revoke_key", "Revoke an API key")
+                .target("The id of the key, or the key itself.")
+                .returns(200, "The key is revoked.", Shape::json::<resource::Ok>()),
+        ),
     ];
     routes.extend(documents::routes());
     routes.extend(memories::routes());
@@ -38,15 +101,15 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn list_workspaces(State(app): State<App>) -> Answer<Json<WorkspaceList>> {
     let rows = app.service.tenancy().list_workspaces().await?;
-    let workspaces = rows.into_iter().map(WorkspaceView::of).collect();
+    let workspaces = rows.into_iter().map(wire::workspace).collect();
     Ok(Json(WorkspaceList { workspaces }))
 }
 
-async fn get_workspace(State(app): State<App>, target: Target) -> Answer<Json<WorkspaceShown>> {
+async fn get_workspace(State(app): State<App>, target: Target) -> Answer<Json<WorkspaceDetails>> {
     let row = app.service.tenancy().workspace(&target.slug).await?;
     let catalog = app.service.catalog().list(&row.slug);
-    Ok(Json(WorkspaceShown {
-        workspace: WorkspaceView::of(row),
+    Ok(Json(WorkspaceDetails {
+        workspace: wire::workspace(row),
         default_model_id: catalog.default_model_id,
     }))
 }
@@ -55,19 +118,19 @@ async fn put_workspace(
     State(app): State<App>,
     target: Target,
     body: Checked<PutWorkspace>,
-) -> Answer<Json<WorkspaceView>> {
+) -> Answer<Json<Workspace>> {
     let service = &app.service;
     let now = service.clock().now();
     let put = service
         .tenancy()
         .put_workspace(&target.slug, body.request, now);
-    Ok(Json(WorkspaceView::of(put.await?)))
+    Ok(Json(wire::workspace(put.await?)))
 }
 
-async fn list_keys(State(app): State<App>, target: Target) -> Answer<Json<KeyList>> {
+async fn list_keys(State(app): State<App>, target: Target) -> Answer<Json<ApiKeyList>> {
     let rows = app.service.tenancy().list_keys(&target.slug).await?;
-    let keys = rows.into_iter().map(KeyView::of).collect();
-    Ok(Json(KeyList { keys }))
+    let keys = rows.into_iter().map(wire::api_key).collect();
+    Ok(Json(ApiKeyList { keys }))
 }
 
 async fn create_key(
@@ -77,14 +140,10 @@ async fn create_key(
 ) -> Answer<(StatusCode, Json<KeyCreated>)> {
     let service = &app.service;
     let now = service.clock().now();
-    let made = service
+    let created = service
         .tenancy()
         .create_key(&target.slug, body.request, now)
         .await?;
-    let created = KeyCreated {
-        id: made.id,
-        key: made.key,
-    };
     Ok((StatusCode::CREATED, Json(created)))
 }
 

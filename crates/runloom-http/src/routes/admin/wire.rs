@@ -1,129 +1,96 @@
-//! The admin API's JSON.
+//! Rows of the store as JSON of the admin API, and its request bodies.
 
 use runloom_ports::clock::rfc3339;
-use runloom_ports::store::{KeyRow, KeyUsage, WorkspaceRow};
+use runloom_ports::store::{AppRow, KeyRow, PersonRow, WorkspaceRow};
+use runloom_protocol::admin::{
+    ApiKey, CreateKey, CreateOauthApp, OauthApp, PutUser, PutWorkspace, User, Visibility, Workspace,
+};
 use runloom_protocol::error::Issue;
-use runloom_protocol::id::KeyId;
-use runloom_service::tenancy::{CreateKey, PutWorkspace};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::extract::Checkable;
 
-#[derive(Debug, Serialize)]
-pub(super) struct WorkspaceList {
-    pub(super) workspaces: Vec<WorkspaceView>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct WorkspaceView {
-    slug: String,
-    name: String,
-    without: Vec<String>,
-}
-
-impl WorkspaceView {
-    pub(super) fn of(row: WorkspaceRow) -> Self {
-        Self {
-            slug: row.slug,
-            name: row.name,
-            without: row.without,
-        }
+pub(super) fn workspace(row: WorkspaceRow) -> Workspace {
+    Workspace {
+        slug: row.slug,
+        name: row.name,
+        without: row.without,
     }
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct WorkspaceShown {
-    #[serde(flatten)]
-    pub(super) workspace: WorkspaceView,
-    pub(super) default_model_id: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct KeyList {
-    pub(super) keys: Vec<KeyView>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct KeyView {
-    id: KeyId,
-    name: String,
-    prefix: String,
-    usage: KeyUsage,
-    agent_ids: Vec<String>,
-    runs_per_minute: Option<u32>,
-    created_at: String,
-    revoked_at: Option<String>,
-}
-
-impl KeyView {
-    pub(super) fn of(row: KeyRow) -> Self {
-        Self {
-            id: row.id,
-            name: row.name,
-            prefix: row.prefix,
-            usage: row.usage,
-            agent_ids: row.agent_ids,
-            runs_per_minute: row.runs_per_minute,
-            created_at: rfc3339(row.created_at),
-            revoked_at: row.revoked_at.map(rfc3339),
-        }
+pub(super) fn api_key(row: KeyRow) -> ApiKey {
+    ApiKey {
+        id: row.id,
+        name: row.name,
+        prefix: row.prefix,
+        usage: row.usage,
+        agent_ids: row.agent_ids,
+        runs_per_minute: row.runs_per_minute,
+        created_at: rfc3339(row.created_at),
+        revoked_at: row.revoked_at.map(rfc3339),
     }
 }
 
-/// The only answer that shows a key; no `Debug`, so that it cannot end up in a log.
-#[derive(Serialize)]
-pub(super) struct KeyCreated {
-    pub(super) id: KeyId,
-    pub(super) key: String,
+pub(super) fn oauth_app(row: AppRow) -> OauthApp {
+    OauthApp {
+        client_id: row.client_id,
+        name: row.name,
+        visibility: if row.public {
+            Visibility::Public
+        } else {
+            Visibility::Private
+        },
+        redirect_uris: row.redirect_uris,
+        scopes: row.scopes.iter().map(|scope| scope.to_string()).collect(),
+        client_credentials: row.client_credentials,
+        created_at: rfc3339(row.created_at),
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PutWorkspaceBody {
-    name: Option<String>,
-    without: Option<Vec<String>>,
+pub(super) fn user(row: PersonRow) -> User {
+    User {
+        id: row.id.to_string(),
+        email: row.email,
+        name: row.name,
+        workspaces: row.workspaces.into_iter().map(|row| row.slug).collect(),
+        created_at: rfc3339(row.created_at),
+    }
 }
 
 impl Checkable for PutWorkspace {
     const OPERATION: &'static str = "put_workspace";
 
     fn check(body: &Value) -> Result<Self, Vec<Issue>> {
-        let body: PutWorkspaceBody = read(body)?;
-        Ok(Self {
-            name: body.name,
-            without: body.without,
-        })
+        read(body)
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CreateKeyBody {
-    name: Option<String>,
-    usage: Option<KeyUsage>,
-    agent_ids: Option<Vec<String>>,
-    runs_per_minute: Option<u32>,
 }
 
 impl Checkable for CreateKey {
     const OPERATION: &'static str = "create_key";
 
     fn check(body: &Value) -> Result<Self, Vec<Issue>> {
-        let body: CreateKeyBody = read(body)?;
-        Ok(Self {
-            name: body.name.unwrap_or_default(),
-            usage: body.usage.unwrap_or(KeyUsage::DeveloperApi),
-            agent_ids: body.agent_ids.unwrap_or_default(),
-            runs_per_minute: body.runs_per_minute,
-        })
+        read(body)
     }
 }
 
-pub(super) fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Vec<Issue>> {
+impl Checkable for CreateOauthApp {
+    const OPERATION: &'static str = "create_oauth_app";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        read(body)
+    }
+}
+
+impl Checkable for PutUser {
+    const OPERATION: &'static str = "put_user";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        read(body)
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Vec<Issue>> {
     T::deserialize(body).map_err(|error| {
         vec![Issue {
             path: String::new(),

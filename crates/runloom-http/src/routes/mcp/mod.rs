@@ -20,10 +20,12 @@ use runloom_service::rate::Bucket::{Lifecycle, Reads, RunStarts};
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
 
+use super::a2a::TAG;
 use crate::app::App;
 use crate::error::{Answer, Refusal, rate_headers, rpc_status};
 use crate::extract::Posted;
 use crate::guard::Authenticated;
+use crate::operation::{ErrorShape, Operation, Parameter, Shape};
 use crate::route::Access::Published;
 use crate::route::Route;
 use crate::rpc::{self, Fault, INVALID_PARAMS, INVALID_REQUEST, Message};
@@ -39,11 +41,29 @@ pub(super) fn routes() -> Vec<Route> {
             "/mcp",
             Published(EntryPoint::Mcp, Reads, &[McpConnect]),
             post,
+            Operation::new(TAG, "mcp", "Call agents over MCP")
+                .about(
+                    "MCP over Streamable HTTP: `initialize`, `ping`, `server/discover`, `tools/list`, `tools/call`, \
+                     `notifications/cancelled`. Each agent is a tool. Calls also count as run starts. The response to \
+                     `initialize` has an `Mcp-Session-Id`; calls can be cancelled only when requests repeat it.",
+                )
+                .body(rpc::request_shape())
+                .parameters([Parameter::header("Mcp-Session-Id", "From the response to `initialize`.")])
+                .returns(200, "The result or a JSON-RPC error; for `tools/call` a stream.", rpc::response_shape())
+                .returns(200, "", rpc::stream_shape())
+                .returns(202, "A notification or response was received.", Shape::empty())
+                .errors(&[400, 404])
+                .errors_as(ErrorShape::Rpc, &[400, 404, 500]),
         ),
         Route::get(
             "/mcp",
             Published(EntryPoint::Mcp, Reads, &[McpConnect]),
             resume,
+            Operation::new(TAG, "resume_mcp", "Resume the stream of a call")
+                .about("For a client whose connection broke during `tools/call`. Without `Last-Event-ID` 405.")
+                .parameters([Parameter::header("Last-Event-ID", "The id of the last event that arrived.").required()])
+                .returns(200, "The rest of the stream.", rpc::stream_shape())
+                .errors(&[404, 405]),
         ),
     ]
 }

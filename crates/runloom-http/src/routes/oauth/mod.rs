@@ -2,6 +2,7 @@
 
 mod consent;
 mod describe;
+mod metadata;
 mod page;
 
 use axum::Json;
@@ -12,12 +13,13 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use runloom_ports::clock::rfc3339;
-use runloom_ports::store::{AppRow, GrantRow};
+use runloom_ports::store::{AppRow, GrantRow, WorkspaceRow};
+use runloom_protocol::oauth::{
+    Empty, Grant, GrantList, GrantWorkspace, Introspection, TokenResponse, UserInfo,
+};
 use runloom_protocol::resource;
 use runloom_service::error::{Error, OAuthFault};
 use runloom_service::oauth::{ACCESS_LIVES, ClientCredential, TokenRequest};
-use serde::Serialize;
-use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use crate::app::App;
@@ -30,22 +32,43 @@ use crate::route::Route;
 /// Path of the consent page.
 const AUTHORIZE: &str = "/api/oauth/authorize";
 
+const BEARER: &str = "Bearer";
+
 pub(super) fn routes() -> Vec<Route> {
-    vec![
-        Route::get(AUTHORIZE, Open, consent::show),
-        Route::post(AUTHORIZE, Open, consent::answer),
-        Route::post("/api/oauth/token", Open, token),
-        Route::post("/api/oauth/revoke", Open, revoke),
-        Route::post("/api/oauth/introspect", Open, introspect),
-        Route::get("/api/oauth/userinfo", Open, userinfo),
-        Route::get("/api/oauth/grants", Open, list_grants),
-        Route::delete("/api/oauth/grants/{id}", Open, delete_grant),
+    let mut routes = vec![
+        Route::get(AUTHORIZE, Open, consent::show, describe::authorize()),
+        Route::post(AUTHORIZE, Open, consent::answer, describe::authorize_form()),
+        Route::post("/api/oauth/token", Open, token, describe::token()),
+        Route::post("/api/oauth/revoke", Open, revoke, describe::revoke()),
+        Route::post(
+            "/api/oauth/introspect",
+            Open,
+            introspect,
+            describe::introspect(),
+        ),
+    ];
+    routes.extend([
+        Route::get("/api/oauth/userinfo", Open, userinfo, describe::user_info()),
+        Route::get(
+            "/api/oauth/grants",
+            Open,
+            list_grants,
+            describe::list_grants(),
+        ),
+        Route::delete(
+            "/api/oauth/grants/{id}",
+            Open,
+            delete_grant,
+            describe::delete_grant(),
+        ),
         Route::get(
             "/.well-known/oauth-authorization-server",
             Open,
-            describe::metadata,
+            metadata::metadata,
+            describe::metadata(),
         ),
-    ]
+    ]);
+    routes
 }
 
 async fn token(State(app): State<App>, headers: HeaderMap, form: Form) -> Answer<Response> {
@@ -56,106 +79,88 @@ async fn token(State(app): State<App>, headers: HeaderMap, form: Form) -> Answer
         .oauth()
         .token(&client, &request, service.rates(), service.clock().now());
     let issued = issued.await?;
-    let mut body = json!({
-        "access_token": issued.access_token,
-        "token_type": "Bearer",
-        "expires_in": ACCESS_LIVES.as_secs(),
-        "scope": issued.scopes.to_string(),
-    });
-    if let Some(refresh) = issued.refresh_token {
-        body["refresh_token"] = Value::String(refresh);
-    }
+    let body = TokenResponse {
+        access_token: issued.access_token,
+        token_type: BEARER.to_owned(),
+        expires_in: ACCESS_LIVES.as_secs(),
+        scope: issued.scopes.to_string(),
+        refresh_token: issued.refresh_token,
+    };
     Ok(([(PRAGMA, "no-cache")], Json(body)).into_response())
 }
 
-async fn revoke(
-    State(app): State<App>,
-    headers: HeaderMap,
-    form: Form,
-) -> Answer<Json<serde_json::Map<String, Value>>> {
+async fn revoke(State(app): State<App>, headers: HeaderMap, form: Form) -> Answer<Json<Empty>> {
     let client = client(&app, &headers, &form).await?;
     let token = needed_token(&form)?;
     app.service.oauth().revoke(&client, token).await?;
-    Ok(Json(serde_json::Map::new()))
+    Ok(Json(Empty {}))
 }
 
-async fn introspect(State(app): State<App>, headers: HeaderMap, form: Form) -> Answer<Json<Value>> {
+async fn introspect(
+    State(app): State<App>,
+    headers: HeaderMap,
+    form: Form,
+) -> Answer<Json<Introspection>> {
     let client = client(&app, &headers, &form).await?;
     let token = needed_token(&form)?;
     let now = app.service.clock().now();
     let found = app.service.oauth().introspect(&client, token, now).await?;
     let Some(facts) = found else {
-        return Ok(Json(json!({ "active": false })));
+        return Ok(Json(Introspection::default()));
     };
-    let grant = &facts.grant;
-    let mut body = json!({
-        "active": true,
-        "scope": facts.scopes.to_string(),
-        "client_id": grant.app.client_id,
-        "token_type": "Bearer",
-        "iat": facts.created_at.0.div_euclid(1000),
-        "sub": grant.app.client_id,
-        "iss": app.settings.issuer,
-        "grant_id": grant.id,
-        "workspace": { "id": grant.workspace.slug, "slug": grant.workspace.slug, "name": grant.workspace.name },
-    });
-    if let Some((id, email)) = &grant.person {
-        body["sub"] = json!(id);
-        body["username"] = json!(email);
-    }
-    if let Some(end) = facts.expires_at {
-        body["exp"] = json!(end.0.div_euclid(1000));
-    }
-    Ok(Json(body))
+    let grant = facts.grant;
+    let (user, username) = match grant.person {
+        Some((id, email)) => (id.to_string(), Some(email)),
+        None => (grant.app.client_id.clone(), None),
+    };
+    Ok(Json(Introspection {
+        active: true,
+        scope: Some(facts.scopes.to_string()),
+        client_id: Some(grant.app.client_id),
+        token_type: Some(BEARER.to_owned()),
+        iat: Some(facts.created_at.0.div_euclid(1000)),
+        sub: Some(user),
+        iss: Some(app.settings.issuer.clone()),
+        grant_id: Some(grant.id.to_string()),
+        workspace: Some(grant_workspace(grant.workspace)),
+        username,
+        exp: facts.expires_at.map(|end| end.0.div_euclid(1000)),
+    }))
 }
 
-async fn userinfo(State(app): State<App>, headers: HeaderMap) -> Answer<Json<Value>> {
+async fn userinfo(State(app): State<App>, headers: HeaderMap) -> Answer<Json<UserInfo>> {
     let now = app.service.clock().now();
     let service = &app.service;
     let found = service
         .oauth()
         .user_info(credential(&headers), service.rates(), now);
     let user = found.await?;
-    let workspace = user.workspace;
-    Ok(Json(json!({
-        "sub": user.sub,
-        "email": user.email,
-        "workspace": { "id": workspace.slug, "slug": workspace.slug, "name": workspace.name },
-    })))
+    Ok(Json(UserInfo {
+        sub: user.sub,
+        email: user.email,
+        workspace: grant_workspace(user.workspace),
+    }))
 }
 
-#[derive(Serialize)]
-struct GrantList {
-    grants: Vec<GrantView>,
+fn grant_workspace(row: WorkspaceRow) -> GrantWorkspace {
+    GrantWorkspace {
+        id: row.slug.clone(),
+        slug: row.slug,
+        name: row.name,
+    }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GrantView {
-    id: String,
-    client_id: String,
-    app_name: String,
-    user_id: Option<String>,
-    workspace: String,
-    scopes: Vec<String>,
-    agent_ids: Vec<String>,
-    created_at: String,
-    last_used_at: String,
-}
-
-impl GrantView {
-    fn of(row: GrantRow) -> Self {
-        Self {
-            id: row.id.to_string(),
-            client_id: row.app.client_id,
-            app_name: row.app.name,
-            user_id: row.person.map(|(id, _)| id.to_string()),
-            workspace: row.workspace.slug,
-            scopes: row.scopes.iter().map(|scope| scope.to_string()).collect(),
-            agent_ids: row.agent_ids,
-            created_at: rfc3339(row.created_at),
-            last_used_at: rfc3339(row.last_used_at),
-        }
+fn grant(row: GrantRow) -> Grant {
+    Grant {
+        id: row.id.to_string(),
+        client_id: row.app.client_id,
+        app_name: row.app.name,
+        user_id: row.person.map(|(id, _)| id.to_string()),
+        workspace: row.workspace.slug,
+        scopes: row.scopes.iter().map(|scope| scope.to_string()).collect(),
+        agent_ids: row.agent_ids,
+        created_at: rfc3339(row.created_at),
+        last_used_at: rfc3339(row.last_used_at),
     }
 }
 
@@ -166,7 +171,7 @@ async fn list_grants(State(app): State<App>, headers: HeaderMap) -> Answer<Json<
         .grants_of((service.auth(), service.rates()), credential(&headers), now)
         .await?;
     let rows = oauth.list_grants(of).await?;
-    let grants = rows.into_iter().map(GrantView::of).collect();
+    let grants = rows.into_iter().map(grant).collect();
     Ok(Json(GrantList { grants }))
 }
 

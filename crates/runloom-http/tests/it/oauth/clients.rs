@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use runloom_ports::store::Millis;
 use runloom_service::error::{Error, OAuthFault};
-use runloom_service::oauth::{ClientCredential, CreateApp};
+use runloom_service::oauth::{ClientCredential, CreateOauthApp, Visibility};
 use runloom_service::tenancy::PutWorkspace;
 
 use super::{Browser, CALLBACK, House, house, house_with, refused, sent_back, text, value};
@@ -15,10 +15,10 @@ const CHOSEN: &str = "mantyx_oa_chosen";
 
 /// An app whose secret the operator chose.
 async fn choose_secret(house: &House, secret: &str) {
-    let create = CreateApp {
+    let create = CreateOauthApp {
         redirect_uris: vec![CALLBACK.to_owned()],
         scopes: vec!["runs:read".to_owned()],
-        ..CreateApp::default()
+        ..CreateOauthApp::default()
     };
     let oauth = house.app.service.oauth();
     let ensured = oauth.ensure_app("acme", (CHOSEN, secret), create, Millis(0));
@@ -92,9 +92,9 @@ async fn limits_guesses_of_client_secrets() {
 
 #[tokio::test]
 async fn token_lists_grants_of_its_workspace() {
-    let public = CreateApp {
-        public: true,
-        ..CreateApp::default()
+    let public = CreateOauthApp {
+        visibility: Visibility::Public,
+        ..CreateOauthApp::default()
     };
     let house = house_with(public, &["acme", "other"]).await;
     let mut given = Vec::new();
@@ -124,9 +124,9 @@ async fn token_lists_grants_of_its_workspace() {
 
 #[tokio::test]
 async fn refuses_tokens_without_the_plan_feature() {
-    let create = CreateApp {
+    let create = CreateOauthApp {
         client_credentials: true,
-        ..CreateApp::default()
+        ..CreateOauthApp::default()
     };
     let house = house_with(create, &["acme"]).await;
     let (access, refresh) = house.tokens().await;

@@ -9,7 +9,7 @@ use axum::http::{Request, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use runloom_ports::store::Millis;
-use runloom_service::oauth::{CreateApp, CreatedApp, PutUser};
+use runloom_service::oauth::{CreateOauthApp, OauthAppCreated, PutUser};
 use runloom_service::tenancy::PutWorkspace;
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -26,24 +26,24 @@ const SCOPES: &[&str] = &["mantyx.identity:read", "models:read", "runs:read"];
 /// A server with an app, and with a person who belongs to `acme`.
 struct House {
     app: TestApp,
-    client: CreatedApp,
+    client: OauthAppCreated,
 }
 
 async fn house() -> House {
-    house_with(CreateApp::default(), &["acme"]).await
+    house_with(CreateOauthApp::default(), &["acme"]).await
 }
 
-async fn house_with(create: CreateApp, workspaces: &[&str]) -> House {
+async fn house_with(create: CreateOauthApp, workspaces: &[&str]) -> House {
     house_at(TestApp::new().await, create, workspaces).await
 }
 
-async fn house_at(app: TestApp, create: CreateApp, workspaces: &[&str]) -> House {
+async fn house_at(app: TestApp, create: CreateOauthApp, workspaces: &[&str]) -> House {
     for slug in ["other", "third"] {
         let put = PutWorkspace::default();
         let put = app.service.tenancy().put_workspace(slug, put, Millis(0));
         put.await.unwrap();
     }
-    let create = CreateApp {
+    let create = CreateOauthApp {
         name: "Weather <Kit>".to_owned(),
         redirect_uris: vec![CALLBACK.to_owned()],
         scopes: if create.scopes.is_empty() {

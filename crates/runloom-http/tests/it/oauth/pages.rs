@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use runloom_http::Settings;
 use runloom_ports::store::Millis;
-use runloom_service::oauth::{CreateApp, PutUser};
+use runloom_service::oauth::{CreateOauthApp, PutUser, Visibility};
 use runloom_service::rate::RateLimits;
 
 use super::{Browser, EMAIL, PASSWORD, house, house_at, house_with, sent_back, text, value};
@@ -148,7 +148,7 @@ async fn new_password_ends_login_sessions() {
 
 #[tokio::test]
 async fn private_app_is_limited_to_its_workspace() {
-    let house = house_with(CreateApp::default(), &["other"]).await;
+    let house = house_with(CreateOauthApp::default(), &["other"]).await;
     let mut browser = Browser::at(&house, &[]);
     browser.sign_in().await;
     assert!(browser.page.contains("You cannot use"), "{}", browser.page);
@@ -163,9 +163,9 @@ async fn private_app_is_limited_to_its_workspace() {
 
 #[tokio::test]
 async fn public_app_uses_the_chosen_workspace() {
-    let public = CreateApp {
-        public: true,
-        ..CreateApp::default()
+    let public = CreateOauthApp {
+        visibility: Visibility::Public,
+        ..CreateOauthApp::default()
     };
     let house = house_with(public, &["other", "third"]).await;
     let mut browser = Browser::at(&house, &[]);
@@ -200,7 +200,7 @@ async fn pages_keep_the_public_path() {
             ..Settings::default()
         };
         let app = TestApp::with(RateLimits::default(), settings).await;
-        let house = house_at(app, CreateApp::default(), &["acme"]).await;
+        let house = house_at(app, CreateOauthApp::default(), &["acme"]).await;
         let prefix = if issuer.contains("agents") {
             "/agents"
         } else {
@@ -230,7 +230,7 @@ async fn limits_consents() {
         ..RateLimits::default()
     };
     let app = TestApp::with(limits, Settings::default()).await;
-    let house = house_at(app, CreateApp::default(), &["acme"]).await;
+    let house = house_at(app, CreateOauthApp::default(), &["acme"]).await;
     let mut browser = Browser::at(&house, &[]);
     browser.sign_in().await;
     let page = browser.page.clone();
@@ -251,9 +251,9 @@ async fn consent_names_scopes_without_agent_limits() {
         ("agents:read runs:read", vec![reads], vec![stops]),
         ("sessions:write sessions:read", vec![stops, reads], vec![]),
     ] {
-        let create = CreateApp {
+        let create = CreateOauthApp {
             scopes: scopes.split(' ').map(ToOwned::to_owned).collect(),
-            ..CreateApp::default()
+            ..CreateOauthApp::default()
         };
         let house = house_with(create, &["acme"]).await;
         for slug in ["one", "two"] {
@@ -281,9 +281,9 @@ async fn consent_names_scopes_without_agent_limits() {
 
 #[tokio::test]
 async fn grant_is_limited_to_its_agents() {
-    let create = CreateApp {
+    let create = CreateOauthApp {
         scopes: vec!["agents:read".to_owned()],
-        ..CreateApp::default()
+        ..CreateOauthApp::default()
     };
     let house = house_with(create, &["acme"]).await;
     let service = &house.app.service;

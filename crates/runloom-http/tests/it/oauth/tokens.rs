@@ -5,7 +5,7 @@ use axum::http::{Request, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use runloom_ports::store::Millis;
-use runloom_service::oauth::{ClientCredential, CreateApp, PutUser, TokenRequest};
+use runloom_service::oauth::{ClientCredential, CreateOauthApp, PutUser, TokenRequest};
 use runloom_service::tenancy::PutWorkspace;
 use serde_json::Value;
 
@@ -105,10 +105,10 @@ async fn code_is_bound_to_app_uri_and_verifier() {
         let reply = house.post("token", &fields).await;
         refused(&reply, 400, "invalid_grant");
     }
-    let create = CreateApp {
+    let create = CreateOauthApp {
         redirect_uris: vec![CALLBACK.to_owned()],
         scopes: vec!["runs:read".to_owned()],
-        ..CreateApp::default()
+        ..CreateOauthApp::default()
     };
     let oauth = house.app.service.oauth();
     let other = oauth.create_app("acme", create, Millis(0)).await.unwrap();
@@ -180,10 +180,10 @@ async fn introspection_shows_own_tokens_only() {
         (&told.body["active"], &told.body["exp"]),
         (&Value::Bool(true), &Value::Null)
     );
-    let create = CreateApp {
+    let create = CreateOauthApp {
         scopes: vec!["runs:read".to_owned()],
         client_credentials: true,
-        ..CreateApp::default()
+        ..CreateOauthApp::default()
     };
     let oauth = house.app.service.oauth();
     let other = oauth.create_app("other", create, Millis(0)).await.unwrap();
@@ -203,9 +203,9 @@ async fn client_credentials_need_permission() {
     let house = house().await;
     let ask = [("grant_type", "client_credentials")];
     refused(&house.post("token", &ask).await, 400, "unauthorized_client");
-    let create = CreateApp {
+    let create = CreateOauthApp {
         client_credentials: true,
-        ..CreateApp::default()
+        ..CreateOauthApp::default()
     };
     let house = house_with(create, &["acme"]).await;
     let reply = house.post("token", &ask).await;
@@ -347,9 +347,9 @@ fn routes_require_documented_scopes() {
 
 #[tokio::test]
 async fn tokens_and_codes_expire() {
-    let create = CreateApp {
+    let create = CreateOauthApp {
         client_credentials: true,
-        ..CreateApp::default()
+        ..CreateOauthApp::default()
     };
     let house = house_with(create, &["acme"]).await;
     let (service, client) = (&house.app.service, &house.client);

@@ -8,7 +8,7 @@ mod toolset;
 mod user;
 
 use clap::{Args, Subcommand, ValueEnum};
-use runloom_client::{AdminClient, CreateKey, CreateWorkspace, DocumentKind};
+use runloom_client::{AdminClient, ApiKey, CreateKey, DocumentKind, KeyUsage, PutWorkspace};
 use serde_json::json;
 
 use crate::config::Environment;
@@ -204,14 +204,12 @@ async fn workspace(client: &AdminClient, workspace: Workspace, json: bool) -> Re
             name,
             without,
         } => {
-            let without = without.into_iter().map(word).collect();
-            let made = client
-                .create_workspace(&CreateWorkspace {
-                    slug,
-                    name,
-                    without,
-                })
-                .await?;
+            let without: Vec<String> = without.into_iter().map(word).collect();
+            let wanted = PutWorkspace {
+                name,
+                without: (!without.is_empty()).then_some(without),
+            };
+            let made = client.put_workspace(&slug, &wanted).await?;
             if json {
                 output::json(&json!({ "slug": made.slug }))?;
             } else {
@@ -224,6 +222,7 @@ async fn workspace(client: &AdminClient, workspace: Workspace, json: bool) -> Re
                 output::json(&json!(known))?;
             } else {
                 let default = known.default_model_id.unwrap_or_default();
+                let known = known.workspace;
                 let row = vec![known.slug, known.name, known.without.join(", "), default];
                 output::table(&["SLUG", "NAME", "WITHOUT", "DEFAULT MODEL"], &[row])?;
             }
@@ -233,7 +232,7 @@ async fn workspace(client: &AdminClient, workspace: Workspace, json: bool) -> Re
             if json {
                 output::json(&json!({ "workspaces": workspaces }))?;
             } else {
-                let row = |known: &runloom_client::WorkspaceInfo| {
+                let row = |known: &runloom_client::Workspace| {
                     vec![
                         known.slug.clone(),
                         known.name.clone(),
@@ -258,8 +257,8 @@ async fn key(client: &AdminClient, key: Key, json: bool) -> Result<(), Failure> 
             name,
         } => {
             let wanted = CreateKey {
-                name,
-                usage: Some(word(usage)),
+                name: name.unwrap_or_default(),
+                usage: KeyUsage::parse(&word(usage)).unwrap_or_default(),
                 agent_ids: agent,
                 runs_per_minute,
             };
@@ -291,24 +290,19 @@ async fn key(client: &AdminClient, key: Key, json: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-fn list_keys(keys: &[runloom_client::KeyInfo]) -> std::io::Result<()> {
-    let row = |key: &runloom_client::KeyInfo| {
+fn list_keys(keys: &[ApiKey]) -> std::io::Result<()> {
+    let row = |key: &ApiKey| {
         let state = if key.revoked_at.is_some() {
             "revoked"
         } else {
             "active"
         };
         vec![
-            key.id.clone(),
+            key.id.to_string(),
             state.to_owned(),
-            key.usage.clone(),
+            key.usage.as_str().to_owned(),
             format!("{}…", key.prefix),
-            key.created_at
-                .clone()
-                .unwrap_or_default()
-                .chars()
-                .take(19)
-                .collect(),
+            key.created_at.chars().take(19).collect(),
             key.name.clone(),
         ]
     };

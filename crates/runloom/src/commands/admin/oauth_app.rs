@@ -4,7 +4,6 @@ use clap::{Subcommand, ValueEnum};
 use runloom_client::{AdminClient, CreateOauthApp, OauthAppCreated};
 use serde_json::json;
 
-use super::word;
 use crate::exit::Failure;
 use crate::output;
 
@@ -77,8 +76,11 @@ pub(super) async fn run(
             name,
         } => {
             let wanted = CreateOauthApp {
-                name,
-                visibility: Some(word(visibility)),
+                name: name.unwrap_or_default(),
+                visibility: match visibility {
+                    Visibility::Private => runloom_client::Visibility::Private,
+                    Visibility::Public => runloom_client::Visibility::Public,
+                },
                 redirect_uris: redirect_uri,
                 scopes: scopes.split_whitespace().map(ToOwned::to_owned).collect(),
                 client_credentials,
@@ -99,9 +101,14 @@ pub(super) async fn run(
                 output::json(&json!({ "oauthApps": apps }))?;
                 return Ok(());
             }
-            let row = |app: runloom_client::OauthAppInfo| {
+            let row = |app: runloom_client::OauthApp| {
                 let scopes = app.scopes.join(" ");
-                vec![app.client_id, app.visibility, app.name, scopes]
+                vec![
+                    app.client_id,
+                    app.visibility.as_str().to_owned(),
+                    app.name,
+                    scopes,
+                ]
             };
             let rows: Vec<_> = apps.into_iter().map(row).collect();
             output::table(&["CLIENT ID", "VISIBILITY", "NAME", "SCOPES"], &rows)?;

@@ -2,7 +2,7 @@
 //! the command line, which other users of the machine can read.
 
 use clap::Subcommand;
-use runloom_client::{AdminClient, PutUser, UserInfo};
+use runloom_client::{AdminClient, PutUser, User};
 use serde_json::json;
 
 use super::documents::secret_value;
@@ -77,7 +77,7 @@ pub(super) async fn run(
                 output::json(&json!({ "users": users }))?;
                 return Ok(());
             }
-            let row = |user: UserInfo| {
+            let row = |user: User| {
                 let workspaces = user.workspaces.join(", ");
                 vec![user.email, user.id, workspaces, user.name]
             };
