@@ -6,9 +6,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use runloom_ports::store::RunFilter;
+use runloom_ports::store::{RunFilter, TreeFilter};
 use runloom_protocol::event::Sequenced;
-use runloom_protocol::id::SessionId;
+use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::resource::{
     self, DryRun, EventList, RunAccepted, RunList, RunSnapshot, RunStatus,
 };
@@ -70,6 +70,9 @@ pub(super) fn routes() -> Vec<Route> {
                     Parameter::text("modelId", "Only runs with this model, by catalog id."),
                     Parameter::text("agentId", "Only runs of this agent."),
                     Parameter::text("sessionId", "Only runs of this session."),
+                    Parameter::text("parentRunId", "Only runs that this run started."),
+                    Parameter::text("rootRunId", "Only runs below this run, at any depth. Not with `parentRunId`."),
+                    Parameter::switch("includeChildren", "Whether to list runs that other runs started, too."),
                     Parameter::metadata(),
                 ])
                 .parameters(page_parameters())

@@ -41,7 +41,11 @@ pub(super) fn routes() -> Vec<Route> {
             Operation::new(TAG, "create_session", "Create a session")
                 .body(Shape::json::<CreateSession>())
                 .idempotent()
-                .returns(201, "The session accepts messages.", Shape::json::<SessionCreated>()),
+                .returns(
+                    201,
+                    "The session accepts messages.",
+                    Shape::json::<SessionCreated>(),
+                ),
         ),
         Route::get(
             workspace("/agent-sessions"),
@@ -49,7 +53,11 @@ pub(super) fn routes() -> Vec<Route> {
             list_sessions,
             Operation::new(TAG, "list_sessions", "List sessions, newest first")
                 .parameters([
-                    Parameter::word("status", &["active", "ended"], "Only sessions with this status."),
+                    Parameter::word(
+                        "status",
+                        &["active", "ended"],
+                        "Only sessions with this status.",
+                    ),
                     Parameter::metadata(),
                 ])
                 .parameters(page_parameters())
@@ -59,8 +67,11 @@ pub(super) fn routes() -> Vec<Route> {
             session(""),
             Workspace(Reads, SessionsRead),
             get_session,
-            on_session("get_session", "Read a session")
-                .returns(200, "The session with its messages.", Shape::json::<SessionSnapshot>()),
+            on_session("get_session", "Read a session").returns(
+                200,
+                "The session with its messages.",
+                Shape::json::<SessionSnapshot>(),
+            ),
         ),
         Route::delete(
             session(""),
@@ -75,10 +86,11 @@ pub(super) fn routes() -> Vec<Route> {
             Workspace(RunStarts, SessionsWrite),
             create_message,
             on_session("create_message", "Send a message")
-                .about(
-                    "Starts a run that answers the message. `dryRun=true`, which is only for `POST …/agent-runs`, fails \
-                     with 400.",
-                )
+                .about("Starts a run that answers the message.")
+                .parameters([Parameter::switch(
+                    "dryRun",
+                    "`true`, which is only for `POST …/agent-runs`, fails with 400.",
+                )])
                 .body(Shape::json::<CreateMessage>())
                 .idempotent()
                 .returns(
@@ -94,10 +106,22 @@ pub(super) fn routes() -> Vec<Route> {
             on_session("list_session_events", "List the messages of a session")
                 .parameters([
                     Parameter::switch("full", "All messages. Excludes the other parameters."),
-                    Parameter::integer("lastMessages", (1, LAST_MESSAGES_MAX), "Only this many messages, the newest."),
-                    Parameter::integer("beforeSeq", (1, u64::MAX), "Only messages before this position."),
+                    Parameter::integer(
+                        "lastMessages",
+                        (1, LAST_MESSAGES_MAX),
+                        "Only this many messages, the newest.",
+                    ),
+                    Parameter::integer(
+                        "beforeSeq",
+                        (1, u64::MAX),
+                        "Only messages before this position.",
+                    ),
                 ])
-                .returns(200, "A part of the conversation, oldest first.", Shape::json::<SessionEvents>()),
+                .returns(
+                    200,
+                    "A part of the conversation, oldest first.",
+                    Shape::json::<SessionEvents>(),
+                ),
         ),
     ]
 }

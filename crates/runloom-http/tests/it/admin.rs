@@ -7,6 +7,7 @@ use runloom_ports::shutdown::Shutdown;
 use serde_json::{Value, json};
 
 use crate::app::{ADMIN, Reply, TestApp};
+use crate::contract;
 
 async fn call(app: &TestApp, method: &str, path: &str, body: Option<Value>) -> Reply {
     let request = Request::builder()
@@ -45,7 +46,8 @@ async fn admin_api_needs_the_token() {
 async fn admin_api_is_off_without_a_token() {
     let mut app = TestApp::new().await;
     let service = app.service.clone();
-    app.router = runloom_http::router(service, Settings::default(), Shutdown::default());
+    let router = runloom_http::router(service, Settings::default(), Shutdown::default());
+    app.router = contract::checked(router);
     let reply = call(&app, "GET", "/workspaces", None).await;
     assert_eq!(reply.status, StatusCode::FORBIDDEN);
     assert_eq!(reply.code(), "forbidden");

@@ -15,6 +15,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
+use crate::contract;
+
 pub(crate) const ADMIN: &str = "the-admin-token-of-tests";
 
 /// A running router with one workspace and one key.
@@ -74,7 +76,11 @@ impl TestApp {
         };
         let shutdown = Shutdown::default();
         Self {
-            router: runloom_http::router(service.clone(), settings, shutdown.clone()),
+            router: contract::checked(runloom_http::router(
+                service.clone(),
+                settings,
+                shutdown.clone(),
+            )),
             service,
             key: key.unwrap().key,
             shutdown,

@@ -12,6 +12,7 @@ mod admin;
 mod app;
 mod bodies;
 mod connections;
+mod contract;
 mod credentials;
 mod dashboard;
 mod documents;

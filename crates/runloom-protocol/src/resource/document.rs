@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::definition::{
-    AgentDefinition, DeclaredEffect, ExternalAgentDefinition, PluginManifest, ProviderDefinition,
-    ToolDefinition, ToolsetDefinition,
+    AgentDefinition, DeclaredEffect, PluginManifest, ProviderDefinition, ToolDefinition,
+    ToolsetDefinition,
 };
 use crate::id::AgentId;
 use crate::tools::ToolAnnotations;
@@ -78,8 +78,8 @@ document_lists! {
     PluginDocuments { plugins: StoredDocument<PluginManifest>, installed: InstalledPlugin }
     /// The secrets of a workspace, without their values.
     SecretDocuments { secrets: StoredSecret }
-    /// The external agents of a workspace.
-    ExternalAgentDocuments { external_agents: StoredDocument<ExternalAgentDefinition> }
+    /// The external agents of a workspace. Each is stored as a tool of the type `a2a`.
+    ExternalAgentDocuments { external_agents: StoredDocument<ToolDefinition> }
     /// The providers of a workspace.
     ProviderDocuments { providers: StoredDocument<ProviderDefinition> }
     /// The toolsets of a workspace.

@@ -95,11 +95,13 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 fn card_operation(id: &str) -> Operation {
-    on_agent(id, "Read the card of an agent").returns(
-        200,
-        "The A2A agent card.",
-        Shape::named_json("AgentCard", card::schema),
-    )
+    on_agent(id, "Read the card of an agent")
+        .errors(&[409])
+        .returns(
+            200,
+            "The A2A agent card.",
+            Shape::named_json("AgentCard", card::schema),
+        )
 }
 
 fn on_agent(id: &str, summary: &str) -> Operation {

@@ -91,7 +91,7 @@ const KINDS: [Kind; 7] = [
         list: "externalAgents",
         one: "external agent",
         request: Shape::json::<ExternalAgentDefinition>,
-        response: Shape::json::<StoredDocument<ExternalAgentDefinition>>,
+        response: Shape::json::<StoredDocument<ToolDefinition>>,
         responses: Shape::json::<ExternalAgentDocuments>,
     },
     Kind {
