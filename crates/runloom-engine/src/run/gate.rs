@@ -75,7 +75,7 @@ fn ask(state: &RunState, call: &Call, judgement: Judgement) -> ApprovalAsk {
         effect: tool.map_or(runloom_protocol::policy::CallEffect::Once, |tool| {
             tool.call_effect()
         }),
-        annotations: tool.and_then(|tool| tool.annotations()).cloned(),
+        annotations: tool.and_then(|tool| tool.annotations()),
         rule: judgement.rule,
         reason: judgement.reason,
         sub_actions: Vec::new(),

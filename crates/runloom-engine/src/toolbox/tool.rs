@@ -83,10 +83,14 @@ impl Tool {
 
     /// Its own hints, when it has any.
     #[must_use]
-    pub fn annotations(&self) -> Option<&Value> {
+    pub fn annotations(&self) -> Option<Value> {
         match &self.kind {
-            ToolKind::McpLocal { annotations, .. } => annotations.as_ref(),
-            ToolKind::Local | ToolKind::A2aLocal { .. } | ToolKind::Server(_) => None,
+            ToolKind::McpLocal { annotations, .. } => annotations.clone(),
+            ToolKind::Server(tool) => {
+                let own = tool.annotations.filter(|hints| !hints.is_empty());
+                own.and_then(|hints| serde_json::to_value(hints).ok())
+            }
+            ToolKind::Local | ToolKind::A2aLocal { .. } => None,
         }
     }
 
@@ -96,6 +100,9 @@ impl Tool {
         match &self.kind {
             ToolKind::McpLocal { annotations, .. } => {
                 Hints::of_mcp(annotations.as_ref(), self.effect)
+            }
+            ToolKind::Server(tool) if tool.annotations.is_some() => {
+                Hints::of_mcp(self.annotations().as_ref(), self.effect)
             }
             ToolKind::Local | ToolKind::A2aLocal { .. } | ToolKind::Server(_) => {
                 Hints::of_effect(self.call_effect())

@@ -188,6 +188,41 @@ fn parked_runs_survive() {
 }
 
 #[test]
+fn approvals_survive() {
+    let points = [
+        "before_commit.ask_approval",
+        "after_commit.ask_approval",
+        "after_approval_request",
+        "before_commit.decide_approval",
+        "after_commit.decide_approval",
+        "after_commit.decide_approval:2",
+        "approval_read",
+        "approval_read:3",
+    ];
+    at_each(&points, &quick(), |world| {
+        let mut body = with_tools(TOOL_PROMPT);
+        body["policy"] = json!({"rules": [{"tools": ["act_*"], "decision": "ask"}]});
+        let run = world.create("/agent-runs", "k", &body);
+        let path = format!("/agent-runs/{run}/approvals");
+        let seen = world.follow_and(&run, Tools::Answer, |seen| {
+            let last = seen.frames.last().unwrap();
+            if last.kind() == "approval_requested" {
+                let approval = last.data()["approvalId"].clone();
+                let decision = json!({"approvalId": approval, "decision": "approve"}).to_string();
+                let decided = world.insist(|api| api.send("POST", &path, &[], decision.as_bytes()));
+                assert_eq!(decided.status, 200, "{decided:?}");
+            }
+        });
+        judge_tools(world, &run, vec![seen]);
+        let log = &world.evidence(&run, &[], &READING).log;
+        for kind in ["approval_requested", "approval_decided"] {
+            let found = log.iter().filter(|frame| frame.kind() == kind);
+            assert_eq!(found.count(), 3, "{kind}");
+        }
+    });
+}
+
+#[test]
 fn a_session_survives() {
     let points = [
         "before_commit.create_session",

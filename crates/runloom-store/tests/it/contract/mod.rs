@@ -1,5 +1,6 @@
 //! What every store does, one behaviour per function. `suite!` writes a test for each of them.
 
+pub(crate) mod approvals;
 pub(crate) mod claiming;
 pub(crate) mod commits;
 pub(crate) mod creating;
@@ -29,6 +30,18 @@ macro_rules! suite {
     )*};
     ($make:ident) => {
         $crate::contract::suite!($make:
+            approvals {
+                a_decision_wakes_the_run_and_is_kept,
+                an_approval_is_decided_once,
+                of_two_deciders_at_once_one_wins,
+                what_has_expired_is_not_decided_any_more,
+                the_end_of_a_run_cancels_its_approvals,
+                a_run_that_is_being_cancelled_takes_no_decision,
+                the_starter_does_not_decide_for_others,
+                unknown_approvals_and_runs_are_told_apart,
+                an_idempotency_key_repeats_the_decision,
+                the_inbox_is_filtered_and_paged,
+            }
             claiming {
                 a_claim_carries_what_a_worker_needs,
                 a_held_run_cannot_be_claimed,
