@@ -50,8 +50,8 @@ async fn decide(
     run: &str,
     decision: DecideApproval,
 ) -> Result<ApprovalReceipt, Error> {
-    let service = &world.service;
-    service.decide_approval(caller, run, decision, None).await
+    let service = world.service.approvals();
+    service.decide(caller, run, decision, None).await
 }
 
 fn ask_for_send() -> Value {
@@ -218,7 +218,12 @@ async fn a_cancel_ends_the_approval() {
     watcher.rest().await;
     assert!(!watcher.kinds().contains(&"approval_decided"));
     let id = request.approval_id.as_str();
-    let approval = world.service.approval(&world.caller, id).await.unwrap();
+    let approval = world
+        .service
+        .approvals()
+        .get(&world.caller, id)
+        .await
+        .unwrap();
     assert_eq!(approval.status, ApprovalStatus::Cancelled);
     let late = decide(
         &world,
@@ -273,7 +278,8 @@ async fn the_inbox_lists_what_waits() {
     };
     let list = world
         .service
-        .list_approvals(&world.caller, filter, page)
+        .approvals()
+        .list(&world.caller, filter, page)
         .await
         .unwrap();
     assert_eq!((list.total, list.approvals.len()), (Some(1), 1));
