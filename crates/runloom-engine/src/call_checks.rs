@@ -38,7 +38,7 @@ impl CallChecks {
             parameters: declaration.parameters.clone(),
             effect: tool.call_effect(),
             hints: tool.hints(),
-            policy: None,
+            policy: tool.server().and_then(|tool| tool.policy.clone()),
         })
     }
 

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use runloom_protocol::attachment::{essence, is_text_type};
 use runloom_protocol::error::Issue;
 use runloom_protocol::id::RunId;
+use runloom_protocol::policy::Policy;
 use runloom_protocol::resource::{InstalledPlugin, ToolsetTool};
 use runloom_protocol::spec::ToolFile;
 use runloom_protocol::tools::{ToolAnnotations, ToolRef};
@@ -204,6 +205,9 @@ pub struct ServerTool {
     /// Hints of the tool's MCP server; `None` when the tool is not one of MCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
+    /// The administrator's policy for the tool, which applies in every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
     /// Which ref of the spec it came from.
     pub from: usize,
     /// The host's own words on what to call; no secrets.

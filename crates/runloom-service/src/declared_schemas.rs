@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use runloom_protocol::definition::{PluginManifest, ToolDefinition};
 use runloom_protocol::error::Issue;
+use runloom_protocol::policy::Policy;
 use runloom_protocol::tools::Object;
 use serde_json::Value;
 
@@ -31,6 +32,19 @@ impl Declared {
         tools
             .flat_map(|(index, tool)| Self::under(&format!("tools[{index}]."), tool))
             .collect()
+    }
+
+    /// What the rules of a policy declare; `path` is where the policy stands.
+    #[must_use]
+    pub fn by_policy(policy: &Policy, path: &str) -> Vec<Self> {
+        let rules = policy.rules.iter().enumerate();
+        let declared = rules.filter_map(|(index, rule)| {
+            Some(Self {
+                path: format!("{path}.rules[{index}].args"),
+                schema: Arc::new(rule.args.clone()?),
+            })
+        });
+        declared.collect()
     }
 
     fn under(place: &str, tool: &ToolDefinition) -> impl Iterator<Item = Self> + use<> {

@@ -328,6 +328,7 @@ mod tests {
             output_schema: None,
             effect: runloom_ports::effect::Effect::Read,
             annotations: None,
+            policy: None,
             from: 0,
             target: serde_json::Value::Null,
         });

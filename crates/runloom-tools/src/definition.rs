@@ -144,6 +144,7 @@ impl DefinitionExecutor {
             output_schema: definition.output_schema.clone().map(Value::Object),
             effect: Effect::from(definition.effect()),
             annotations: None,
+            policy: None,
             from: origin.index,
             target: origin.target,
         };

@@ -114,6 +114,7 @@ mod tests {
             output_schema: None,
             effect: Effect::Once,
             annotations: None,
+            policy: None,
             from: 0,
             target: Value::Null,
         }

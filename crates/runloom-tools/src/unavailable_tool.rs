@@ -54,6 +54,7 @@ pub(crate) fn placeholder(
         output_schema: None,
         effect: Effect::Read,
         annotations: None,
+        policy: None,
         from: origin.index,
         target: origin.target,
     }

@@ -77,6 +77,7 @@ mod tests {
             output_schema: None,
             effect: Effect::Once,
             annotations: None,
+            policy: None,
             target: Value::Null,
         }
     }

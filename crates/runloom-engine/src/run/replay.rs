@@ -461,6 +461,7 @@ fn stand_ins(events: &[Event], state: &RunState) -> Vec<ServerTool> {
         output_schema: None,
         effect: Effect::Idempotent,
         annotations: None,
+        policy: None,
         from: 0,
         target: Value::Null,
     };

@@ -15,11 +15,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use runloom_protocol::error::Issue;
+use runloom_protocol::policy::Policy;
 use runloom_protocol::tools::{
     A2aLocalTool, ClientTool, LocalTool, McpLocalTool, McpToolEntry, ToolRef,
 };
 use serde_json::Value;
 
+use crate::policy::CompiledPolicy;
 use runloom_ports::effect::Effect;
 use runloom_ports::model::ToolDeclaration;
 use runloom_ports::tools::ServerTool;
@@ -95,7 +97,7 @@ impl Toolbox {
                 read_only: tool.effect == Effect::Read,
                 effect: tool.effect,
                 retain: false,
-                policy: None,
+                policy: tool.policy.as_ref().map(|policy| compiled(policy, schemas)),
                 validator,
                 kind: ToolKind::Server(Arc::new(tool)),
             });
@@ -168,6 +170,13 @@ impl Toolbox {
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
+}
+
+/// The administrator's policy of a tool. It was checked when it was written; one that cannot be used any more denies
+/// every call.
+fn compiled(policy: &Policy, schemas: &SchemaCache) -> Arc<CompiledPolicy> {
+    let compiled = CompiledPolicy::compile(policy, "policy", schemas);
+    Arc::new(compiled.unwrap_or_else(|_| CompiledPolicy::closed()))
 }
 
 fn free_name(taken: &HashMap<String, usize>, name: String) -> String {

@@ -1,6 +1,6 @@
 //! What the model is told of each kind of tool, and what a call echoes.
 
-use runloom_protocol::tools::ToolRef;
+use runloom_protocol::tools::{ToolAnnotations, ToolRef};
 use serde_json::{Value, json};
 
 use super::{Effect, Tool, Toolbox};
@@ -361,6 +361,7 @@ fn a_strangers_tool_with_an_unusable_schema_takes_any_arguments() {
         output_schema: None,
         effect: Effect::Read,
         annotations: None,
+        policy: None,
         from: 0,
         target: Value::Null,
     };
@@ -368,4 +369,34 @@ fn a_strangers_tool_with_an_unusable_schema_takes_any_arguments() {
     assert_eq!(only(&toolbox).validator.check(&json!({"a": 1})), Ok(()));
     assert!(only(&toolbox).validator.check(&json!([1])).is_err());
     assert_eq!(toolbox.declarations()[0].parameters["type"], "object");
+}
+
+#[test]
+fn a_server_tool_has_the_policy_and_the_hints_of_its_toolset() {
+    let policy =
+        json!({"rules": [{"tools": ["docs_*"], "decision": "deny", "reason": "Not here."}]});
+    let listed = |annotations: Option<ToolAnnotations>| ServerTool {
+        name: "docs_drop".to_owned(),
+        description: "Drops.".to_owned(),
+        parameters: json!({"type": "object"}),
+        output_schema: None,
+        effect: Effect::Once,
+        annotations,
+        policy: Some(serde_json::from_value(policy.clone()).unwrap()),
+        from: 0,
+        target: Value::Null,
+    };
+    let toolbox = |tool| Toolbox::empty().with_server(vec![tool], &SchemaCache::new());
+    let hints = ToolAnnotations {
+        destructive_hint: Some(false),
+        ..ToolAnnotations::default()
+    };
+    let built = toolbox(listed(Some(hints)));
+    let tool = only(&built);
+    assert!(tool.policy.is_some());
+    assert!(!tool.hints().destructive && tool.hints().open_world);
+    assert_eq!(tool.annotations(), Some(json!({"destructiveHint": false})));
+    let silent = toolbox(listed(Some(ToolAnnotations::default())));
+    assert!(only(&silent).hints().destructive, "MCP's default");
+    assert_eq!(only(&silent).annotations(), None);
 }

@@ -50,6 +50,28 @@ async fn refuses_processes_and_names_every_field() {
 }
 
 #[tokio::test]
+async fn names_every_mistake_of_a_policy() {
+    let app = TestApp::new().await;
+    for (policy, path) in [
+        (
+            json!({"rules": [{"decision": "maybe"}]}),
+            "policy.rules[0].decision",
+        ),
+        (json!({"rule": []}), "policy.rule"),
+        (
+            json!({"rules": [{"decision": "ask", "args": {"type": "zzz"}}]}),
+            "policy.rules[0].args",
+        ),
+    ] {
+        let mut body = http("https://d.example/mcp");
+        body["policy"] = policy;
+        let reply = call(&app, "PUT", "/toolsets/docs", Some(body)).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{reply:?}");
+        assert_eq!(reply.body["issues"][0]["path"], path, "{reply:?}");
+    }
+}
+
+#[tokio::test]
 async fn hides_literal_header_values() {
     let app = TestApp::new().await;
     let mut body = http("https://d.example/mcp");

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plugin::ProcessSpec;
 use super::tool::DeclaredEffect;
+use crate::policy::Policy;
 
 /// A named connection of a workspace to one MCP server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct ToolsetDefinition {
     /// The idle time in milliseconds after which the connection is closed; absent means the default of the transport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_close_ms: Option<u64>,
+    /// The administrator's policy. It applies to these tools in every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
     /// Settings of single tools, by the MCP server's names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_settings: BTreeMap<String, ToolSettings>,

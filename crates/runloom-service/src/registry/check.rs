@@ -1,7 +1,10 @@
 //! From what an administrator wrote to what is stored, kind by kind.
 
-use runloom_protocol::definition::{PluginManifest, ToolDefinition, template};
+use runloom_protocol::definition::{
+    AgentDefinition, PluginManifest, ToolDefinition, ToolsetDefinition, template,
+};
 use runloom_protocol::error::Issue;
+use runloom_protocol::policy::Policy;
 use runloom_protocol::validate;
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
@@ -54,12 +57,18 @@ pub(super) fn declared(kind: DocumentKind, definition: &Value) -> Result<Vec<Dec
         DocumentKind::Plugin => {
             PluginManifest::deserialize(definition).map(|plugin| Declared::by_plugin(&plugin))
         }
-        DocumentKind::Agent
-        | DocumentKind::Provider
-        | DocumentKind::Secret
-        | DocumentKind::Toolset => Ok(Vec::new()),
+        DocumentKind::Agent => {
+            AgentDefinition::deserialize(definition).map(|agent| by_policy(agent.policy.as_ref()))
+        }
+        DocumentKind::Toolset => ToolsetDefinition::deserialize(definition)
+            .map(|toolset| by_policy(toolset.policy.as_ref())),
+        DocumentKind::Provider | DocumentKind::Secret => Ok(Vec::new()),
     };
     declared.map_err(Error::internal)
+}
+
+fn by_policy(policy: Option<&Policy>) -> Vec<Declared> {
+    policy.map_or_else(Vec::new, |policy| Declared::by_policy(policy, "policy"))
 }
 
 fn plain<T: Serialize>(

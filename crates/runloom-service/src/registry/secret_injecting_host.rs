@@ -186,6 +186,7 @@ mod tests {
                 output_schema: Some(json!({"title": said})),
                 effect: Effect::Read,
                 annotations: None,
+                policy: None,
                 from: 0,
                 target: json!({"kind": "mcp", "tool": "s3cret", "unavailable": said}),
             }]
@@ -267,6 +268,7 @@ mod tests {
             output_schema: None,
             effect: Effect::Read,
             annotations: None,
+            policy: None,
             from: 0,
             target: Value::Null,
         };

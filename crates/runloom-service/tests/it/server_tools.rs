@@ -56,6 +56,7 @@ impl ToolHost for Host {
             output_schema: None,
             effect: Effect::Once,
             annotations: None,
+            policy: None,
             from: 0,
             target: Value::Null,
         }]

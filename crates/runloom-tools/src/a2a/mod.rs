@@ -328,6 +328,7 @@ impl ToolKind for A2a {
             output_schema: None,
             effect: Effect::Once,
             annotations: None,
+            policy: None,
             from: reference.index,
             target: json!({"kind": KIND}),
         }]

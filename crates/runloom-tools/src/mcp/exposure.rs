@@ -57,6 +57,7 @@ pub(super) fn expose(
             output_schema: output.filter(is_object_schema),
             effect: effect(tool),
             annotations: Some(annotations(tool)),
+            policy: None,
             from: selection.index,
             target: json!({"kind": KIND, "tool": tool.name}),
         }

@@ -181,6 +181,7 @@ impl ToolsetTools {
             if let Some(effect) = settings.and_then(|settings| settings.effect) {
                 override_effect(&mut tool, Effect::from(effect));
             }
+            tool.policy.clone_from(&toolset.definition.policy);
             tool.target = json!({"kind": KIND, "name": origin.reference.name, "tool": own});
             tool
         });

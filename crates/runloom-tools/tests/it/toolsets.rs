@@ -119,6 +119,22 @@ async fn an_administrators_effect_overrides_the_servers_hints() {
 }
 
 #[tokio::test]
+async fn the_policy_of_a_toolset_travels_with_its_tools() {
+    let peer = three_tools().await;
+    let mut body = definition(&peer);
+    body["policy"] =
+        json!({"rules": [{"annotations": {"destructiveHint": true}, "decision": "ask"}]});
+    let bed = ToolsetBed::new("docs", &body);
+    let expected = bed.toolsets.lock().unwrap()[0].definition.policy.clone();
+    assert!(expected.is_some());
+    let (_, tools) = bed.bed.resolve(&refs("docs")).await;
+    assert!(
+        tools.iter().all(|tool| tool.policy == expected),
+        "{tools:?}"
+    );
+}
+
+#[tokio::test]
 async fn runs_of_a_workspace_share_the_connection_of_a_toolset() {
     let peer = server(|_| None).await;
     let bed = ToolsetBed::new("docs", &definition(&peer)).bed;

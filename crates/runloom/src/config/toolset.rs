@@ -6,9 +6,10 @@ use std::fmt;
 use runloom_protocol::definition::{ToolsetConnection, ToolsetDefinition};
 use runloom_protocol::limits;
 use runloom_protocol::validate::{self, DefinitionSource};
+use runloom_service::declared_schemas::Declared;
 use serde_json::Value;
 
-use super::definition::DefinitionConfig;
+use super::definition::{DefinitionConfig, check_schemas};
 use super::table_reader::Table;
 use super::workspace::slug;
 
@@ -60,6 +61,12 @@ impl Toolsets {
         let body = Value::Object(table.object().clone());
         let name = slug.as_deref().unwrap_or_default();
         let checked = validate::toolset_definition(&body, name, DefinitionSource::Operator);
+        let checked = checked.and_then(|toolset| {
+            let policy = toolset.policy.as_ref();
+            let declared = policy.map(|policy| Declared::by_policy(policy, "policy"));
+            check_schemas(&declared.unwrap_or_default())?;
+            Ok(toolset)
+        });
         for issue in checked.as_ref().err().into_iter().flatten() {
             table.refuse_issue(issue);
         }

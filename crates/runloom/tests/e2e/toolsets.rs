@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::command_line::CommandLine;
 use crate::http::Api;
 use crate::server::{Server, runloom};
 use crate::sse::{Frame, replay};
@@ -147,15 +147,19 @@ fn a_process_toolset_serves_runs_and_belongs_to_the_configuration_file() {
 
 #[test]
 fn toolsets_are_managed_from_the_command_line() {
-    let desk = Desk::new();
+    let command_line = CommandLine::new();
     let toolset = json!({"slug": "docs", "transport": "streamable_http", "serverUrl": "https://docs.example/mcp",
                          "headers": {"Authorization": "Bearer canary-4711"}});
-    std::fs::write(desk.folder.path().join("docs.json"), toolset.to_string()).unwrap();
+    std::fs::write(
+        command_line.folder.path().join("docs.json"),
+        toolset.to_string(),
+    )
+    .unwrap();
     let command = |arguments: &[&str]| {
         let mut all = vec!["admin", "--json", "toolset"];
         all.extend(arguments);
         all.extend(["--workspace", "demo"]);
-        desk.json(&all)
+        command_line.json(&all)
     };
     let put = command(&["put", "--file", "docs.json"]);
     assert_eq!(put["slug"], "docs");

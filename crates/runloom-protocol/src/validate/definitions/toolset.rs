@@ -6,6 +6,7 @@ use super::{DefinitionSource, process};
 use crate::check::web;
 use crate::definition::{ToolSettings, ToolsetConnection, ToolsetDefinition, ToolsetServer};
 use crate::limits;
+use crate::policy;
 use crate::read::{Fields, keywords};
 
 /// Fields of `stdio`.
@@ -44,6 +45,7 @@ pub(super) fn read(
     let timeout_ms = fields.integer("timeoutMs", 1..=limits::TOOL_TIMEOUT_MS_MAX);
     let idle = limits::TOOLSET_IDLE_MS_MIN..=limits::TOOLSET_IDLE_MS_MAX;
     let idle_close_ms = fields.integer("idleCloseMs", idle);
+    let policy = policy::read(fields);
     let tool_settings = tool_settings(fields);
     fields.refuse_unread();
     Some(ToolsetDefinition {
@@ -52,6 +54,7 @@ pub(super) fn read(
         tools,
         timeout_ms: timeout_ms.unwrap_or(limits::TOOL_TIMEOUT_MS_DEFAULT),
         idle_close_ms,
+        policy,
         tool_settings,
     })
 }
