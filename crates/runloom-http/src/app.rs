@@ -10,6 +10,8 @@ use runloom_service::Services;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::cors::CorsOrigins;
+
 /// Default of `max_body_bytes`.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
@@ -37,6 +39,8 @@ pub struct Settings {
     pub dashboard: bool,
     /// The address at which clients reach the server, without a slash at the end; `None` = the host of each request.
     pub public_url: Option<String>,
+    /// The origins whose pages may call the API.
+    pub cors_origins: CorsOrigins,
 }
 
 impl Default for Settings {
@@ -52,6 +56,7 @@ impl Default for Settings {
             admin_token: None,
             dashboard: true,
             public_url: None,
+            cors_origins: CorsOrigins::None,
         }
     }
 }

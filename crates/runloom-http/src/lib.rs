@@ -13,6 +13,7 @@
 //! clients are never logged.
 
 mod app;
+mod cors;
 mod error;
 mod extract;
 mod guard;
@@ -33,6 +34,7 @@ mod sse;
 pub use axum::Router;
 
 pub use app::{AdminToken, Settings};
+pub use cors::CorsOrigins;
 pub use openapi::DOCUMENT as OPENAPI;
 pub use router::{probe_router, route_table, router, scope_table, watch_router};
 pub use serve::{listen, serve};

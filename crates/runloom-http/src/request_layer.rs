@@ -14,6 +14,7 @@ use runloom_engine::metrics::METRICS;
 use tracing::{Instrument, field};
 
 use crate::app::App;
+use crate::cors::Allowed;
 use crate::error::Refusal;
 use crate::lingering_close::BodyWatch;
 
@@ -36,13 +37,23 @@ pub(crate) async fn handle(State(app): State<App>, request: Request, next: Next)
         status = field::Empty,
         duration_ms = field::Empty,
     );
-    let (request, watch) = BodyWatch::over(request);
-    let with_deadline = with_deadline(next.run(request), app.settings.request_timeout);
-    let mut response = with_deadline.instrument(span.clone()).await;
-    if let Some(watch) = watch {
-        watch.finish(&mut response);
-    }
+    let allowed = app.settings.cors_origins.allowed(&request);
+    let mut response = match allowed.as_ref().and_then(Allowed::preflight) {
+        Some(response) => response,
+        None => {
+            let (request, watch) = BodyWatch::over(request);
+            let with_deadline = with_deadline(next.run(request), app.settings.request_timeout);
+            let mut response = with_deadline.instrument(span.clone()).await;
+            if let Some(watch) = watch {
+                watch.finish(&mut response);
+            }
+            response
+        }
+    };
     set_headers(response.headers_mut(), id);
+    if let Some(allowed) = allowed {
+        allowed.set_headers(response.headers_mut());
+    }
     METRICS.answered(response.status().as_u16(), began.elapsed());
     let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     span.record("status", response.status().as_u16());

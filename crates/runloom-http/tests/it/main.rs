@@ -13,6 +13,7 @@ mod app;
 mod bodies;
 mod connections;
 mod contract;
+mod cors;
 mod credentials;
 mod dashboard;
 mod documents;

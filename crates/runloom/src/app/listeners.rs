@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use runloom_http::{AdminToken, Router};
+use runloom_http::{AdminToken, CorsOrigins, Router};
 use runloom_ports::shutdown::Shutdown;
 use runloom_ports::tasks::Tasks;
 use runloom_service::Services;
@@ -32,6 +32,7 @@ pub(super) fn settings(config: &Config, address: SocketAddr) -> runloom_http::Se
             .map(|token| AdminToken::new(token.expose())),
         public_url: config.server.public_url.clone(),
         dashboard: config.dashboard,
+        cors_origins: CorsOrigins::new(config.server.cors_origins.clone()),
         ..runloom_http::Settings::default()
     }
 }

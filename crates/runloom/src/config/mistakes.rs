@@ -23,6 +23,10 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
         "f.toml:2: server.public_url: `example.com` must start with http:// or https://",
     ),
     (
+        "[server]\ncors_origins = [\"https://app.example/\"]",
+        "f.toml:2: server.cors_origins: `https://app.example/` must be an origin like https://app.example or http://localhost:3000 without a path, or \"*\"",
+    ),
+    (
         "store = 3",
         "f.toml:1: store: expected a table, got an integer",
     ),

@@ -18,6 +18,8 @@ pub struct ServerConfig {
     pub max_connections: usize,
     /// The address at which clients reach the server, without a slash at the end; `None` = the host of each request.
     pub public_url: Option<String>,
+    /// Origins whose pages may call the API: `https://app.example`, or `*`.
+    pub cors_origins: Vec<String>,
     /// The variable that holds the master key.
     pub master_key_env: String,
     /// Seals secrets at rest; `None` = the server creates one and stores it beside the data.
@@ -54,6 +56,15 @@ pub(super) fn read(table: &Table<'_>) -> ServerConfig {
             format_args!("`{url}` must start with http:// or https://"),
         );
     }
+    let cors_origins = table.texts("cors_origins");
+    for origin in cors_origins.iter().filter(|origin| !is_origin(origin)) {
+        table.refuse(
+            "cors_origins",
+            format_args!(
+                "`{origin}` must be an origin like https://app.example or http://localhost:3000 without a path, or \"*\""
+            ),
+        );
+    }
     let max_connections = table.integer("max_connections", 1..=1_000_000_usize);
     let master_key = master_key(table);
     let admin_token = admin_token(table);
@@ -67,6 +78,7 @@ pub(super) fn read(table: &Table<'_>) -> ServerConfig {
         metrics_listen,
         max_connections: max_connections.unwrap_or(16_384),
         public_url,
+        cors_origins,
         master_key_env: master_key.variable.unwrap_or_default(),
         master_key: master_key.value,
         previous_master_key,
@@ -112,6 +124,17 @@ fn is_address(listen: &str) -> bool {
         let bracketed = host.starts_with('[') && host.ends_with(']');
         !host.is_empty() && (bracketed || !host.contains(':')) && port.parse::<u16>().is_ok()
     })
+}
+
+/// True for an origin as browsers send it: scheme, host and port, in lower case; or `*`.
+fn is_origin(origin: &str) -> bool {
+    let host = ["http://", "https://"]
+        .iter()
+        .find_map(|scheme| origin.strip_prefix(scheme));
+    let plain = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_:[]".contains(&byte)
+    };
+    origin == "*" || host.is_some_and(|host| !host.is_empty() && host.bytes().all(plain))
 }
 
 /// True for an absolute `http` or `https` URL.
