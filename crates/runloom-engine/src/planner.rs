@@ -51,6 +51,22 @@ pub struct StoredRun {
     /// The span of the client's trace that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
+    /// What it has as a run of an AG-UI thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<ThreadRequest>,
+}
+
+/// What a run of an AG-UI thread has beside its spec and its messages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadRequest {
+    /// The ids that the client gave to the run's messages, in their order.
+    pub message_ids: Vec<String>,
+    /// What the client says about itself, for the model and for this run alone: no message of the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// How long calls wait for the client.
+    pub tool_timeout_ms: u64,
 }
 
 /// A plan and the model that carries it out.

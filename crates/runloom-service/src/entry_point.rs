@@ -5,6 +5,12 @@ use runloom_ports::store::KeyUsage;
 /// Metadata label of runs and sessions that came through an entry point other than the Developer API.
 pub const VIA: &str = "runloom.via";
 
+/// The value of [`VIA`] for threads of AG-UI, which are used with keys of the Developer API.
+pub const AG_UI: &str = "ag-ui";
+
+/// Metadata label of sessions that are threads of AG-UI: the id of the thread.
+pub const THREAD: &str = "runloom.thread";
+
 /// The API at which a credential is presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryPoint {

@@ -61,6 +61,7 @@ impl SpecResolver {
             spec,
             session: None,
             trace: caller.trace,
+            thread: None,
         })
     }
 

@@ -5,13 +5,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use runloom_ports::store::SessionFilter;
 use runloom_protocol::resource::{
-    self, RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot, SessionStatus,
+    self, RunAccepted, SessionCreated, SessionEvents, SessionHistory, SessionList, SessionSnapshot,
+    SessionStatus,
 };
 use runloom_protocol::scope::Scope::{SessionsRead, SessionsWrite};
 use runloom_protocol::spec::{CreateMessage, CreateSession};
-use runloom_service::SessionEventsRequest;
 use runloom_service::error::Error;
 use runloom_service::rate::Bucket::{Reads, RunStarts, Writes};
+use runloom_service::{HistoryRequest, SessionEventsRequest};
 
 use super::runs::{page, page_parameters};
 use super::workspace;
@@ -25,6 +26,12 @@ use crate::route::Route;
 
 /// Largest `lastMessages`.
 const LAST_MESSAGES_MAX: u64 = 500;
+
+/// Default number of messages in one page of a history.
+const HISTORY_DEFAULT: u64 = 100;
+
+/// Largest number of messages in one page of a history.
+const HISTORY_MAX: u64 = 500;
 
 const TAG: Tag = Tag {
     name: "Sessions",
@@ -123,6 +130,23 @@ pub(super) fn routes() -> Vec<Route> {
                     Shape::json::<SessionEvents>(),
                 ),
         ),
+        Route::get(
+            session("/history"),
+            Workspace(Reads, SessionsRead),
+            get_history,
+            on_session("get_history", "Read the history of a session")
+                .about("Every message of every run, however it ended, as AG-UI 1.0 writes messages.")
+                .parameters([
+                    Parameter::integer("limit", (1, HISTORY_MAX), "Size of the page.")
+                        .default(HISTORY_DEFAULT),
+                    Parameter::text("before", "Only messages before the one with this id."),
+                ])
+                .returns(
+                    200,
+                    "A page of the history, oldest first.",
+                    Shape::json::<SessionHistory>(),
+                ),
+        ),
     ]
 }
 
@@ -219,4 +243,21 @@ async fn list_session_events(
         .events(&caller, &target.id, request)
         .await?;
     Ok(Json(events))
+}
+
+async fn get_history(
+    State(app): State<App>,
+    Signed(caller): Signed,
+    target: Target,
+    query: QueryPairs,
+) -> Answer<Json<SessionHistory>> {
+    let limit = query
+        .integer("limit", (1, HISTORY_MAX))?
+        .unwrap_or(HISTORY_DEFAULT);
+    let request = HistoryRequest {
+        limit: usize::try_from(limit).unwrap_or(usize::MAX),
+        before: query.text("before")?,
+    };
+    let history = app.service.history(&caller, &target.id, request).await?;
+    Ok(Json(history))
 }

@@ -21,6 +21,7 @@ mod retention;
 mod runs;
 mod sessions;
 mod tenancy;
+mod threads;
 mod tree;
 
 pub use approvals::{
@@ -56,6 +57,9 @@ pub use sessions::{
     Sessions,
 };
 pub use tenancy::{KeyRow, KeyUsage, NewKey, Tenancy, WorkspaceRow};
+pub use threads::{
+    HistoryRun, LogTime, NewAgUiRun, OpenedAgUiRun, ThreadCreated, Threads, ToolMessageId,
+};
 pub use tree::{
     ForwardedEvent, Lineage, NewSubRun, OutgoingMail, SubRunEnded, SubRunOutcome, SubRuns,
     TreeUsage,
@@ -75,6 +79,7 @@ pub trait Store:
     + OAuth
     + Feedback
     + Approvals
+    + Threads
 {
 }
 
@@ -91,6 +96,7 @@ impl<T> Store for T where
         + OAuth
         + Feedback
         + Approvals
+        + Threads
 {
 }
 

@@ -4,6 +4,7 @@
 mod approval;
 mod document;
 mod feedback;
+mod history;
 mod memory;
 mod model;
 mod run;
@@ -21,6 +22,10 @@ pub use document::{
     StoredDocument, StoredSecret, ToolDocuments, ToolsetDocuments, ToolsetTool, ToolsetToolList,
 };
 pub use feedback::{FeedbackItem, FeedbackList, FeedbackReceipt, TargetKind};
+pub use history::{
+    CallKind, HistoryCall, HistoryFunction, HistoryMessage, HistoryMetadata, HistoryRole,
+    SessionHistory,
+};
 pub use memory::{MemoriesForgotten, MemoryInfo, MemoryLinkInfo, MemoryList};
 pub use model::{CatalogEntry, ModelCatalog, ModelSource, Pricing};
 pub use run::{EventList, RunList, RunListItem, RunSnapshot, RunStatus};

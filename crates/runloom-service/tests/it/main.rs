@@ -16,6 +16,7 @@ mod deferring;
 mod fairness;
 mod fallback;
 mod handover;
+mod histories;
 mod memories;
 mod money;
 mod pages;

@@ -31,6 +31,7 @@ mod schema;
 mod sessions;
 mod settings;
 mod statements;
+mod threads;
 mod tree;
 mod writer;
 

@@ -70,6 +70,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0010_approvals.sql"),
         breaking: true,
     },
+    Migration {
+        name: "0011_threads",
+        sql: include_str!("migrations/0011_threads.sql"),
+        breaking: false,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

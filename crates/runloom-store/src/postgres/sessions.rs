@@ -200,7 +200,8 @@ fn session_summary(row: &Row) -> Result<SessionSummary, Failure> {
     })
 }
 
-async fn insert(session: &Session, new: &NewSession) -> Result<CreatedSession, Failure> {
+/// Inserts a session.
+pub(super) async fn insert(session: &Session, new: &NewSession) -> Result<CreatedSession, Failure> {
     if let Some(key) = &new.idempotency {
         match create::earlier_use(session, new.workspace, key).await? {
             Earlier::None => {}

@@ -32,6 +32,7 @@ mod runs;
 mod schema;
 mod sessions;
 mod statements;
+mod threads;
 mod transaction;
 mod tree;
 mod wal;

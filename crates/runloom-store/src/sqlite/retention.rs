@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::columns::Json;
 use super::transaction::Tx;
-use super::{SqliteStore, filter, int};
+use super::{SqliteStore, filter, int, threads};
 
 #[async_trait]
 impl Retention for SqliteStore {
@@ -189,6 +189,7 @@ fn forget(tx: &Tx<'_>, old: &[Labelled], limit: usize) -> rusqlite::Result<Purge
             "DELETE FROM session_specs WHERE session = ?1",
             params![session.no],
         )?;
+        threads::forget(tx, session.no)?;
         tx.execute("DELETE FROM sessions WHERE no = ?1", params![session.no])?;
         purged.sessions += 1;
     }

@@ -38,6 +38,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0011_approvals",
         include_str!("migrations/0011_approvals.sql"),
     ),
+    ("0012_threads", include_str!("migrations/0012_threads.sql")),
 ];
 
 /// The version this program reads and writes.

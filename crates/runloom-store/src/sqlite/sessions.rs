@@ -205,7 +205,8 @@ fn last_messages(
     Ok(messages)
 }
 
-fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<CreatedSession> {
+/// Inserts a session.
+pub(super) fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<CreatedSession> {
     if let Some(key) = &new.idempotency {
         match create::earlier_use(tx.connection, new.workspace, key)? {
             Earlier::None => {}

@@ -14,6 +14,7 @@ pub(crate) mod registry;
 pub(crate) mod retention;
 pub(crate) mod sessions;
 pub(crate) mod tenancy;
+pub(crate) mod threads;
 pub(crate) mod trees;
 
 /// Writes one test for each behaviour, on stores that `$make` makes.
@@ -159,6 +160,13 @@ macro_rules! suite {
                 a_session_with_a_key_is_made_once,
                 pages_of_messages_are_the_last_before_a_number,
                 pages_of_messages_are_no_larger_than_asked_but_never_empty,
+            }
+            threads {
+                runs_of_a_session_come_newest_first,
+                a_log_tells_when_it_was_written,
+                a_thread_has_one_session,
+                an_ag_ui_run_is_seen_once,
+                the_first_message_of_a_call_keeps_its_id,
             }
             lists {
                 runs_come_newest_first_in_pages,

@@ -1,7 +1,8 @@
 //! Getting rid of what need not be kept any longer.
 
 use runloom_ports::store::{
-    Created, Cutoffs, Ended, Millis, Next, Purged, RunFilter, SessionFilter, SessionNo,
+    Created, Cutoffs, Ended, Millis, NewAgUiRun, Next, Purged, RunFilter, SessionFilter, SessionNo,
+    ThreadCreated, ToolMessageId,
 };
 use runloom_protocol::resource::{RunStatus, SessionStatus};
 use runloom_protocol::spec::{Metadata, Role};
@@ -175,7 +176,26 @@ pub(crate) async fn what_is_purged_leaves_no_row_behind(mut fixture: Fixture) {
     let metadata = Metadata::from([("team".to_owned(), "blue".to_owned())]);
     let mut session = fixture.new_session("s");
     session.metadata = metadata.clone();
-    fixture.store().create_session(session).await.unwrap();
+    let made = fixture.store().create_thread(session, "k").await;
+    assert_eq!(made.unwrap(), ThreadCreated::New);
+    let made = fixture
+        .store()
+        .session(fixture.acme, &session_id("s"))
+        .await;
+    let answered = NewAgUiRun {
+        id: "r".to_owned(),
+        body: "{}".to_owned(),
+        at: NOW,
+        tool_messages: vec![ToolMessageId {
+            tool_use_id: "tu_1".to_owned(),
+            message_id: "m".to_owned(),
+        }],
+    };
+    let opened = fixture
+        .store()
+        .open_ag_ui_run(made.unwrap().unwrap().no, answered)
+        .await;
+    opened.unwrap();
     let mut message = fixture.new_run("a");
     message.session = Some(session_id("s"));
     message.metadata = metadata;
@@ -200,6 +220,9 @@ pub(crate) async fn what_is_purged_leaves_no_row_behind(mut fixture: Fixture) {
         "run_specs",
         "log",
         "idempotency",
+        "threads",
+        "ag_ui_runs",
+        "tool_messages",
     ] {
         assert_eq!(fixture.rows(table).await, 0, "{table}");
     }
