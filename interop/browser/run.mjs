@@ -1,4 +1,4 @@
-// The dashboard in a real Chromium, against the real server with its demo model.
+// The dashboard and the example page in a real Chromium, against the real server with its demo model.
 //
 //   RUNLOOM_BINARY=target/debug/runloom CHROMIUM=/usr/bin/chromium node interop/browser/run.mjs FOLDER [CASE…]
 //
@@ -54,7 +54,7 @@ try {
     };
     const begun = Date.now();
     try {
-      await timely(test({ server, visit }));
+      await timely(test({ server, visit, folder }));
       visitors.forEach((visitor) => visitor.assertClean());
       passed += 1;
       console.log(`ok      ${name} (${Date.now() - begun} ms)`);

@@ -12,7 +12,7 @@ export class Server {
   static async start(binary, folder, listen = "127.0.0.1:0") {
     const child = spawn(binary, ["dev", "--listen", listen, "--data-dir", `${folder}/data`], {
       cwd: folder,
-      env: { ...process.env, RUNLOOM_LIMITS__RUN_STARTS_PER_MINUTE: "100000", RUNLOOM_LIMITS__WRITES_PER_MINUTE: "100000" },
+      env: { ...process.env, RUNLOOM_LIMITS__RUN_STARTS_PER_MINUTE: "100000", RUNLOOM_LIMITS__WRITES_PER_MINUTE: "100000", RUNLOOM_SERVER__CORS_ORIGINS: "*" },
       stdio: ["ignore", "pipe", "pipe"],
     });
     child.stderr.pipe(createWriteStream(`${folder}/server.log`, { flags: "a" }));

@@ -1,4 +1,4 @@
-//! The stage in which a real browser uses the dashboard of the real server.
+//! The stage in which a real browser uses the dashboard and the example page against the real server.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use crate::{cargo, debian, node, place, process};
 /// All cases; each has a far shorter limit of its own.
 const CASES_AT_MOST: Duration = Duration::from_secs(10 * 60);
 
-/// Pinned: it speaks the protocol of the browser, which changes.
-const DRIVER: [&str; 1] = ["playwright-core@1.65.1"];
+/// The driver is pinned: it speaks the protocol of the browser, which changes. The others are for the example page.
+const PACKAGES: [&str; 3] = ["playwright-core@1.65.1", "@ag-ui/client@1", "esbuild@0"];
 
 /// What Chromium is called: by Debian, and by others.
 const CHROMIUM: [&str; 4] = [
@@ -30,7 +30,7 @@ pub(crate) fn dashboard() -> anyhow::Result<Tally> {
                 .ok_or_else(|| anyhow::anyhow!("chromium was installed and does not start"))?
         }
     };
-    let folder = node::install("browser", &DRIVER)?;
+    let folder = node::install("browser", &PACKAGES)?;
     let server = cargo::server_binary()?;
     let repository = place::repository()?;
     let finished = process::run_tests(

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::python::Environment;
 use crate::report::{self, Closing, Tally};
 use crate::server::Server;
-use crate::{peers, place, process};
+use crate::{node, peers, place, process};
 
 /// A whole program of interop cases; each case has a far shorter limit of its own.
 const PROGRAM_AT_MOST: Duration = Duration::from_secs(10 * 60);
@@ -29,6 +29,17 @@ const NEWEST_SDK: Environment = Environment {
 const VENDORS: Environment = Environment {
     name: "vendors",
     packages: &["openai", "anthropic", "google-genai"],
+};
+
+/// The folders and packages of both generations of the AG-UI client.
+const AG_UI_CLIENTS: [(&str, &str); 2] = [
+    ("ag-ui-1", "@ag-ui/client@1"),
+    ("ag-ui-0", "@ag-ui/client@0.0"),
+];
+
+const AG_UI_TYPES: Environment = Environment {
+    name: "ag-ui",
+    packages: &["ag-ui-protocol>=1,<2"],
 };
 
 /// The oldest SDK we promise to serve.
@@ -88,6 +99,43 @@ pub(crate) fn hosted() -> anyhow::Result<Tally> {
             report::say(&format!("--- the server's log\n{}", server.end_of_log()));
         }
     }
+    Ok(sum)
+}
+
+/// The client of AG-UI in both generations, and then the types of the PyPI package on every event that was sent.
+pub(crate) fn ag_ui() -> anyhow::Result<Tally> {
+    let server = Server::start("ag-ui")?;
+    let programs = place::repository()?.join("interop/ag_ui");
+    let record = place::corner("ag-ui")?.join("events.jsonl");
+    std::fs::write(&record, "").with_context(|| format!("cannot write {}", record.display()))?;
+    let mut sum = Tally::default();
+    for (name, package) in AG_UI_CLIENTS {
+        let folder = node::install(name, &[package])?;
+        let finished = process::run_tests(
+            Command::new("node")
+                .arg(programs.join("run.mjs"))
+                .arg(folder)
+                .arg(&record)
+                .env("MANTYX_BASE_URL", &server.url)
+                .env("MANTYX_API_KEY", &server.api_key)
+                .env("MANTYX_WORKSPACE_SLUG", &server.workspace),
+            PROGRAM_AT_MOST,
+            Closing::Program,
+        )?;
+        sum += finished.as_tests();
+        if !finished.success {
+            report::say(&format!("--- the server's log\n{}", server.end_of_log()));
+        }
+    }
+    let interpreter = AG_UI_TYPES.interpreter()?;
+    let finished = process::run_tests(
+        python(&interpreter)?
+            .arg(programs.join("validate.py"))
+            .arg(&record),
+        PROGRAM_AT_MOST,
+        Closing::Program,
+    )?;
+    sum += finished.as_tests();
     Ok(sum)
 }
 

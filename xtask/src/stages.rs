@@ -120,7 +120,7 @@ const STAGES: &[Stage] = &[
     },
     Stage {
         name: "browser",
-        what: "the dashboard in a real Chromium, against the real server",
+        what: "the dashboard and the example page in a real Chromium, against the real server",
         suites: &[Suite::Test],
         run: browser::dashboard,
     },
@@ -129,6 +129,12 @@ const STAGES: &[Stage] = &[
         what: "the official clients of A2A and MCP against the agents that the real server offers",
         suites: &[Suite::Test],
         run: interop::hosted,
+    },
+    Stage {
+        name: "interop-ag-ui",
+        what: "the npm package @ag-ui/client (1.x and 0.0.x) and the types of ag-ui-protocol against the real server",
+        suites: &[Suite::Test],
+        run: interop::ag_ui,
     },
     Stage {
         name: "vendors",

@@ -283,6 +283,7 @@ impl Planner {
             policies: Vec::new(),
             depth: 0,
             budgets,
+            client_timeout_ms: None,
         };
         Planned {
             plan: Arc::new(plan),
@@ -326,7 +327,7 @@ impl Planner {
         let plan = Plan {
             run: id,
             system: system_prompt(spec, &stored.messages).into(),
-            opening: opening(history, &stored.messages),
+            opening: opening(history, stored),
             toolbox: Arc::new(toolbox),
             has_server_tools: spec.tools.iter().any(ToolRef::is_server_resolved),
             schemas: Arc::clone(&self.schemas),
@@ -344,6 +345,7 @@ impl Planner {
                 .map_err(Error::Invalid)?,
             depth: 0,
             budgets: spec.budgets.clone(),
+            client_timeout_ms: stored.thread.as_ref().map(|thread| thread.tool_timeout_ms),
         };
         Ok(Planned {
             plan: Arc::new(plan),
@@ -373,8 +375,12 @@ fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
     parts.join("\n\n")
 }
 
-fn opening(mut history: Conversation, messages: &[PromptMessage]) -> Conversation {
-    history.append(messages.iter().flat_map(asked).collect());
+fn opening(mut history: Conversation, stored: &StoredRun) -> Conversation {
+    let context = stored.thread.as_ref();
+    let context = context.and_then(|thread| thread.context.as_deref());
+    let context = context.map(|text| Message::User { text: text.into() });
+    let messages = stored.messages.iter().flat_map(asked);
+    history.append(context.into_iter().chain(messages).collect());
     history
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum Access {
     Open,
     /// A credential of the workspace in the path, counted in this bucket. An access token needs the scope.
     Workspace(Bucket, Scope),
-    /// A credential for published agents at this entry point, counted in this bucket. An access token needs the
+    /// A credential for this entry point, counted in this bucket. An access token needs all the
     /// scopes.
     Published(EntryPoint, Bucket, &'static [Scope]),
     /// The same, where one of two scopes is enough.

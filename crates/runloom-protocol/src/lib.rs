@@ -5,10 +5,11 @@
 //!
 //! Reading order: [`spec`] (what a client asks for), [`attachment`], [`tools`], [`policy`] and [`approval`]; [`validate`] (bytes to a checked spec, or every
 //! violation at once); [`event`] (what the log holds and the stream shows) and [`outcome`] (how a run ends);
-//! [`definition`] (what a workspace keeps); [`resource`] (what GET answers) and [`admin`]
+//! [`ag_ui`] (the same for AG-UI clients); [`definition`] (what a workspace keeps); [`resource`] (what GET answers) and [`admin`]
 //! (the admin API) and [`oauth`] (the OAuth API); [`error`] (how a request is refused); [`limits`] (every number of the contract).
 
 pub mod admin;
+pub mod ag_ui;
 pub mod approval;
 pub mod attachment;
 pub mod backoff;

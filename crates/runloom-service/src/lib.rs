@@ -4,6 +4,8 @@
 //! health, [`registry`], [`memory`], [`tenancy`] and [`oauth`]. [`auth`] and [`rate`] check callers; `view` shapes
 //! responses.
 
+pub mod ag_ui;
+mod ag_ui_settings;
 mod approvals;
 mod attachments;
 pub mod auth;
@@ -39,6 +41,7 @@ mod usage;
 pub mod vault;
 mod view;
 
+pub use ag_ui_settings::AgUiSettings;
 pub use approvals::ApprovalService;
 pub use backlog_limit::BacklogLimits;
 pub use dry_run::DryRunService;

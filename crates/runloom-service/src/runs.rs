@@ -235,11 +235,21 @@ impl RunService {
     /// # Errors
     /// When the workspace has no such run.
     pub async fn cancel(&self, caller: &Caller, id: &str) -> Result<()> {
+        self.cancel_because(caller, id, "user").await
+    }
+
+    /// The same for another reason.
+    pub(crate) async fn cancel_because(
+        &self,
+        caller: &Caller,
+        id: &str,
+        reason: &'static str,
+    ) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
         let (workspace, now) = (caller.workspace.no, self.clock.now());
         let (store, dispatcher) = (Arc::clone(&self.store), self.dispatcher.clone());
         let work = async move {
-            match store.cancel_run(workspace, &run, "user", now).await? {
+            match store.cancel_run(workspace, &run, reason, now).await? {
                 Cancelled::Accepted(delivery) => {
                     dispatcher.notify_cancel(delivery, workspace);
                     Ok(())
@@ -251,7 +261,7 @@ impl RunService {
         self.dispatcher.detached("cancel_run", work).await
     }
 
-    async fn row(&self, caller: &Caller, id: &str) -> Result<RunRow> {
+    pub(crate) async fn row(&self, caller: &Caller, id: &str) -> Result<RunRow> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
         self.store
             .run(caller.workspace.no, &run)

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use runloom_protocol::resource::{InstalledPlugin, ToolsetTool};
 
+use crate::ag_ui::AgUiService;
+use crate::ag_ui_settings::AgUiSettings;
 use crate::approvals::ApprovalService;
 use crate::auth::Authenticator;
 use crate::backlog_limit::{BacklogLimit, BacklogLimits};
@@ -63,12 +65,15 @@ pub struct ServiceParts {
     pub shutdown: Shutdown,
     /// Limits of the backlog.
     pub backlog: BacklogLimits,
+    /// Settings of AG-UI.
+    pub ag_ui: AgUiSettings,
 }
 
 /// The services of a process, one for each group of use cases.
 pub struct Services {
     runs: Arc<RunService>,
     sessions: Arc<SessionService>,
+    ag_ui: Arc<AgUiService>,
     published_agents: PublishedAgentService,
     dry_runs: DryRunService,
     approvals: ApprovalService,
@@ -114,6 +119,7 @@ impl Services {
             ender,
             shutdown,
             backlog,
+            ag_ui,
         } = parts;
         let dispatcher = Dispatcher {
             worker,
@@ -155,7 +161,18 @@ impl Services {
             dispatcher: dispatcher.clone(),
             clock: Clock,
         });
+        let ag_ui = AgUiService {
+            store: Arc::clone(&store),
+            runs: Arc::clone(&runs),
+            sessions: Arc::clone(&sessions),
+            resolver: Arc::clone(&resolver),
+            creation: Arc::clone(&creation),
+            dispatcher: dispatcher.clone(),
+            settings: ag_ui,
+            clock: Clock,
+        };
         Self {
+            ag_ui: Arc::new(ag_ui),
             published_agents: PublishedAgentService {
                 store: Arc::clone(&store),
                 registry: Arc::clone(&registry),
@@ -213,6 +230,12 @@ impl Services {
     #[must_use]
     pub fn sessions(&self) -> &SessionService {
         &self.sessions
+    }
+
+    /// Threads of AG-UI clients.
+    #[must_use]
+    pub fn ag_ui(&self) -> &Arc<AgUiService> {
+        &self.ag_ui
     }
 
     /// Agents over A2A and MCP.

@@ -46,17 +46,17 @@ pub struct SessionEventsRequest {
 }
 
 /// A session at the start of its next message.
-struct OpenSession {
+pub(crate) struct OpenSession {
     /// The stored spec, JSON, sealed.
     spec: Arc<str>,
-    so_far: Remembered,
+    pub(crate) so_far: Remembered,
     /// A run of the session has not ended.
-    busy: bool,
+    pub(crate) busy: bool,
 }
 
 /// Where the run of a message may start.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RunStart {
+pub(crate) enum RunStart {
     /// In this process, which needs the conversation.
     Here,
     /// In any process.
@@ -220,7 +220,7 @@ impl SessionService {
     }
 
     /// Reads a session for its next message, with its conversation when the run starts here.
-    async fn open(
+    pub(crate) async fn open(
         &self,
         caller: &Caller,
         session: &SessionId,

@@ -276,8 +276,12 @@ impl Driver {
     }
 
     async fn ask(&mut self, calls: Vec<LocalToolCall>) -> Result<(), Abandon> {
-        let timeout =
-            i64::try_from(self.parts.settings.local_tool_timeout.as_millis()).unwrap_or(i64::MAX);
+        let by_setting = self.parts.settings.local_tool_timeout.as_millis();
+        let timeout = match self.state.plan.client_timeout_ms {
+            Some(timeout) => i64::try_from(timeout),
+            None => i64::try_from(by_setting),
+        };
+        let timeout = timeout.unwrap_or(i64::MAX);
         let deadline = Millis(self.clock.now().0.saturating_add(timeout));
         METRICS.client_calls.add(calls.len() as u64);
         for call in calls {

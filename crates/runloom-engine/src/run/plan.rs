@@ -50,6 +50,8 @@ pub struct Plan {
     pub depth: u32,
     /// Limits of time, tokens and money.
     pub budgets: Budgets,
+    /// How long calls wait for the client, when that is not the server's setting.
+    pub client_timeout_ms: Option<u64>,
 }
 
 /// What the run machine knows about a model.

@@ -96,6 +96,7 @@ pub fn recorded_plan(
         depth: 0,
         // Tokens and money of single turns are not public.
         budgets: Budgets::default(),
+        client_timeout_ms: None,
     })
 }
 

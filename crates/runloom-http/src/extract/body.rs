@@ -9,6 +9,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use runloom_ports::store::Idempotency;
+use runloom_protocol::ag_ui::RunAgentInput;
 use runloom_protocol::approval::DecideApproval;
 use runloom_protocol::error::Issue;
 use runloom_protocol::limits::{JSON_DEPTH_MAX, TOOL_RESULT_BODY_MAX_BYTES};
@@ -75,6 +76,14 @@ impl Checkable for SubmitToolResult {
 
     fn check(body: &Value) -> Result<Self, Vec<Issue>> {
         validate::tool_result(body)
+    }
+}
+
+impl Checkable for RunAgentInput {
+    const OPERATION: &'static str = "ag_ui";
+
+    fn check(body: &Value) -> Result<Self, Vec<Issue>> {
+        validate::ag_ui(body)
     }
 }
 

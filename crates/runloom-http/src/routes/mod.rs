@@ -2,6 +2,7 @@
 
 mod a2a;
 mod admin;
+mod ag_ui;
 mod agents;
 mod approvals;
 mod dashboard;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<Route> {
         approvals::routes(),
         feedback::routes(),
         sessions::routes(),
+        ag_ui::routes(),
         models::routes(),
         usage::routes(),
         agents::routes(),

@@ -135,7 +135,9 @@ pub(super) fn routes() -> Vec<Route> {
             Workspace(Reads, SessionsRead),
             get_history,
             on_session("get_history", "Read the history of a session")
-                .about("Every message of every run, however it ended, as AG-UI 1.0 writes messages.")
+                .about(
+                    "Every message of every run, however it ended, as AG-UI 1.0 writes messages.",
+                )
                 .parameters([
                     Parameter::integer("limit", (1, HISTORY_MAX), "Size of the page.")
                         .default(HISTORY_DEFAULT),
@@ -247,7 +249,7 @@ async fn list_session_events(
 
 async fn get_history(
     State(app): State<App>,
-    Signed(caller): Signed,
+    Authenticated(caller): Authenticated,
     target: Target,
     query: QueryPairs,
 ) -> Answer<Json<SessionHistory>> {
@@ -258,6 +260,10 @@ async fn get_history(
         limit: usize::try_from(limit).unwrap_or(usize::MAX),
         before: query.text("before")?,
     };
-    let history = app.service.history(&caller, &target.id, request).await?;
+    let history = app
+        .service
+        .sessions()
+        .history(&caller, &target.id, request)
+        .await?;
     Ok(Json(history))
 }

@@ -62,6 +62,7 @@ pub(crate) async fn service(limits: RateLimits) -> (Services, TempDir) {
         ender: None,
         shutdown: Shutdown::default(),
         backlog: runloom_service::BacklogLimits::default(),
+        ag_ui: runloom_service::AgUiSettings::default(),
     };
     let service = Services::new(parts, auth, RateLimiter::new(limits), tenancy);
     (service, directory)

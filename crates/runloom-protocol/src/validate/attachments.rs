@@ -69,9 +69,35 @@ pub(super) fn inline(fields: &Fields<'_, '_>) -> Option<Attachment> {
 
 /// A file at a URL. Whether the server may connect to the URL is decided by the outbound guard.
 fn by_url(fields: &Fields<'_, '_>) -> Option<Attachment> {
+    url_part(fields, "url")
+}
+
+/// A file whose bytes stand under `key`, without a name of its own.
+pub(super) fn data_part(fields: &Fields<'_, '_>, key: &'static str) -> Option<Attachment> {
+    let filename = fields.text("filename", limits::FILE_NAME_MAX_CHARS);
+    let mime_type = fields.require("mimeType").and_then(mime_type);
+    let node = fields.require(key)?;
+    let data = node.string()?;
+    let Some(bytes) = decoded_bytes(data).filter(|bytes| *bytes > 0) else {
+        node.refuse(
+            "expected standard base64 with padding, without a `data:` prefix, and not empty",
+        );
+        return None;
+    };
+    let mime_type = mime_type?;
+    let filename = filename.filter(|name| !name.is_empty());
+    let kind = mime_type.split('/').next().unwrap_or("file");
+    Some(Attachment {
+        size: Some(bytes as u64),
+        ..Attachment::inline(filename.unwrap_or(kind), mime_type, data)
+    })
+}
+
+/// A file at the URL under `key`.
+pub(super) fn url_part(fields: &Fields<'_, '_>, key: &'static str) -> Option<Attachment> {
     let filename = fields.text("filename", limits::FILE_NAME_MAX_CHARS);
     let mime_type = fields.get("mimeType").and_then(mime_type);
-    let node = fields.require("url")?;
+    let node = fields.require(key)?;
     let url = node.string()?;
     if let Err(message) = check_url(url) {
         node.refuse(message);

@@ -7,6 +7,7 @@
 //!
 //! Not here: whatever needs to know the workspace, such as whether a model, an agent or a plugin exists.
 
+mod ag_ui;
 mod approval;
 mod attachments;
 mod definitions;
@@ -21,6 +22,7 @@ mod tool_result;
 
 use serde_json::Value;
 
+use crate::ag_ui::RunAgentInput;
 use crate::approval::DecideApproval;
 use crate::error::Issue;
 use crate::read::{DocumentReader, Fields, ReaderOptions};
@@ -111,6 +113,14 @@ pub fn tool_result(body: &Value) -> Result<SubmitToolResult, Vec<Issue>> {
 /// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
 pub fn feedback(body: &Value) -> Result<SubmitFeedback, Vec<Issue>> {
     checked(body, feedback::read)
+}
+
+/// Checks the body of `POST /ag-ui`. Whether it names an agent depends on the path and is checked by the use case.
+///
+/// # Errors
+/// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
+pub fn ag_ui(body: &Value) -> Result<RunAgentInput, Vec<Issue>> {
+    checked(body, ag_ui::read)
 }
 
 /// Checks the body of `POST /agent-runs/{id}/approvals`.

@@ -164,6 +164,10 @@ impl RunFold {
             | Event::ToolFiles(_)
             | Event::LoopDetected(_)
             | Event::ToolBudgetExceeded(_)
+            | Event::Subagent(_)
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalDecided(_)
+            | Event::SubAction(_)
             | Event::Result(_) => {}
         }
         self.complete_through = seq;

@@ -1,7 +1,7 @@
 //! The messages of a run, from its log.
 
 use runloom_protocol::event::{Started, TextDelta, ToolCall, TurnRestarted};
-use runloom_protocol::outcome::{ErrorClass, ModelInfo, RunCancelled, RunError};
+use runloom_protocol::outcome::{RunCancelled, RunError};
 use serde_json::json;
 
 use super::*;
@@ -176,27 +176,14 @@ fn an_incomplete_turn_is_shown_only_at_the_end_of_its_run() {
     let open = folded(vec![turn("One", &[]), said("Tw")], &[]);
     assert_eq!(open.complete_through(), 1);
     assert_eq!(shown(open).len(), 2);
-    let model = ModelInfo {
-        id: "m".to_owned(),
-        provider: "p".to_owned(),
-        vendor_model_id: "m".to_owned(),
-        reasoning_effort: None,
-    };
-    let failed = Event::Error(RunError {
-        error: "broken".to_owned(),
-        code: ErrorClass::Server,
-        error_class: ErrorClass::Server,
-        finish_reason: None,
-        partial_text: None,
-        retryable: None,
-        tokens: Default::default(),
-        turns: 2,
-        model,
-        structured_output: Default::default(),
-        api_status: None,
-        api_code: None,
-        cost_usd: None,
+    let failed = json!({
+        "error": "broken", "code": "server", "errorClass": "server", "turns": 2,
+        "tokens": {"inputTokens": 0, "cachedTokens": 0, "reasoningTokens": 0, "outputTokens": 0},
+        "model": {"id": "m", "provider": "p", "vendorModelId": "m"},
+        "structuredOutput": {"schemaRequested": false, "schemaEnforced": false,
+            "enforcementMechanism": "none", "unconstrainedFallbackOccurred": false},
     });
+    let failed = Event::Error(serde_json::from_value::<RunError>(failed).unwrap());
     let cancelled: RunCancelled = serde_json::from_value(json!({"reason": "user"})).unwrap();
     for end in [failed, Event::Cancelled(cancelled)] {
         let ended = folded(vec![turn("One", &[]), said("Tw"), end], &[]);

@@ -11,7 +11,10 @@ use crate::world::{World, asked, settings, soon};
 async fn page(world: &World, session: &str, limit: usize, before: Option<&str>) -> SessionHistory {
     let before = before.map(str::to_owned);
     let request = HistoryRequest { limit, before };
-    let history = world.services.sessions().history(&world.caller, session, request);
+    let history = world
+        .service
+        .sessions()
+        .history(&world.caller, session, request);
     history.await.unwrap()
 }
 
@@ -59,7 +62,7 @@ async fn eventful(world: &World, gate: &Gate) -> String {
     let endless = world.message(&session, "Go on.").await;
     let mut watcher = world.watch(&endless, 0).await;
     watcher.until("assistant_delta").await;
-    let cancelled = world.services.runs().cancel(&world.caller, &endless).await;
+    let cancelled = world.service.runs().cancel(&world.caller, &endless).await;
     cancelled.unwrap();
     watcher.rest().await;
     world
@@ -139,7 +142,7 @@ async fn rejects_unknown_before_and_other_workspaces() {
             before: Some(before.to_owned()),
         };
         let refused = world
-            .services
+            .service
             .sessions()
             .history(&world.caller, &session, request)
             .await;
@@ -153,7 +156,7 @@ async fn rejects_unknown_before_and_other_workspaces() {
         before: None,
     };
     let missing = world
-        .services
+        .service
         .sessions()
         .history(&world.caller, "ses_missing", request)
         .await;

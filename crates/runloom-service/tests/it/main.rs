@@ -7,6 +7,7 @@
     reason = "a test that cannot go on should say so by failing"
 )]
 
+mod ag_ui;
 mod approvals;
 mod attachments;
 mod cancels;

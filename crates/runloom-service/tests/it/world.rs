@@ -36,7 +36,9 @@ use runloom_service::rate::{RateLimiter, RateLimits};
 use runloom_service::registry::RegistryService;
 use runloom_service::tenancy::TenancyService;
 use runloom_service::vault::Vault;
-use runloom_service::{BacklogLimits, EventPage, EventStream, PageRequest, ServiceParts, Services};
+use runloom_service::{
+    AgUiSettings, BacklogLimits, EventPage, EventStream, PageRequest, ServiceParts, Services,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -90,6 +92,7 @@ pub(crate) struct Having {
     pub(crate) models: bool,
     pub(crate) master_key: [u8; 32],
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
+    pub(crate) ag_ui: AgUiSettings,
 }
 
 impl Default for Having {
@@ -98,6 +101,7 @@ impl Default for Having {
             models: true,
             master_key: [7; 32],
             tracer: None,
+            ag_ui: AgUiSettings::default(),
         }
     }
 }
@@ -152,7 +156,26 @@ impl World {
         Self::with_all(settings(), Arc::new(NoTools), money).await
     }
 
+    /// With settings of AG-UI.
+    pub(crate) async fn with_ag_ui(settings: WorkerSettings, ag_ui: AgUiSettings) -> Self {
+        let having = Having {
+            ag_ui,
+            ..Having::default()
+        };
+        let tools = Arc::new(NoTools);
+        Self::with_having(settings, tools, Money::default(), &having).await
+    }
+
     async fn with_all(settings: WorkerSettings, tools: Arc<dyn ToolHost>, money: Money) -> Self {
+        Self::with_having(settings, tools, money, &Having::default()).await
+    }
+
+    async fn with_having(
+        settings: WorkerSettings,
+        tools: Arc<dyn ToolHost>,
+        money: Money,
+        having: &Having,
+    ) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let url = format!("sqlite:{}", dir.path().join("runs.db").display());
         let store = runloom_store::open(&url, runloom_store::OpenOptions::default()).await;
@@ -172,14 +195,7 @@ impl World {
             trace: None,
             scopes: None,
         };
-        Self::on(
-            dir,
-            (store, tools),
-            caller,
-            settings,
-            money,
-            &Having::default(),
-        )
+        Self::on(dir, (store, tools), caller, settings, money, having)
     }
 
     /// Another server on the same store, with its own queue, hub, worker and model.
@@ -239,7 +255,7 @@ impl World {
         let worker = Worker::start(parts.clone(), settings.clone());
         // Its own: tests give runs to a worker that stops.
         let api_shutdown = Shutdown::default();
-        let service = service(&parts, &worker, &api_shutdown);
+        let service = service(&parts, &worker, &api_shutdown, having.ag_ui);
         Self {
             dir,
             store,
@@ -458,7 +474,12 @@ impl World {
     }
 }
 
-fn service(parts: &WorkerParts, worker: &Arc<Worker>, shutdown: &Shutdown) -> Services {
+fn service(
+    parts: &WorkerParts,
+    worker: &Arc<Worker>,
+    shutdown: &Shutdown,
+    ag_ui: AgUiSettings,
+) -> Services {
     let (keys, cache) = (
         Arc::new(KeyRing::new(&[7; 32])),
         Arc::new(KeyCache::default()),
@@ -481,6 +502,7 @@ fn service(parts: &WorkerParts, worker: &Arc<Worker>, shutdown: &Shutdown) -> Se
             ender: Some(Arc::clone(worker)),
             shutdown: shutdown.clone(),
             backlog: BacklogLimits::default(),
+            ag_ui,
         },
         Authenticator::new(tenancy.clone(), keys.clone(), cache.clone()),
         RateLimiter::new(RateLimits::default()),

@@ -258,6 +258,7 @@ async fn wire(
         ender: Some(ender),
         shutdown: tasks.shutdown.clone(),
         backlog: backlog_limits(config),
+        ag_ui: config.ag_ui,
     };
     let service = Arc::new(Services::new(parts, auth, rates, tenancy));
     listen(bus, hub, worker, Arc::clone(&service), tasks);

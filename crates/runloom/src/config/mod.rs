@@ -1,10 +1,11 @@
 //! The configuration: a TOML file with the environment laid over it, checked before anything starts.
 //!
-//! One file per section has its type, its defaults and how it is read: `server`, `store`, `fabric`, `runs`, `limits`,
+//! One file per section has its type, its defaults and how it is read: `server`, `store`, `fabric`, `runs`, `limits`, `ag_ui`,
 //! `outbound`, `code`, `log`, `platform`, `workspace` (with `api_key`, `oauth_app`, `definition`, `provider`) and
 //! `plugin`. Below them: `table_reader` (the protocol's typed reader with secrets), `source_document` (TOML, overrides
 //! and line numbers) and `environment`. All problems are reported at once.
 
+mod ag_ui;
 mod api_key;
 mod code;
 mod definition;
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 
 use runloom_protocol::error::Issue;
 use runloom_protocol::read::DocumentReader;
+use runloom_service::AgUiSettings;
 
 use self::source_document::SourceDocument;
 use self::table_reader::{Surroundings, Table};
@@ -80,6 +82,8 @@ pub struct Config {
     pub code: CodeConfig,
     /// `dashboard.enabled`: whether the dashboard is served.
     pub dashboard: bool,
+    /// `[ag_ui]`.
+    pub ag_ui: AgUiSettings,
     /// `[log]`.
     pub log: LogConfig,
     /// `[platform]`.
@@ -175,6 +179,7 @@ fn read(root: &Table<'_>) -> Config {
         outbound: outbound::read(&root.section("outbound")),
         code: code::read(&root.section("code")),
         dashboard: dashboard(&root.section("dashboard")),
+        ag_ui: ag_ui::read(&root.section("ag_ui")),
         log: log::read(&root.section("log")),
         workspaces: workspace::read_all(root, &platform),
         plugins: plugin::read_all(root),

@@ -131,9 +131,8 @@ fn is_origin(origin: &str) -> bool {
     let host = ["http://", "https://"]
         .iter()
         .find_map(|scheme| origin.strip_prefix(scheme));
-    let plain = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_:[]".contains(&byte)
-    };
+    let plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_:[]".contains(&byte);
     origin == "*" || host.is_some_and(|host| !host.is_empty() && host.bytes().all(plain))
 }
 

@@ -59,6 +59,7 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
         policies: Vec::new(),
         depth: 0,
         budgets: Budgets::default(),
+        client_timeout_ms: None,
     };
     change(&mut plan);
     Arc::new(plan)
