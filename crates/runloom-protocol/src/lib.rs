@@ -3,10 +3,11 @@
 //! Not here: anything that does I/O, keeps state or takes decisions. A client, the server and the command line
 //! share these types and nothing else.
 //!
-//! Reading order: [`spec`] (what a client asks for), [`attachment`], [`tools`], [`policy`] and [`approval`]; [`validate`] (bytes to a checked spec, or every
-//! violation at once); [`event`] (what the log holds and the stream shows) and [`outcome`] (how a run ends);
-//! [`ag_ui`] (the same for AG-UI clients); [`definition`] (what a workspace keeps); [`resource`] (what GET answers) and [`admin`]
-//! (the admin API) and [`oauth`] (the OAuth API); [`error`] (how a request is refused); [`limits`] (every number of the contract).
+//! Reading order: [`spec`] (what a client asks for), [`attachment`], [`tools`], [`policy`] and [`approval`];
+//! [`validate`] (bytes to a checked spec, or every violation at once); [`event`] (what the log holds and the stream
+//! shows) and [`outcome`] (how a run ends); [`ag_ui`] (the same for AG-UI clients); [`definition`] (what a workspace
+//! keeps); [`resource`] (what GET answers) and [`admin`] (the admin API) and [`oauth`] (the OAuth API); [`error`] (how
+//! a request is refused); [`limits`] (every number of the contract).
 
 pub mod admin;
 pub mod ag_ui;

@@ -5,8 +5,8 @@
 //! thread is, the AG-UI runs that it has seen with what is needed to send them again, and the ids that clients gave to
 //! the results of calls. The ids of users' messages are in the stored request of their run.
 //!
-//! Reading order: [`AgUiService::run`]; `thread` (sessions of threads), `matching` (what is new, pure), `run` (starting a
-//! run), `stream` and `translate` (from the log to events, pure), `record` (sending again), `disconnect`.
+//! Reading order: [`AgUiService::run`]; `thread` (sessions of threads), `matching` (what is new, pure), `run`
+//! (starting a run), `stream` and `translate` (from the log to events, pure), `record` (sending again), `disconnect`.
 
 mod disconnect;
 mod matching;

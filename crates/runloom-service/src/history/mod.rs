@@ -1,4 +1,4 @@
-//! The history of a session: a fold of the logs of its runs, however they ended, newest runs first until a page is full.
+//! The history of a session: a fold of the logs of its runs, however they ended. Runs are read newest first.
 
 pub(crate) mod fold;
 
