@@ -56,8 +56,10 @@ pub struct PutWorkspace {
 
 keywords! {
     /// What an API key can be used for.
+    #[derive(Default)]
     pub enum KeyUsage {
         /// The workspace API, and every other entry point.
+        #[default]
         DeveloperApi = "developer_api",
         /// Published agents over A2A only.
         A2a = "a2a",
@@ -65,12 +67,6 @@ keywords! {
         Mcp = "mcp",
         /// Reading and deciding approvals only.
         Approvals = "approvals",
-    }
-}
-
-impl Default for KeyUsage {
-    fn default() -> Self {
-        Self::DeveloperApi
     }
 }
 

@@ -182,7 +182,7 @@ impl<'v, 'p> Fields<'v, 'p> {
 
     /// Records an error about the object as a whole.
     pub fn refuse_all(&self, message: impl fmt::Display) {
-        self.reader.refuse(&self.path, message);
+        self.reader.refuse(self.path, message);
     }
 
     /// Records a warning about a key, whether it is there or not.

@@ -79,7 +79,6 @@ pub(crate) struct SubmitToolResult {
 }
 
 /// `false`, or thresholds.
-
 pub(crate) struct LoopDetection;
 
 impl JsonSchema for LoopDetection {
