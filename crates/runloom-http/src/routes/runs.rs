@@ -64,19 +64,7 @@ pub(super) fn routes() -> Vec<Route> {
             workspace("/agent-runs"),
             Workspace(Reads, RunsRead),
             list_runs,
-            Operation::new(TAG, "list_runs", "List runs, newest first")
-                .parameters([
-                    Parameter::word("status", &RunStatus::ALL.map(RunStatus::as_str), "Only runs with this status."),
-                    Parameter::text("modelId", "Only runs with this model, by catalog id."),
-                    Parameter::text("agentId", "Only runs of this agent."),
-                    Parameter::text("sessionId", "Only runs of this session."),
-                    Parameter::text("parentRunId", "Only runs that this run started."),
-                    Parameter::text("rootRunId", "Only runs below this run, at any depth. Not with `parentRunId`."),
-                    Parameter::switch("includeChildren", "Whether to list runs that other runs started, too."),
-                    Parameter::metadata(),
-                ])
-                .parameters(page_parameters())
-                .returns(200, "A page of runs.", Shape::json::<RunList>()),
+            list_runs_operation(),
         ),
         Route::get(
             run(""),
@@ -88,17 +76,7 @@ pub(super) fn routes() -> Vec<Route> {
             run("/stream"),
             Workspace(Reads, RunsRead),
             stream_run,
-            on_run("stream_run", "Follow a run")
-                .about(
-                    "Server-sent events: `id: <seq>`, `event: <type>`, `data: <Event>`. Numbers start at 1 and have no \
-                     gaps. Comments keep the connection open. The stream ends after the terminal event; a client \
-                     resumes a stream that ends earlier.",
-                )
-                .parameters([
-                    Parameter::integer("lastSeq", (0, u64::MAX), "Continue after this event. Wins over `Last-Event-ID`."),
-                    Parameter::header("Last-Event-ID", "Continue after this event."),
-                ])
-                .returns(200, "The events after `lastSeq`, as they happen.", Shape::events::<Sequenced>()),
+            stream_run_operation(),
         ),
         Route::get(
             run("/events"),
@@ -130,6 +108,46 @@ pub(super) fn routes() -> Vec<Route> {
                 .returns(200, "The run will end with `cancelled`, or has ended.", Shape::json::<resource::Ok>()),
         ),
     ]
+}
+
+fn list_runs_operation() -> Operation {
+    Operation::new(TAG, "list_runs", "List runs, newest first")
+        .parameters([
+            Parameter::word(
+                "status",
+                &RunStatus::ALL.map(RunStatus::as_str),
+                "Only runs with this status.",
+            ),
+            Parameter::text("modelId", "Only runs with this model, by catalog id."),
+            Parameter::text("agentId", "Only runs of this agent."),
+            Parameter::text("sessionId", "Only runs of this session."),
+            Parameter::text("parentRunId", "Only runs that this run started."),
+            Parameter::text(
+                "rootRunId",
+                "Only runs below this run, at any depth. Not with `parentRunId`.",
+            ),
+            Parameter::switch(
+                "includeChildren",
+                "Whether to list runs that other runs started, too.",
+            ),
+            Parameter::metadata(),
+        ])
+        .parameters(page_parameters())
+        .returns(200, "A page of runs.", Shape::json::<RunList>())
+}
+
+fn stream_run_operation() -> Operation {
+    on_run("stream_run", "Follow a run")
+                .about(
+                    "Server-sent events: `id: <seq>`, `event: <type>`, `data: <Event>`. Numbers start at 1 and have no \
+                     gaps. Comments keep the connection open. The stream ends after the terminal event; a client \
+                     resumes a stream that ends earlier.",
+                )
+                .parameters([
+                    Parameter::integer("lastSeq", (0, u64::MAX), "Continue after this event. Wins over `Last-Event-ID`."),
+                    Parameter::header("Last-Event-ID", "Continue after this event."),
+                ])
+                .returns(200, "The events after `lastSeq`, as they happen.", Shape::events::<Sequenced>())
 }
 
 fn on_run(id: &str, summary: &str) -> Operation {

@@ -92,43 +92,13 @@ pub(super) fn routes() -> Vec<Route> {
             session("/messages"),
             Workspace(RunStarts, SessionsWrite),
             create_message,
-            on_session("create_message", "Send a message")
-                .about("Starts a run that answers the message.")
-                .parameters([Parameter::switch(
-                    "dryRun",
-                    "`true`, which is only for `POST …/agent-runs`, fails with 400.",
-                )])
-                .body(Shape::json::<CreateMessage>())
-                .idempotent()
-                .returns(
-                    202,
-                    "The run is durable. It waits for the session's earlier runs.",
-                    Shape::json::<RunAccepted>(),
-                ),
+            create_message_operation(),
         ),
         Route::get(
             session("/events"),
             Workspace(Reads, SessionsRead),
             list_session_events,
-            on_session("list_session_events", "List the messages of a session")
-                .parameters([
-                    Parameter::switch("full", "All messages. Excludes the other parameters."),
-                    Parameter::integer(
-                        "lastMessages",
-                        (1, LAST_MESSAGES_MAX),
-                        "Only this many messages, the newest.",
-                    ),
-                    Parameter::integer(
-                        "beforeSeq",
-                        (1, u64::MAX),
-                        "Only messages before this position.",
-                    ),
-                ])
-                .returns(
-                    200,
-                    "A part of the conversation, oldest first.",
-                    Shape::json::<SessionEvents>(),
-                ),
+            list_events_operation(),
         ),
         Route::get(
             session("/history"),
@@ -150,6 +120,44 @@ pub(super) fn routes() -> Vec<Route> {
                 ),
         ),
     ]
+}
+
+fn create_message_operation() -> Operation {
+    on_session("create_message", "Send a message")
+        .about("Starts a run that answers the message.")
+        .parameters([Parameter::switch(
+            "dryRun",
+            "`true`, which is only for `POST …/agent-runs`, fails with 400.",
+        )])
+        .body(Shape::json::<CreateMessage>())
+        .idempotent()
+        .returns(
+            202,
+            "The run is durable. It waits for the session's earlier runs.",
+            Shape::json::<RunAccepted>(),
+        )
+}
+
+fn list_events_operation() -> Operation {
+    on_session("list_session_events", "List the messages of a session")
+        .parameters([
+            Parameter::switch("full", "All messages. Excludes the other parameters."),
+            Parameter::integer(
+                "lastMessages",
+                (1, LAST_MESSAGES_MAX),
+                "Only this many messages, the newest.",
+            ),
+            Parameter::integer(
+                "beforeSeq",
+                (1, u64::MAX),
+                "Only messages before this position.",
+            ),
+        ])
+        .returns(
+            200,
+            "A part of the conversation, oldest first.",
+            Shape::json::<SessionEvents>(),
+        )
 }
 
 fn on_session(id: &str, summary: &str) -> Operation {

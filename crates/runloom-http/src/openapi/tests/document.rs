@@ -121,11 +121,10 @@ fn describe_access(route: &Route, shown: &mut Value) {
         shown["x-oauth-scope"] = json!(scopes);
     }
     match (route.access, route.operation.credential) {
-        (_, Credential::Workspace { scope }) => {
-            if !scope.is_empty() {
-                shown["x-oauth-scope"] = json!(scope);
-            }
+        (_, Credential::Workspace { scope }) if !scope.is_empty() => {
+            shown["x-oauth-scope"] = json!(scope);
         }
+        (_, Credential::Workspace { .. }) => {}
         (_, Credential::Client) => shown["security"] = json!([{"client": []}]),
         (Access::Open, Credential::OfAccess) => shown["security"] = json!([]),
         (Access::Admin, Credential::OfAccess) => shown["security"] = json!([{"adminToken": []}]),

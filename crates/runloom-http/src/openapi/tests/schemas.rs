@@ -95,8 +95,8 @@ fn names(
 ) -> BTreeMap<String, String> {
     let as_response = |schema: &Value| schema.to_string().replace(REQUESTS, RESPONSES);
     let own = |(name, schema): (&String, &Value)| {
-        let other = responses.get(name)?;
-        (as_response(schema) != other.to_string()).then(|| name.clone())
+        let other = responses.get(name)?.to_string();
+        (as_response(schema) != other).then(|| name.clone())
     };
     let mut different: BTreeSet<String> = requests.iter().filter_map(own).collect();
     // A schema that refers to a different one is different, too.
