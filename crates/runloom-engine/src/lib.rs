@@ -8,6 +8,7 @@
 pub mod call_checks;
 pub mod catalog;
 pub mod catalog_builder;
+pub mod derived_ids;
 pub mod driver;
 pub mod hub;
 pub mod live_catalog;

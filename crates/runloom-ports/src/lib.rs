@@ -3,6 +3,7 @@
 //! Each trait's documentation is the contract of its implementations; the contract tests of the adapter crates check it.
 //! Nothing here knows HTTP, SQL or the wire format of a vendor.
 
+pub mod agents;
 pub mod bus;
 pub mod clock;
 pub mod conversation;

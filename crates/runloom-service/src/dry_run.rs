@@ -6,6 +6,7 @@ use std::sync::Arc;
 use runloom_protocol::error::Issue;
 use runloom_protocol::event::{Event, Started};
 use runloom_protocol::id::RunId;
+use runloom_protocol::limits;
 use runloom_protocol::resource::{AppliedBudget, DryRun};
 use runloom_protocol::spec::{AgentSpec, CreateRun};
 use runloom_protocol::tools::{ClientTool, ToolRef};
@@ -121,6 +122,7 @@ impl DryRunService {
             let scope = match limit.scope {
                 BudgetScope::Workspace(_) => "workspace",
                 BudgetScope::Key(_) => "key",
+                BudgetScope::Run(_) => "run",
             };
             budgets.push(AppliedBudget {
                 scope: scope.to_owned(),
@@ -223,6 +225,8 @@ fn of_tools(spec: &AgentSpec, state: &RunState) -> Vec<String> {
         let Issue { path, message } = issue;
         format!("{path} is no schema that this server understands, so that any arguments are passed on: {message}")
     }));
+    let levels = spec.max_depth.unwrap_or(limits::MAX_DEPTH_DEFAULT);
+    warnings.extend(unreachable_delegates(&spec.tools, levels, ""));
     for tool in spec.tools.iter().filter_map(ToolRef::client_tool) {
         match tool {
             ClientTool::Local(tool) => {
@@ -237,6 +241,27 @@ fn of_tools(spec: &AgentSpec, state: &RunState) -> Vec<String> {
             // Its parameters are the server's own.
             ClientTool::A2aLocal(_) => {}
         }
+    }
+    warnings
+}
+
+/// Delegates that no run of the tree can call.
+fn unreachable_delegates(tools: &[ToolRef], levels: u8, path: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, tool) in tools.iter().enumerate() {
+        let Some(delegate) = tool.delegate() else {
+            continue;
+        };
+        let (path, name) = (format!("{path}tools[{index}]"), &delegate.name);
+        let Some(left) = levels.checked_sub(1) else {
+            warnings.push(format!(
+                "{path}: the delegate `{name}` can never be called: maxDepth leaves no level for it"
+            ));
+            continue;
+        };
+        let left = delegate.max_depth.map_or(left, |own| own.min(left));
+        let inner = delegate.tools.as_deref().unwrap_or_default();
+        warnings.extend(unreachable_delegates(inner, left, &format!("{path}.")));
     }
     warnings
 }

@@ -13,6 +13,7 @@ mod backlog_limit;
 mod conversations;
 mod create_run;
 pub mod declared_schemas;
+mod delegates;
 mod dispatcher;
 mod dry_run;
 pub mod entry_point;

@@ -43,6 +43,7 @@ impl SpecResolver {
         self.tools
             .check(&caller.workspace.slug, &spec.tools)
             .await?;
+        self.check_delegates(caller, &spec.tools).await?;
         let workspace = caller.workspace.slug.clone();
         let (model, fallback) = self.models_of(&workspace, &spec, session).await?;
         let models: Vec<&CatalogModel> = [Some(&model), fallback.as_ref()]
@@ -62,6 +63,7 @@ impl SpecResolver {
             session: None,
             trace: caller.trace,
             thread: None,
+            place: None,
         })
     }
 

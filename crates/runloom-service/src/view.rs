@@ -7,30 +7,17 @@ use runloom_protocol::resource::{
     SessionSnapshot,
 };
 use runloom_protocol::spec::{AgentSpec, PromptMessage, Role};
-use runloom_protocol::tools::{self, Object};
+use runloom_protocol::tools::Object;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use runloom_engine::planner::StoredRun;
+pub(super) use runloom_engine::planner::public_spec;
 use runloom_ports::clock::rfc3339;
 use runloom_ports::store::{RunRow, RunSummary, SessionRow, SessionSummary};
 
 /// The member with the files, of a run's spec and of a frame of a session.
 const ATTACHMENTS: &str = "attachments";
-
-/// Stands in a public spec where a secret stood.
-const SEALED: &str = "***";
-
-/// A spec as everybody may see it: header values are secrets.
-pub(super) fn public_spec(spec: &AgentSpec) -> AgentSpec {
-    let mut public = spec.clone();
-    tools::visit_mut(&mut public.tools, "", &mut |_, tool| {
-        let headers = tool.headers_mut().into_iter();
-        let values = headers.flat_map(|headers| headers.values_mut());
-        values.for_each(|value| SEALED.clone_into(value));
-    });
-    public
-}
 
 /// What everybody may see of a run's files, beside its spec.
 #[derive(Deserialize)]

@@ -119,6 +119,20 @@ impl RunLog for Slow {
     }
 }
 
+/// The run has no delegates.
+struct NoSubRuns;
+
+#[async_trait]
+impl crate::planner::PlanSubRuns for NoSubRuns {
+    async fn sub_run(
+        &self,
+        _: &crate::planner::ParentRun<'_>,
+        _: &crate::run::DelegateCall,
+    ) -> runloom_ports::error::Result<runloom_ports::store::NewSubRun> {
+        unreachable!("the run has no delegates")
+    }
+}
+
 /// The run sends no mail.
 struct NobodyWakes;
 
@@ -221,6 +235,8 @@ impl Scene {
                 refs: Arc::default(),
                 monthly_budgets: Vec::new(),
                 origin: Origin::default(),
+                key: None,
+                place: None,
             },
             request: Vec::new(),
             notifier: Arc::default(),
@@ -239,6 +255,7 @@ impl Scene {
             settings: DriverSettings::default(),
             write_permits: permits.clone(),
             shutdown: shutdown.clone(),
+            sub_runs: Arc::new(NoSubRuns),
             waker: Arc::new(NobodyWakes),
         };
         Self {

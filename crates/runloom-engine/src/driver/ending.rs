@@ -7,6 +7,7 @@ use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
 use tracing::info;
 
+use super::delegate::without;
 use super::{Abandon, Driver, Left, RunTail};
 use crate::metrics::METRICS;
 use crate::run::{self, Spent};
@@ -23,6 +24,7 @@ impl Driver {
         if !self.state.started {
             self.record(Event::Started(Started {}))?;
         }
+        self.cancel_below(&receipt).await?;
         receipt.stopped_at = Some(rfc3339(self.clock.now()));
         let event = run::cancelled(&self.state, receipt, &spent);
         self.finish(event).await
@@ -32,6 +34,7 @@ impl Driver {
         if !self.state.started {
             self.record(Event::Started(Started {}))?;
         }
+        self.end_below().await?;
         let event = run::failed(&self.state, &error, &spent);
         self.finish(event).await
     }
@@ -43,11 +46,16 @@ impl Driver {
             turns = ending.turns,
             "run ended"
         );
-        let failing = ending.turns.saturating_sub(self.state.turns);
+        let below = self.state.below;
+        let own_turns = ending.turns.saturating_sub(below.turns);
+        let failing = own_turns.saturating_sub(self.state.turns);
         self.journal.count(&Tokens::default(), 0, failing);
-        self.journal.count_run();
+        if self.planned.place.is_none() {
+            self.journal.count_run();
+        }
+        self.tell_parent(&event, &ending);
         self.record(event)?;
-        let (status, tokens) = (ending.status, ending.tokens);
+        let (status, tokens) = (ending.status, without(ending.tokens, &below.tokens));
         let said = RunTail {
             messages: ending.session_messages.clone(),
             active_model: ending.active_model.clone(),
@@ -81,7 +89,7 @@ impl Driver {
             active_model: fell_back.then(|| model.id.clone()),
             model,
             cost_usd: None,
-            subagents: None,
+            subagents: self.state.usage_below(),
             tool_calls: self.state.tool_calls,
             session_messages: Vec::new(),
         };
@@ -89,7 +97,8 @@ impl Driver {
             Some(Terminal::Result(result)) => {
                 ending.status = RunStatus::Succeeded;
                 ending.final_text = Some(result.text.clone());
-                ending.cost_usd = result.cost_usd;
+                (ending.tokens, ending.turns, ending.cost_usd) =
+                    (result.tokens, result.turns, result.cost_usd);
                 if self.run.in_session {
                     let retained = self.state.retained.clone();
                     ending.session_messages = said(&self.run.request, &result.text, retained);

@@ -177,7 +177,7 @@ impl Driver {
         Ok(())
     }
 
-    fn record_outcome(
+    pub(super) fn record_outcome(
         &mut self,
         tool_use_id: String,
         name: &str,

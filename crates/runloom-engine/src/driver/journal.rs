@@ -157,6 +157,11 @@ impl Journal {
         }
     }
 
+    /// Number of the run's row.
+    pub(crate) fn run(&self) -> RunNo {
+        self.lease.run
+    }
+
     /// Drafts an event; it gets the next number.
     pub(crate) fn event(&mut self, event: &Event) -> Result<(), Abandon> {
         event.write_frame(self.seq + 1, &mut self.draft.frames)?;

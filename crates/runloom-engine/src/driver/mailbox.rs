@@ -137,7 +137,7 @@ impl Driver {
                         cost_usd: None,
                     });
                 }
-                MailBody::SubRunEnded(_) => {}
+                MailBody::SubRunEnded(end) => self.sub_run_ended(&end)?,
                 MailBody::Forward(forward) => self.record(forward.event)?,
                 MailBody::Approval {
                     approval,
@@ -169,9 +169,10 @@ impl Driver {
         Ok(cancel)
     }
 
-    /// The names of the tools that clients execute now, which a cancel interrupts.
+    /// The names of the client tools and delegates that are under way, which a cancel interrupts.
     fn interrupted(&self) -> Vec<String> {
-        let asked = |call: &&run::Call| matches!(call.state, run::CallState::Asked { .. });
+        use run::CallState::{Asked, Delegated};
+        let asked = |call: &&run::Call| matches!(call.state, Asked { .. } | Delegated);
         self.state
             .calls
             .iter()

@@ -6,6 +6,7 @@
 mod approvals;
 mod attempt;
 mod defer;
+mod delegate;
 mod delta_throttle;
 mod ending;
 mod execute;
@@ -31,7 +32,7 @@ use runloom_protocol::spec::PromptMessage;
 
 use crate::hub::Hub;
 use crate::metrics::METRICS;
-use crate::planner::Planned;
+use crate::planner::{PlanSubRuns, Planned};
 use crate::run::{self, Note, Record, RunState, Spent, Step};
 use runloom_ports::clock::Clock;
 use runloom_ports::crash;
@@ -95,6 +96,8 @@ pub(crate) struct DriverParts {
     /// The permits to write deltas.
     pub(crate) write_permits: WritePermits,
     pub(crate) shutdown: Shutdown,
+    /// Plans the children of runs.
+    pub(crate) sub_runs: Arc<dyn PlanSubRuns>,
     /// Wakes the runs that a batch sends mail to.
     pub(crate) waker: Arc<dyn WakeRuns>,
 }
@@ -184,6 +187,9 @@ impl Driver {
         {
             return Ok(left);
         }
+        if let Some(receipt) = self.noted_cancel() {
+            return self.cancel(receipt, Spent::default()).await;
+        }
         if let Some(message) = self.hopeless() {
             let error = ModelError::new(ErrorClass::Server, message);
             return self.fail(error, Spent::default()).await;
@@ -234,6 +240,17 @@ impl Driver {
                         return self.release().await;
                     }
                     if let Some(left) = self.execute(calls).await? {
+                        return Ok(left);
+                    }
+                }
+                Step::Delegate(calls) => {
+                    if self.parts.shutdown.is_draining() {
+                        return self.release().await;
+                    }
+                    self.delegate(calls).await?;
+                }
+                Step::AwaitSubRuns => {
+                    if let Some(left) = self.await_sub_runs().await? {
                         return Ok(left);
                     }
                 }

@@ -9,7 +9,9 @@ use super::turn::TurnInterrupt;
 use super::{Abandon, Driver};
 use crate::run::{Bid, CallPlan, Note};
 use runloom_ports::model::ModelError;
-use runloom_ports::store::{BudgetLimit, BudgetState, CostRange, MicroUsd, Reservation};
+use runloom_ports::store::{
+    BudgetLimit, BudgetScope, BudgetState, CostRange, MicroUsd, Millis, Month, Reservation,
+};
 
 /// Time that a call waits for money that other calls have reserved; most of them settle for less.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(20);
@@ -49,7 +51,7 @@ impl Driver {
         self.journal.flush().await?;
         let mut output = bid.most;
         let mut amount = bid.worst(output);
-        if !self.planned.monthly_budgets.is_empty() {
+        if self.has_shared_budgets() {
             match self.reserve(&bid).await? {
                 Ok(granted) => {
                     // A grant pays for `least` at least.
@@ -71,6 +73,25 @@ impl Driver {
         }))
     }
 
+    fn has_shared_budgets(&self) -> bool {
+        let above = self.planned.place.as_ref();
+        !self.planned.monthly_budgets.is_empty() || above.is_some_and(|it| !it.budgets.is_empty())
+    }
+
+    /// Budgets that other runs share: of the workspace, the key and the ancestors.
+    fn shared_budgets(&self, now: Millis) -> Vec<BudgetLimit> {
+        let monthly = self.planned.monthly_budgets.iter();
+        let monthly = monthly.map(|monthly_budget| monthly_budget.at(now));
+        let above = self.planned.place.iter().flat_map(|place| &place.budgets);
+        let above = above.map(|above| BudgetLimit {
+            scope: BudgetScope::Run(above.run.clone()),
+            cap: MicroUsd(above.cap_micro),
+            // A run's budget does not refill.
+            month: Month(0),
+        });
+        monthly.chain(above).collect()
+    }
+
     async fn reserve(&mut self, bid: &Bid) -> Result<Result<MicroUsd, Funding>, Abandon> {
         let ask = CostRange {
             least: bid.worst(bid.least),
@@ -79,10 +100,7 @@ impl Driver {
         let give_up = tokio::time::Instant::now() + WAIT_FOR_OTHERS;
         loop {
             let now = self.clock.now();
-            let budgets = self.planned.monthly_budgets.iter();
-            let limits: Vec<BudgetLimit> = budgets
-                .map(|monthly_budget| monthly_budget.at(now))
-                .collect();
+            let limits = self.shared_budgets(now);
             let pause = match self.journal.reserve(&limits, ask).await {
                 Ok(Reservation::Granted(amount)) => return Ok(Ok(amount)),
                 Ok(Reservation::Fenced) => return Err(Abandon::Fenced),
@@ -159,6 +177,13 @@ pub(super) fn exceeded(message: String) -> ModelError {
 fn refusal(limit: &BudgetLimit, state: BudgetState, ask: CostRange) -> String {
     let BudgetLimit { scope, cap, month } = limit;
     let BudgetState { spent, reserved } = state;
+    if let BudgetScope::Run(_) = scope {
+        return format!(
+            "budgets.maxCostUsd of {scope} leaves {cap} to the runs below it and cannot pay for another model call: {spent} is \
+             spent, {reserved} is reserved for calls under way, and the call may cost {}; a run's own budget does not refill",
+            ask.least,
+        );
+    }
     format!(
         "the monthly budget of {scope} ({cap}) cannot pay for another model call: {spent} is spent in {month}, {reserved} is \
          reserved for calls under way, and the call may cost {}; it refills at {}",

@@ -60,6 +60,8 @@ pub enum CallOutcome {
 pub struct Metrics {
     pub runs_accepted: Counter,
     pub runs_parked: Counter,
+    /// Children that delegates started.
+    pub sub_runs: Counter,
     pub runs_deferred: Counter,
     runs_ended: [Counter; STATUSES.len()],
     pub run_wait: Histogram,
@@ -100,6 +102,7 @@ impl Metrics {
         Self {
             runs_accepted: Counter::new(),
             runs_parked: Counter::new(),
+            sub_runs: Counter::new(),
             runs_deferred: Counter::new(),
             runs_ended: [const { Counter::new() }; STATUSES.len()],
             run_wait: Histogram::new(&SECONDS),
@@ -211,6 +214,8 @@ fn runs(text: &mut Text, metrics: &Metrics) {
     );
     let help = "Runs that left memory because they wait for a client.";
     text.counter("runloom_runs_parked_total", help, &metrics.runs_parked);
+    let help = "Runs that delegates started.";
+    text.counter("runloom_sub_runs_total", help, &metrics.sub_runs);
     let help = "Attempts to take up a run that this process could not plan and left for later.";
     text.counter("runloom_runs_stalled_total", help, &metrics.runs_deferred);
     text.histogram(

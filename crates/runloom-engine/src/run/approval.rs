@@ -62,7 +62,7 @@ pub fn decide(state: &RunState, decided: &Decided<'_>) -> Option<Event> {
     Some(Event::ApprovalDecided(ApprovalDecided {
         approval_id: decided.approval.clone(),
         run_id: state.plan.run.clone(),
-        depth: state.plan.depth,
+        depth: state.plan.place.depth,
         tool_use_id: call.id.clone(),
         name: call.name.clone(),
         decision: ruling.decision,
@@ -89,7 +89,7 @@ pub(super) fn expired(state: &RunState, call: &Call, now: i64) -> Option<Event> 
         Event::ApprovalDecided(ApprovalDecided {
             approval_id: approval.clone(),
             run_id: state.plan.run.clone(),
-            depth: state.plan.depth,
+            depth: state.plan.place.depth,
             tool_use_id: call.id.clone(),
             name: call.name.clone(),
             decision: ApprovalVerdict::Deny,

@@ -23,15 +23,15 @@ pub struct Spent {
 #[must_use]
 pub fn succeeded(state: &RunState, text: &str, structured_output: StructuredOutput) -> Event {
     Event::Result(RunResult {
-        subagents: None,
         ok: true,
         subtype: "success".to_owned(),
         text: text.to_owned(),
-        tokens: state.tokens,
-        turns: state.turns,
+        tokens: state.with_below(state.tokens),
+        turns: turns(state, 0),
         model: state.current_model().model.clone(),
         structured_output,
         cost_usd: cost(state, &state.tokens),
+        subagents: state.usage_below(),
     })
 }
 
@@ -40,20 +40,20 @@ pub fn succeeded(state: &RunState, text: &str, structured_output: StructuredOutp
 pub fn failed(state: &RunState, error: &ModelError, spent: &Spent) -> Event {
     let tokens = sum(state, spent);
     Event::Error(RunError {
-        subagents: None,
         error: error.message.clone(),
         code: error.class,
         error_class: error.class,
         finish_reason: error.finish_reason.clone(),
         partial_text: spent.partial_text.clone().filter(|text| !text.is_empty()),
         retryable: Some(error.retryable),
-        tokens,
-        turns: state.turns + spent.turns,
+        tokens: state.with_below(tokens),
+        turns: turns(state, spent.turns),
         model: state.current_model().model.clone(),
         structured_output: state.structured,
         api_status: error.api_status,
         api_code: error.api_code.clone(),
         cost_usd: cost(state, &tokens),
+        subagents: state.usage_below(),
     })
 }
 
@@ -62,10 +62,11 @@ pub fn failed(state: &RunState, error: &ModelError, spent: &Spent) -> Event {
 pub fn cancelled(state: &RunState, receipt: RunCancelled, spent: &Spent) -> Event {
     let tokens = sum(state, spent);
     Event::Cancelled(RunCancelled {
-        tokens,
-        turns: state.turns + spent.turns,
+        tokens: state.with_below(tokens),
+        turns: turns(state, spent.turns),
         model: Some(state.current_model().model.clone()),
         cost_usd: cost(state, &tokens),
+        subagents: state.usage_below(),
         ..receipt
     })
 }
@@ -85,6 +86,19 @@ fn sum(state: &RunState, spent: &Spent) -> Tokens {
     tokens
 }
 
-fn cost(state: &RunState, tokens: &Tokens) -> Option<f64> {
-    state.cost_pico(tokens).map(|pico| pico as f64 / 1e12)
+/// Invocations of the run and of all runs below; `failing` are not among the state's.
+fn turns(state: &RunState, failing: u32) -> u32 {
+    let own = state.turns.saturating_add(failing);
+    own.saturating_add(state.below.turns)
+}
+
+/// Money of the run, whose own tokens are given, and of all runs below.
+fn cost(state: &RunState, own: &Tokens) -> Option<f64> {
+    let own = state.cost_pico(own);
+    let below = state.below.cost_pico.map(u128::from);
+    if own.is_none() && below.is_none() {
+        return None;
+    }
+    let sum = own.unwrap_or_default() + below.unwrap_or_default();
+    Some(sum as f64 / 1e12)
 }

@@ -68,7 +68,7 @@ fn ask(state: &RunState, call: &Call, judgement: Judgement) -> ApprovalAsk {
     let request = ApprovalRequested {
         approval_id: approval_id(&state.plan.run, &call.id),
         run_id: state.plan.run.clone(),
-        depth: state.plan.depth,
+        depth: state.plan.place.depth,
         tool_use_id: call.id.clone(),
         name: call.name.clone(),
         input: call.input.clone(),

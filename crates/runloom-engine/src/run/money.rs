@@ -72,9 +72,15 @@ impl Price {
 }
 
 impl RunState {
-    /// What counts against the run's own budget: what the provider told, and what it may have billed without telling.
+    /// What counts against the run's budget: its own calls, and all runs below that have ended.
     #[must_use]
     pub fn spent(&self) -> MicroUsd {
+        self.own_spent().plus(MicroUsd(self.below.spent_micro))
+    }
+
+    /// What the run's own calls cost: what the provider told, and what it may have billed without telling.
+    #[must_use]
+    pub fn own_spent(&self) -> MicroUsd {
         let unknown = self.lost.plus(self.reserved.unwrap_or_default());
         micro(self.known_cost_pico()).plus(unknown)
     }
@@ -123,8 +129,15 @@ impl RunState {
     /// What is left of the run's output tokens, when that is less.
     fn output_left(&self, otherwise: u64) -> u64 {
         let budget = self.plan.budgets.max_output_tokens;
-        let left = budget.map(|max| max.saturating_sub(self.tokens.output_tokens));
+        let left = budget.map(|max| max.saturating_sub(self.with_below(self.tokens).output_tokens));
         left.map_or(otherwise, |left| left.min(otherwise))
+    }
+
+    /// Output tokens that a child may use, when there is a limit.
+    #[must_use]
+    pub fn output_tokens_left(&self) -> Option<u64> {
+        self.plan.budgets.max_output_tokens?;
+        Some(self.output_left(u64::MAX))
     }
 
     /// Upper bound of the next call's output, when there is one besides money's.

@@ -7,6 +7,7 @@ use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ModelInfo, Tokens};
 use runloom_protocol::spec::{Budgets, LoopDetection, OutputSchema, ToolBudget};
 
+use super::delegation::TreePlace;
 use crate::policy::CompiledPolicy;
 use crate::toolbox::Toolbox;
 use runloom_ports::conversation::Conversation;
@@ -46,12 +47,12 @@ pub struct Plan {
     pub tool_budgets: Arc<BTreeMap<String, u32>>,
     /// Policies of the request and of its agent; the strictest decision of all holds.
     pub policies: Vec<CompiledPolicy>,
-    /// 0 for a run that a client started.
-    pub depth: u32,
     /// Limits of time, tokens and money.
     pub budgets: Budgets,
     /// How long calls wait for the client, when that is not the server's setting.
     pub client_timeout_ms: Option<u64>,
+    /// Where the run stands in its tree.
+    pub place: TreePlace,
 }
 
 /// What the run machine knows about a model.

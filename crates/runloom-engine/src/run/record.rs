@@ -6,6 +6,7 @@ use runloom_protocol::outcome::{StructuredOutput, Tokens};
 use serde::{Deserialize, Serialize};
 
 use runloom_ports::model::ProviderState;
+use runloom_ports::store::TreeUsage;
 use runloom_ports::tools::ServerTool;
 
 /// An event or a note.
@@ -75,6 +76,22 @@ pub enum Note {
         tool_use_id: String,
         /// In the tool's order; those without their content are only named.
         files: Vec<Attachment>,
+    },
+    /// Stands beside the `subagent` event of a child that has ended.
+    SubRun {
+        /// What the child and all runs below it used.
+        usage: TreeUsage,
+    },
+    /// The run is cancelled and waits for the runs below it.
+    Stopping {
+        /// Reason of the cancel.
+        reason: String,
+        /// When the cancel was accepted (RFC 3339).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requested_at: Option<String>,
+        /// What the cancel interrupted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        interrupted: Vec<String>,
     },
     /// Stands beside each `local_tool_call`.
     Asked {

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use runloom_protocol::error::Issue;
 use runloom_protocol::event::{AssistantMessage, Event, Terminal};
 use runloom_protocol::id::RunId;
+use runloom_protocol::limits;
 use runloom_protocol::outcome::{
     EnforcementMechanism, ErrorClass, ModelInfo, StructuredOutput, Tokens,
 };
 use runloom_protocol::spec::{AgentSpec, Budgets};
 use serde_json::Value;
 
+use super::delegation::TreePlace;
 use super::plan::{ModelFacts, Plan, default_tool_budgets};
 use super::record::{Note, Record};
 use super::state::RunState;
@@ -59,7 +61,8 @@ pub fn recorded_plan(
     max_tool_turns: u32,
 ) -> Result<Plan, Vec<Issue>> {
     let schemas = Arc::new(SchemaCache::new());
-    let toolbox = Toolbox::build(&spec.tools, &schemas)?;
+    let place = recorded_place(spec);
+    let toolbox = Toolbox::build(&spec.tools, &schemas)?.for_levels(place.levels);
     let output = match &spec.output_schema {
         None => None,
         Some(output) => {
@@ -93,11 +96,22 @@ pub fn recorded_plan(
         loop_detection: spec.loop_detection.unwrap_or_default(),
         tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
         policies: compile_all(spec.policies(), &schemas)?,
-        depth: 0,
         // Tokens and money of single turns are not public.
         budgets: Budgets::default(),
         client_timeout_ms: None,
+        place,
     })
+}
+
+/// Where a run stood in its tree. A child's spec says how many levels it had left.
+fn recorded_place(spec: &AgentSpec) -> TreePlace {
+    TreePlace {
+        depth: 0,
+        levels: spec.max_depth.unwrap_or(limits::MAX_DEPTH_DEFAULT),
+        known_below: 0,
+        // How many runs other branches had is not public.
+        max_sub_runs: u32::MAX,
+    }
 }
 
 /// A model of which the log shows little.
@@ -221,6 +235,20 @@ impl<'a> Replay<'a> {
                     return Err(self.differs(format!("to execute {}", names.join(", "))));
                 }
             }
+            Step::Delegate(calls) => {
+                if !self.server_went_first() {
+                    let names: Vec<&str> = calls
+                        .iter()
+                        .map(|call| call.delegate.name.as_str())
+                        .collect();
+                    return Err(self.differs(format!("to delegate to {}", names.join(", "))));
+                }
+            }
+            Step::AwaitSubRuns => {
+                if !self.server_went_first() {
+                    return Err(self.differs("the end of a child".to_owned()));
+                }
+            }
             Step::Wait { .. } => self.wait()?,
             Step::CallModel(plan) => self.turn(&plan)?,
             Step::Economise(reason) => self.state.apply(Record::Note(Note::Economise { reason })),
@@ -277,7 +305,7 @@ impl<'a> Replay<'a> {
     /// log does not show.
     fn server_went_first(&mut self) -> bool {
         let ahead = self.ahead();
-        if let Some(event @ Event::ToolFiles(_)) = ahead {
+        if let Some(event @ (Event::ToolFiles(_) | Event::Subagent(_))) = ahead {
             self.take(event);
             return true;
         }

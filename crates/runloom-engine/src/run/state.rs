@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
 use runloom_protocol::id::ApprovalId;
+use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, Subagent, SubagentPhase};
 use runloom_protocol::outcome::{StructuredOutput, Tokens, finish_reason};
 use runloom_protocol::spec::RetainedCall;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use super::tool_files::PendingFiles;
 use super::transcript::Transcript;
 use crate::toolbox::Toolbox;
 use runloom_ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
-use runloom_ports::store::MicroUsd;
+use runloom_ports::store::{MicroUsd, TreeUsage};
 
 /// Where a run stands. Made by [`RunState::new`] and [`RunState::apply`] alone.
 #[derive(Debug, Clone)]
@@ -67,6 +67,12 @@ pub struct RunState {
     pub(super) forced: bool,
     /// Malformed function calls that were given back.
     pub(super) malformed: u32,
+    /// What children that have ended used, with all runs below them.
+    pub below: TreeUsage,
+    /// Runs below this one that have started.
+    pub sub_runs: u32,
+    /// The cancel that waits for the runs below.
+    pub stopping: Option<Stopping>,
     pub(super) guards: Guards,
     /// A turn whose note has not been folded yet.
     pub(super) message: Option<AssistantMessage>,
@@ -96,6 +102,17 @@ impl Answer {
             _ => false,
         }
     }
+}
+
+/// A cancel whose run waits for the runs below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopping {
+    /// Reason of the cancel.
+    pub reason: String,
+    /// When it was accepted (RFC 3339).
+    pub requested_at: Option<String>,
+    /// What it interrupted.
+    pub interrupted: Vec<String>,
 }
 
 /// One call of the current tool turn.
@@ -143,6 +160,8 @@ pub enum CallState {
     },
     /// The server has begun to execute it: whether it took effect is unknown until the result is there.
     Called,
+    /// Its child is alive.
+    Delegated,
     /// The model can be told.
     Done {
         /// What the model reads.
@@ -187,6 +206,9 @@ impl RunState {
             answer: None,
             forced: false,
             malformed: 0,
+            below: TreeUsage::default(),
+            sub_runs: 0,
+            stopping: None,
             guards: Guards::default(),
             message: None,
         }
@@ -262,9 +284,10 @@ impl RunState {
                 self.guards.soft_told = true;
                 self.guards.hard_told |= found.hard_cutoff;
             }
-            Event::ToolBudgetExceeded(_) | Event::Subagent(_) | Event::SubAction(_) => {}
+            Event::ToolBudgetExceeded(_) | Event::SubAction(_) => {}
             Event::ApprovalRequested(request) => self.apply_approval_requested(request),
             Event::ApprovalDecided(decided) => self.apply_approval_decided(decided),
+            Event::Subagent(below) => self.apply_subagent(&below),
             Event::Result(_) | Event::Error(_) | Event::Cancelled(_) => self.ended = true,
         }
     }
@@ -318,7 +341,28 @@ impl RunState {
                 tool_use_id,
                 deadline,
             } => self.apply_approval_deadline(&tool_use_id, deadline),
+            Note::SubRun { usage } => self.below.add(&usage),
+            Note::Stopping {
+                reason,
+                requested_at,
+                interrupted,
+            } => {
+                self.stopping = Some(Stopping {
+                    reason,
+                    requested_at,
+                    interrupted,
+                });
+            }
             Note::Deferred { since } => self.deferred_since = Some(since),
+        }
+    }
+
+    fn apply_subagent(&mut self, below: &Subagent) {
+        if below.phase == SubagentPhase::Start {
+            self.sub_runs = self.sub_runs.saturating_add(1);
+            if below.parent_run_id == self.plan.run {
+                self.set(&below.tool_use_id, CallState::Delegated);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use runloom_protocol::spec::{Enforcement, ToolAnswer};
 use serde_json::{Value, json};
 
 use super::approval::{self, ApprovalAsk};
+use super::delegation::{self, DelegateCall};
 use super::ending::{Spent, failed, succeeded};
 use super::fallback::lacks_strict_schema;
 use super::gate::gate;
@@ -45,6 +46,10 @@ pub enum Step {
     ResolveTools,
     /// Execute these calls on the server, all at once.
     Execute(Vec<ServerCall>),
+    /// Start a child for each of these calls.
+    Delegate(Vec<DelegateCall>),
+    /// Wait until a child ends.
+    AwaitSubRuns,
     /// Wait until a client answers or a person decides, or the first deadline.
     Wait {
         /// In milliseconds since the Unix epoch.
@@ -235,8 +240,8 @@ fn go_on(state: &RunState, interrupted: &[&Call]) -> Step {
     }
 }
 
-/// Read-only calls of a turn start together, first those of the client, then those of the server; the others one at a time, in
-/// the model's order.
+/// Read-only calls of a turn start together, first those of the client, then those of the server; then delegates; the others
+/// one at a time, in the model's order.
 fn start(state: &RunState, ready: &[&Call]) -> Step {
     let tool_of = |call: &Call| state.toolbox.get(&call.name);
     let ask =
@@ -244,6 +249,11 @@ fn start(state: &RunState, ready: &[&Call]) -> Step {
     let (reading, acting): (Vec<&Call>, Vec<&Call>) = ready
         .iter()
         .partition(|call| tool_of(call).is_some_and(|tool| tool.read_only));
+    if reading.is_empty()
+        && let Some(step) = delegation::next_of_delegates(state, ready)
+    {
+        return step;
+    }
     let group: Vec<&Call> = if reading.is_empty() {
         acting.into_iter().take(1).collect()
     } else {
@@ -294,9 +304,11 @@ fn skip_loop(state: &RunState, calls: &[&Call], verdict: Verdict) -> Vec<Event> 
     events
 }
 
-/// Calls that are not executed: past their budget, to no known tool, or with arguments that break the tool's schema.
+/// Calls that are not executed: past their budget, to no known tool, with arguments that break the tool's schema, or to a
+/// delegate that may start no run.
 fn refuse(state: &RunState, calls: &[&Call]) -> Vec<Event> {
     let mut events = Vec::new();
+    let mut started = 0;
     for call in calls {
         let earlier = state.guards.calls.get(&call.name).copied().unwrap_or(0);
         let call_index = earlier + place_among_equals(state, call);
@@ -320,9 +332,9 @@ fn refuse(state: &RunState, calls: &[&Call]) -> Vec<Event> {
         match state.toolbox.get(&call.name) {
             None => events.push(synthetic(call, &unknown_tool(state, &call.name))),
             Some(tool) => {
-                if let Err(text) = tool.check(&call.input) {
-                    events.push(synthetic(call, &text));
-                }
+                let refusal = tool.check(&call.input).err();
+                let refusal = refusal.or_else(|| delegation::refusal(state, tool, &mut started));
+                events.extend(refusal.map(|text| synthetic(call, &text)));
             }
         }
     }

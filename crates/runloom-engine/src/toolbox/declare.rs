@@ -1,6 +1,6 @@
 //! Descriptions and schemas as the model sees them.
 
-use runloom_protocol::tools::Object;
+use runloom_protocol::tools::{DelegateRef, Object};
 use serde_json::{Value, json};
 
 /// Appended to the description of a `longRunning` tool.
@@ -56,6 +56,28 @@ pub(super) fn message_parameters() -> Value {
         },
         "required": ["message"],
     })
+}
+
+/// The one argument of a delegate.
+pub(super) fn prompt_parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"prompt": {"type": "string"}},
+        "required": ["prompt"],
+    })
+}
+
+/// The description of a delegate.
+pub(super) fn delegate_description(delegate: &DelegateRef) -> String {
+    given(delegate.description.as_deref()).map_or_else(
+        || {
+            format!(
+                "Delegate a task to the {} agent. It sees only the prompt that you give it.",
+                delegate.name
+            )
+        },
+        str::to_owned,
+    )
 }
 
 /// The description of a remote agent from its card.

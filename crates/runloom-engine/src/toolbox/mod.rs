@@ -17,7 +17,7 @@ use std::sync::Arc;
 use runloom_protocol::error::Issue;
 use runloom_protocol::policy::Policy;
 use runloom_protocol::tools::{
-    A2aLocalTool, ClientTool, LocalTool, McpLocalTool, McpToolEntry, ToolRef,
+    A2aLocalTool, ClientTool, DelegateRef, LocalTool, McpLocalTool, McpToolEntry, ToolRef,
 };
 use serde_json::Value;
 
@@ -38,6 +38,8 @@ pub struct Toolbox {
     by_name: HashMap<String, usize>,
     declarations: Arc<Vec<ToolDeclaration>>,
     unchecked: Vec<Issue>,
+    /// The model is not told of delegates.
+    hides_delegates: bool,
 }
 
 impl Toolbox {
@@ -66,6 +68,7 @@ impl Toolbox {
             by_name: builder.by_name,
             declarations: Arc::new(builder.declarations),
             unchecked: builder.unchecked,
+            hides_delegates: false,
         })
     }
 
@@ -107,7 +110,22 @@ impl Toolbox {
             by_name,
             declarations: Arc::new(declarations),
             unchecked: self.unchecked.clone(),
+            hides_delegates: self.hides_delegates,
         }
+    }
+
+    /// The same tools for a run that may have so many levels of runs below it. Without any, delegates are not shown to the
+    /// model; a call of one is still known.
+    #[must_use]
+    pub fn for_levels(mut self, levels: u8) -> Self {
+        if levels == 0 && self.tools.iter().any(Tool::is_delegate) {
+            let hidden = |name: &str| self.get(name).is_some_and(Tool::is_delegate);
+            let declarations = self.declarations.iter();
+            let shown = declarations.filter(|tool| !hidden(&tool.name)).cloned();
+            self.declarations = Arc::new(shown.collect());
+            self.hides_delegates = true;
+        }
+        self
     }
 
     /// Schemas of strangers that this server cannot use, with their place in the spec and why: the model is told them as they are, and
@@ -119,15 +137,18 @@ impl Toolbox {
 
     /// The schemas that [`Self::build`] compiles.
     pub fn schemas(tools: &[ToolRef]) -> impl Iterator<Item = Value> {
+        let delegates = tools.iter().any(|tool| tool.delegate().is_some());
+        let delegates = delegates.then(declare::prompt_parameters);
         let client_tools = tools.iter().filter_map(ToolRef::client_tool);
-        client_tools.flat_map(|tool| match tool {
+        let client_schemas = client_tools.flat_map(|tool| match tool {
             ClientTool::Local(tool) => vec![declare::parameters(tool.parameters.as_ref())],
             ClientTool::A2aLocal(_) => vec![declare::message_parameters()],
             ClientTool::McpLocal(server) => {
                 let inputs = server.tools.iter().map(|entry| entry.input_schema.as_ref());
                 inputs.map(declare::parameters).collect()
             }
-        })
+        });
+        delegates.into_iter().chain(client_schemas)
     }
 
     /// No tools.
@@ -156,7 +177,11 @@ impl Toolbox {
 
     /// The model-facing names, in the spec's order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tools.iter().map(|tool| tool.name.as_str())
+        let shown = |tool: &&Tool| !(self.hides_delegates && tool.is_delegate());
+        self.tools
+            .iter()
+            .filter(shown)
+            .map(|tool| tool.name.as_str())
     }
 
     /// How many tools there are.
@@ -213,6 +238,9 @@ struct Draft {
 
 impl Builder<'_> {
     fn add(&mut self, path: &str, tool: &ToolRef) {
+        if let Some(delegate) = tool.delegate() {
+            return self.finish(delegate_draft(path, delegate));
+        }
         match tool.client_tool() {
             Some(ClientTool::Local(tool)) => self.finish(local(path, tool)),
             Some(ClientTool::A2aLocal(tool)) => self.finish(a2a_local(path, tool)),
@@ -223,10 +251,6 @@ impl Builder<'_> {
                     self.finish(mcp_local(&path, server, info.clone(), entry));
                 }
             }
-            None if tool.delegate().is_some() => self.issues.push(Issue {
-                path: format!("{path}.kind"),
-                message: "this server starts no delegates".to_owned(),
-            }),
             // Executed by the server: known only when their peers have been asked, see `with_server`.
             None => {}
         }
@@ -279,6 +303,23 @@ impl Builder<'_> {
             }
             compiled => compiled,
         }
+    }
+}
+
+fn delegate_draft(path: &str, delegate: &DelegateRef) -> Draft {
+    Draft {
+        kind: ToolKind::Delegate(Arc::new(delegate.clone())),
+        read_only: false,
+        effect: Effect::Once,
+        retain: false,
+        declaration: ToolDeclaration {
+            name: delegate.name.clone(),
+            description: declare::delegate_description(delegate),
+            parameters: declare::prompt_parameters(),
+            output_schema: None,
+        },
+        name_path: format!("{path}.name"),
+        schema_path: path.to_owned(),
     }
 }
 

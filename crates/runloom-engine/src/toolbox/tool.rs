@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use runloom_protocol::event::LocalToolCall;
 use runloom_protocol::policy::CallEffect;
-use runloom_protocol::tools::Object;
+use runloom_protocol::tools::{DelegateRef, Object};
 use serde_json::{Value, json};
 
 use crate::policy::{CompiledPolicy, Hints, call_effect};
@@ -54,6 +54,8 @@ pub enum ToolKind {
     },
     /// The server executes it.
     Server(Arc<ServerTool>),
+    /// The server starts a run of another agent.
+    Delegate(Arc<DelegateRef>),
 }
 
 impl Tool {
@@ -119,12 +121,18 @@ impl Tool {
         }
     }
 
+    /// Whether a call starts a run of another agent.
+    #[must_use]
+    pub fn is_delegate(&self) -> bool {
+        matches!(self.kind, ToolKind::Delegate(_))
+    }
+
     /// Whether the client executes it.
     #[must_use]
     pub fn is_client(&self) -> bool {
         match self.kind {
             ToolKind::Local | ToolKind::A2aLocal { .. } | ToolKind::McpLocal { .. } => true,
-            ToolKind::Server(_) => false,
+            ToolKind::Server(_) | ToolKind::Delegate(_) => false,
         }
     }
 
@@ -143,7 +151,7 @@ impl Tool {
             annotations: None,
         };
         match &self.kind {
-            ToolKind::Local | ToolKind::Server(_) => {}
+            ToolKind::Local | ToolKind::Server(_) | ToolKind::Delegate(_) => {}
             ToolKind::A2aLocal { agent_card } => {
                 call.kind = "a2a_local".to_owned();
                 call.agent_card = Some(Object::clone(agent_card));

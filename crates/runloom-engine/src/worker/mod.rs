@@ -180,6 +180,7 @@ impl Worker {
             settings: settings.driver.clone(),
             write_permits: WritePermits::default(),
             shutdown: parts.tasks.shutdown.clone(),
+            sub_runs: Arc::<Planner>::clone(&parts.planner),
             waker: Arc::new(waker),
         };
         Self {

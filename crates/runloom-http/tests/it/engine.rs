@@ -40,6 +40,8 @@ pub(crate) async fn service(limits: RateLimits) -> (Services, TempDir) {
             b"0123456789abcdef0123456789abcdef",
         )),
         max_tool_turns: 32,
+        max_sub_runs: 64,
+        agents: Arc::new(runloom_ports::agents::NoAgents),
         monthly_budgets: Arc::default(),
     };
     let planner = Arc::new(planner);

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::Tokens;
 
 use super::{Lease, Millis, StoreResult, WorkspaceNo};
@@ -168,6 +169,8 @@ pub enum BudgetScope {
     Workspace(String),
     /// An API key, by id.
     Key(String),
+    /// A run, whose budget pays for all runs below it. Its month is 0: it does not refill.
+    Run(RunId),
 }
 
 impl BudgetScope {
@@ -177,6 +180,7 @@ impl BudgetScope {
         match self {
             Self::Workspace(slug) => format!("workspace:{slug}"),
             Self::Key(id) => format!("key:{id}"),
+            Self::Run(id) => format!("run:{id}"),
         }
     }
 }
@@ -186,6 +190,7 @@ impl fmt::Display for BudgetScope {
         match self {
             Self::Workspace(slug) => write!(f, "the workspace {slug}"),
             Self::Key(id) => write!(f, "the API key {id}"),
+            Self::Run(id) => write!(f, "the run {id}"),
         }
     }
 }

@@ -1,13 +1,32 @@
-//! What tools need at run time.
+//! What tools and delegates need at run time.
 
 use async_trait::async_trait;
+use runloom_protocol::id::AgentId;
 use serde_json::Value;
 
 use super::RegistryService;
+use runloom_ports::agents::{Agents, FoundAgent};
 use runloom_ports::error::Result;
 use runloom_ports::secret::Secret;
 use runloom_ports::store::{Document, DocumentKind};
 use runloom_ports::tools::{PluginManifest, ToolDefinition, ToolDefinitions, Toolset};
+
+#[async_trait]
+impl Agents for RegistryService {
+    async fn agent(&self, workspace: &str, id: &AgentId) -> Result<Option<FoundAgent>> {
+        let workspace = self.workspace(workspace).await?;
+        let kind = DocumentKind::Agent;
+        let found = self.store.document(workspace.no, kind, id.as_str()).await?;
+        found
+            .map(|document| {
+                Ok(FoundAgent {
+                    definition: self.read(&workspace, &document)?,
+                    version: document.version,
+                })
+            })
+            .transpose()
+    }
+}
 
 #[async_trait]
 impl ToolDefinitions for RegistryService {

@@ -14,6 +14,7 @@ mod cancels;
 mod client_tools;
 mod crash_suspects;
 mod deferring;
+mod delegates;
 mod fairness;
 mod fallback;
 mod handover;

@@ -243,6 +243,8 @@ impl World {
                 catalog: Arc::clone(&catalog),
                 schemas: Arc::new(SchemaCache::new()),
                 max_tool_turns: 32,
+                max_sub_runs: 64,
+                agents: Arc::new(runloom_ports::agents::NoAgents),
                 monthly_budgets: Arc::clone(&money.monthly_budgets),
                 sealer: Arc::new(Vault::new(&having.master_key)),
             }),

@@ -226,6 +226,8 @@ async fn wire(
         sealer,
         monthly_budgets: Arc::new(monthly_budgets::monthly_budgets(config, &tenancy).await?),
         max_tool_turns: config.runs.max_tool_turns,
+        max_sub_runs: config.runs.max_sub_runs,
+        agents: Arc::<RegistryService>::clone(&registry),
     });
     // Also before the worker: resumed runs use the current configuration, and a server that cannot start claims none.
     declare::declare((&store, &tenancy), &registry, config).await?;

@@ -16,6 +16,8 @@ pub struct RunsConfig {
     pub local_tool_timeout_ms: u64,
     /// Tool turns of a run that names no limit.
     pub max_tool_turns: u32,
+    /// Runs that a root may have below it.
+    pub max_sub_runs: u32,
     /// A run that waits longer for its client is parked.
     pub park_after_ms: u64,
     /// How long an approval stays open when its rule does not say.
@@ -39,6 +41,7 @@ pub(super) fn read(table: &Table<'_>) -> RunsConfig {
     let config = RunsConfig {
         local_tool_timeout_ms: ms("local_tool_timeout_ms", 300_000),
         max_tool_turns: table.integer("max_tool_turns", 1..=100).unwrap_or(32),
+        max_sub_runs: table.integer("max_sub_runs", 1..=10_000).unwrap_or(64),
         park_after_ms: ms("park_after_ms", 5_000),
         approval_timeout_ms: table
             .integer(

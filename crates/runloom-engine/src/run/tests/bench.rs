@@ -57,9 +57,9 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
         loop_detection: LoopDetection::default(),
         tool_budgets: default_tool_budgets(None),
         policies: Vec::new(),
-        depth: 0,
         budgets: Budgets::default(),
         client_timeout_ms: None,
+        place: Default::default(),
     };
     change(&mut plan);
     Arc::new(plan)

@@ -1,9 +1,12 @@
 //! From a stored spec to a plan the machine can run.
 
+mod sub_run;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use runloom_protocol::id::{AgentId, RunId, SessionId};
+use runloom_protocol::limits;
 use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
 use runloom_protocol::spec::{AgentSpec, PromptMessage, RetainedCall, Role};
 use runloom_protocol::tools::{self, ToolRef};
@@ -15,8 +18,9 @@ use crate::catalog::CatalogModel;
 use crate::live_catalog::LiveCatalog;
 use crate::monthly_budgets::{MonthlyBudget, MonthlyBudgets};
 use crate::policy::{self, CompiledPolicy};
-use crate::run::{ModelFacts, Plan, Price, default_tool_budgets};
+use crate::run::{ModelFacts, Plan, Price, TreePlace, default_tool_budgets};
 use crate::toolbox::Toolbox;
+use runloom_ports::agents::Agents;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::error::{Chain, Error, Result};
 use runloom_ports::file::{self, File};
@@ -27,6 +31,9 @@ use runloom_ports::sealer::Sealer;
 use runloom_ports::tools::ToolContext;
 use runloom_ports::trace::TraceParent;
 use runloom_schema::SchemaCache;
+
+pub use sub_run::{BudgetAbove, StoredPlace, public_spec};
+pub(crate) use sub_run::{ParentRun, PlanSubRuns};
 
 /// What is stored of a run's request: everything that is needed to plan it again after a restart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,6 +61,9 @@ pub struct StoredRun {
     /// What it has as a run of an AG-UI thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadRequest>,
+    /// Its place in a tree; `None` for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<StoredPlace>,
 }
 
 /// What a run of an AG-UI thread has beside its spec and its messages.
@@ -88,6 +98,10 @@ pub struct Planned {
     pub monthly_budgets: Vec<MonthlyBudget>,
     /// Where it comes from.
     pub origin: Origin,
+    /// Id of the key that started it.
+    pub key: Option<String>,
+    /// Its place in a tree; `None` for a root.
+    pub place: Option<Arc<StoredPlace>>,
 }
 
 /// The model of a run, and its fallback.
@@ -184,6 +198,10 @@ pub struct Planner {
     pub monthly_budgets: Arc<MonthlyBudgets>,
     /// Tool turns when the spec does not say.
     pub max_tool_turns: u32,
+    /// Runs that a root may have below it.
+    pub max_sub_runs: u32,
+    /// Persisted agents that delegates name.
+    pub agents: Arc<dyn Agents>,
 }
 
 impl Planner {
@@ -281,9 +299,9 @@ impl Planner {
                 .unwrap_or_default(),
             tool_budgets: default_tool_budgets(None),
             policies: Vec::new(),
-            depth: 0,
             budgets,
             client_timeout_ms: None,
+            place: self.place(stored),
         };
         Planned {
             plan: Arc::new(plan),
@@ -294,6 +312,8 @@ impl Planner {
             refs: Arc::default(),
             monthly_budgets: Vec::new(),
             origin: stored.map(StoredRun::origin).unwrap_or_default(),
+            key: stored.and_then(|stored| stored.key.clone()),
+            place: stored.and_then(|stored| stored.place.clone()).map(Arc::new),
         }
     }
 
@@ -313,7 +333,9 @@ impl Planner {
         let monthly_budgets = self
             .monthly_budgets
             .of(&stored.workspace, stored.key.as_deref());
+        let place = self.place(Some(stored));
         let toolbox = Toolbox::build(&spec.tools, &self.schemas).map_err(Error::Invalid)?;
+        let toolbox = toolbox.for_levels(place.levels);
         let output = match &spec.output_schema {
             None => None,
             Some(output) => {
@@ -337,15 +359,19 @@ impl Planner {
             fallback: fallback
                 .as_ref()
                 .map(|model| model_facts(model, spec.reasoning_level)),
-            has_monthly_budgets: !monthly_budgets.is_empty(),
+            has_monthly_budgets: !monthly_budgets.is_empty()
+                || stored
+                    .place
+                    .as_ref()
+                    .is_some_and(|it| !it.budgets.is_empty()),
             max_tool_turns: spec.budgets.max_tool_turns.unwrap_or(self.max_tool_turns),
             loop_detection: spec.loop_detection.unwrap_or_default(),
             tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
             policies: policy::compile_all(spec.policies(), &self.schemas)
                 .map_err(Error::Invalid)?,
-            depth: 0,
             budgets: spec.budgets.clone(),
             client_timeout_ms: stored.thread.as_ref().map(|thread| thread.tool_timeout_ms),
+            place,
         };
         Ok(Planned {
             plan: Arc::new(plan),
@@ -356,7 +382,31 @@ impl Planner {
             refs: Arc::new(spec.tools.clone()),
             monthly_budgets,
             origin: stored.origin(),
+            key: stored.key.clone(),
+            place: stored.place.clone().map(Arc::new),
         })
+    }
+}
+
+impl Planner {
+    /// Where a run stands in its tree.
+    fn place(&self, stored: Option<&StoredRun>) -> TreePlace {
+        let max_sub_runs = self.max_sub_runs;
+        match stored.and_then(|stored| stored.place.as_ref()) {
+            Some(place) => TreePlace {
+                depth: place.depth,
+                levels: place.levels,
+                known_below: place.known_below,
+                max_sub_runs,
+            },
+            None => TreePlace {
+                levels: stored
+                    .and_then(|stored| stored.spec.max_depth)
+                    .unwrap_or(limits::MAX_DEPTH_DEFAULT),
+                max_sub_runs,
+                ..TreePlace::default()
+            },
+        }
     }
 }
 

@@ -1,0 +1,236 @@
+//! Children of runs: from a call of a delegate to a run that can be stored.
+
+use async_trait::async_trait;
+use runloom_protocol::definition::AgentDefinition;
+use runloom_protocol::id::RunId;
+use runloom_protocol::spec::{AgentSpec, Budgets, PromptMessage, Role};
+use runloom_protocol::tools::{self, DelegateRef, DelegateSource};
+use serde::{Deserialize, Serialize};
+
+use super::{Planned, Planner, StoredRun};
+use crate::derived_ids::{run_span, sub_run_id, trace_of};
+use crate::run::DelegateCall;
+use runloom_ports::error::{Error, Result};
+use runloom_ports::store::{MicroUsd, NewSubRun, PREVIEW_CHARS, RunNo};
+use runloom_ports::trace::TraceParent;
+
+/// Stands in a public spec where a secret stood.
+const SEALED: &str = "***";
+
+/// The place of a child in its tree, as it is stored with its spec.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredPlace {
+    /// The parent's call.
+    pub tool_use_id: String,
+    /// Number of the root's row.
+    pub root: i64,
+    /// Numbers of the rows of all ancestors, the root first and the parent last.
+    pub ancestors: Vec<i64>,
+    /// 1 for a child of a root.
+    pub depth: u32,
+    /// Levels of runs that it may have below it.
+    pub levels: u8,
+    /// Runs below the root, as far as the parent knew.
+    pub known_below: u32,
+    /// What the ancestors' budgets of money leave to the runs below them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<BudgetAbove>,
+}
+
+/// A budget of money of an ancestor. Its own calls are taken off: it makes none while a child is alive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BudgetAbove {
+    /// The ancestor.
+    pub run: RunId,
+    /// Millionths of a dollar for all runs below it, from the first to the last.
+    pub cap_micro: u64,
+}
+
+impl StoredPlace {
+    /// The run that called the delegate.
+    #[must_use]
+    pub fn parent(&self) -> RunNo {
+        RunNo(self.ancestors.last().copied().unwrap_or(self.root))
+    }
+}
+
+/// What a child takes over from the run that starts it.
+pub(crate) struct ParentRun<'p> {
+    /// The parent's plan.
+    pub(crate) planned: &'p Planned,
+    /// Number of the parent's row.
+    pub(crate) run: RunNo,
+    /// Runs below the root, as far as the parent knows.
+    pub(crate) known_below: u32,
+    /// What is left of the parent's output tokens.
+    pub(crate) output_tokens_left: Option<u64>,
+    /// What the parent's budget of money leaves to the runs below it.
+    pub(crate) money_below: Option<MicroUsd>,
+    /// The parent is traced.
+    pub(crate) sampled: bool,
+}
+
+/// Plans children.
+#[async_trait]
+pub(crate) trait PlanSubRuns: Send + Sync {
+    /// The child that a call starts.
+    ///
+    /// # Errors
+    /// When its model or its agent is gone.
+    async fn sub_run(&self, parent: &ParentRun<'_>, call: &DelegateCall) -> Result<NewSubRun>;
+}
+
+#[async_trait]
+impl PlanSubRuns for Planner {
+    async fn sub_run(&self, parent: &ParentRun<'_>, call: &DelegateCall) -> Result<NewSubRun> {
+        let (planned, delegate) = (parent.planned, &*call.delegate);
+        let workspace = &planned.workspace;
+        let (agent, version) = match delegate.source() {
+            DelegateSource::Agent(id) => {
+                let found = self.agents.agent(workspace, id).await?;
+                let found = found.ok_or_else(|| {
+                    Error::invalid(
+                        "agentId",
+                        format!("the agent {id} is not in this workspace"),
+                    )
+                })?;
+                (Some(found.definition), Some(found.version))
+            }
+            DelegateSource::Tools(_) | DelegateSource::Toolset { .. } => (None, None),
+        };
+        let named = delegate.model_id.as_deref();
+        let named = named.or(agent.as_ref().and_then(|agent| agent.model_id.as_deref()));
+        let own = &planned.plan.primary.model.id;
+        let model = self.catalog.find(workspace, Some(named.unwrap_or(own)));
+        let model = model.await?.id.clone();
+        let fallback = match (&agent, named) {
+            (Some(agent), _) => agent.fallback_model_id.clone(),
+            // The parent's model comes with its fallback.
+            (None, None) => planned.plan.fallback.as_ref().map(|it| it.model.id.clone()),
+            (None, Some(_)) => None,
+        };
+        let place = place(parent, call);
+        let mut spec = child_spec(delegate, agent);
+        spec.agent_version = version;
+        spec.reasoning_level = spec.reasoning_level.or(planned.plan.reasoning_level);
+        spec.max_depth = Some(place.levels);
+        spec.budgets.max_output_tokens =
+            least(spec.budgets.max_output_tokens, parent.output_tokens_left);
+        let stored = StoredRun {
+            workspace: workspace.to_string(),
+            key: planned.key.clone(),
+            fallback: fallback.filter(|fallback| *fallback != model),
+            model,
+            spec,
+            messages: vec![PromptMessage::new(Role::User, call.prompt())],
+            session: None,
+            trace: Some(trace(parent)),
+            place: Some(place),
+        };
+        let json = |run: &StoredRun| serde_json::to_string(run).map_err(Error::internal);
+        let shown = public_spec(&stored.spec);
+        Ok(NewSubRun {
+            id: sub_run_id(&planned.plan.run, &call.id),
+            tool_use_id: call.id.clone(),
+            spec: json(&stored.sealed(&*self.sealer)?)?,
+            public_spec: serde_json::to_string(&shown).map_err(Error::internal)?,
+            spec_name: delegate.name.clone(),
+            agent_id: delegate.agent_id.as_ref().map(ToString::to_string),
+            model_id: stored.model,
+            input_preview: call.prompt().chars().take(PREVIEW_CHARS).collect(),
+        })
+    }
+}
+
+/// A spec as everybody may see it: header values are secrets.
+#[must_use]
+pub fn public_spec(spec: &AgentSpec) -> AgentSpec {
+    let mut public = spec.clone();
+    tools::visit_mut(&mut public.tools, "", &mut |_, tool| {
+        let headers = tool.headers_mut().into_iter();
+        let values = headers.flat_map(|headers| headers.values_mut());
+        values.for_each(|value| SEALED.clone_into(value));
+    });
+    public
+}
+
+fn place(parent: &ParentRun<'_>, call: &DelegateCall) -> StoredPlace {
+    let (above, plan) = (parent.planned.place.as_deref(), &parent.planned.plan);
+    let mut ancestors = above.map_or_else(Vec::new, |above| above.ancestors.clone());
+    ancestors.push(parent.run.0);
+    let mut budgets = above.map_or_else(Vec::new, |above| above.budgets.clone());
+    budgets.extend(parent.money_below.map(|cap| BudgetAbove {
+        run: plan.run.clone(),
+        cap_micro: cap.0,
+    }));
+    let left = plan.place.levels.saturating_sub(1);
+    StoredPlace {
+        tool_use_id: call.id.clone(),
+        root: above.map_or(parent.run.0, |above| above.root),
+        ancestors,
+        depth: plan.place.depth.saturating_add(1),
+        levels: call.delegate.max_depth.map_or(left, |own| own.min(left)),
+        known_below: parent.known_below.saturating_add(1),
+        budgets,
+    }
+}
+
+/// The child's spec, as far as the delegate and its agent say it.
+fn child_spec(delegate: &DelegateRef, agent: Option<AgentDefinition>) -> AgentSpec {
+    let name = Some(delegate.name.clone());
+    if let Some(agent) = agent {
+        return AgentSpec {
+            name,
+            agent_id: delegate.agent_id.clone(),
+            system_prompt: Some(agent.instructions()),
+            reasoning_level: delegate.reasoning_level.or(agent.reasoning_level),
+            tools: agent.tools,
+            budgets: merged(&delegate.budgets, &agent.budgets),
+            output_schema: agent.output_schema,
+            loop_detection: agent.loop_detection,
+            tool_budgets: agent.tool_budgets,
+            ..AgentSpec::default()
+        };
+    }
+    let instructions = delegate.instructions.clone().unwrap_or_else(|| {
+        format!(
+            "You are {}, an agent that does tasks for another agent. Do the task of the message and answer with its result.",
+            delegate.name
+        )
+    });
+    AgentSpec {
+        name,
+        system_prompt: Some(instructions),
+        reasoning_level: delegate.reasoning_level,
+        tools: delegate.tools.clone().unwrap_or_default(),
+        budgets: delegate.budgets.clone(),
+        ..AgentSpec::default()
+    }
+}
+
+fn merged(given: &Budgets, agent: &Budgets) -> Budgets {
+    Budgets {
+        max_tool_turns: given.max_tool_turns.or(agent.max_tool_turns),
+        max_wall_ms: given.max_wall_ms.or(agent.max_wall_ms),
+        max_output_tokens: given.max_output_tokens.or(agent.max_output_tokens),
+        max_cost_usd: given.max_cost_usd.or(agent.max_cost_usd),
+    }
+}
+
+fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The parent's span: the child's run is a child span.
+fn trace(parent: &ParentRun<'_>) -> TraceParent {
+    let run = &parent.planned.plan.run;
+    let above = parent.planned.origin.trace;
+    TraceParent {
+        trace: above.map_or_else(|| trace_of(run), |above| above.trace),
+        span: run_span(run),
+        sampled: parent.sampled,
+    }
+}
