@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use runloom_protocol::error::Issue;
-use runloom_protocol::tools::{self, DelegateRef, DelegateSource, ToolRef};
+use runloom_protocol::tools::{self, DelegateRef, DelegateSource, ToolRef, ToolsetRef};
 
 use super::auth::Caller;
 use crate::error::{Error, Result};
@@ -68,10 +68,16 @@ impl SpecResolver {
             found.map_err(|error| Error::from(error).at_field(&place("modelId")))?;
         }
         match delegate.source() {
-            DelegateSource::Toolset { name, .. } => Err(Error::invalid(
-                place("toolset"),
-                format!("the workspace has no toolset `{name}`"),
-            )),
+            DelegateSource::Toolset { name, filter } => {
+                let toolset = ToolRef::Toolset(ToolsetRef {
+                    name: name.to_owned(),
+                    tool_filter: filter.cloned(),
+                });
+                let checked = self.parts.tools.check(workspace, &[toolset]).await;
+                let place = place("toolset");
+                checked.map_err(|error| below(error, path, Some(&place)))?;
+                Ok(None)
+            }
             DelegateSource::Tools(refs) => {
                 let checked = self.tools.check(workspace, refs).await;
                 checked.map_err(|error| below(error, path, agent.as_deref()))?;

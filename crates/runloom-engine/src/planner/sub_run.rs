@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use runloom_protocol::definition::AgentDefinition;
 use runloom_protocol::id::RunId;
 use runloom_protocol::spec::{AgentSpec, Budgets, PromptMessage, Role};
-use runloom_protocol::tools::{self, DelegateRef, DelegateSource};
+use runloom_protocol::tools::{self, DelegateRef, DelegateSource, ToolRef, ToolsetRef};
 use serde::{Deserialize, Serialize};
 
 use super::{Planned, Planner, StoredRun};
@@ -202,9 +202,21 @@ fn child_spec(delegate: &DelegateRef, agent: Option<AgentDefinition>) -> AgentSp
         name,
         system_prompt: Some(instructions),
         reasoning_level: delegate.reasoning_level,
-        tools: delegate.tools.clone().unwrap_or_default(),
+        tools: refs(delegate),
         budgets: delegate.budgets.clone(),
         ..AgentSpec::default()
+    }
+}
+
+/// The refs of a child without an agent.
+fn refs(delegate: &DelegateRef) -> Vec<ToolRef> {
+    match delegate.source() {
+        DelegateSource::Toolset { name, filter } => vec![ToolRef::Toolset(ToolsetRef {
+            name: name.to_owned(),
+            tool_filter: filter.cloned(),
+        })],
+        DelegateSource::Tools(refs) => refs.to_vec(),
+        DelegateSource::Agent(_) => Vec::new(),
     }
 }
 

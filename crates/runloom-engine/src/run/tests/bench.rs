@@ -496,12 +496,16 @@ pub(super) fn facts(state: &RunState) -> String {
         message,
         tool_files,
         approvals_below,
+        below,
+        sub_runs,
+        stopping,
     } = state;
     let tools: Vec<&str> = toolbox.names().collect();
     let flags = (started, ended, shown, forced, resolved);
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
         "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
-         {economising:?} {lost:?} {reserved:?} {deferred_since:?} {before_fallback:?} {tool_files:?} {retained:?} {approvals_below:?}"
+         {economising:?} {lost:?} {reserved:?} {deferred_since:?} {before_fallback:?} {tool_files:?} {retained:?} \
+         {below:?} {sub_runs:?} {stopping:?} {approvals_below:?}"
     )
 }
