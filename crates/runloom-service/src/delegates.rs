@@ -60,11 +60,7 @@ impl SpecResolver {
             None => format!("{path}.{key}"),
         };
         if let Some(model) = delegate.model_id.as_deref() {
-            let found = self
-                    .planner
-                .catalog
-                .find(workspace, Some(model))
-                .await;
+            let found = self.planner.catalog.find(workspace, Some(model)).await;
             found.map_err(|error| Error::from(error).at_field(&place("modelId")))?;
         }
         match delegate.source() {
@@ -88,10 +84,7 @@ impl SpecResolver {
                 }))
             }
             DelegateSource::Agent(id) => {
-                let found = self
-                            .registry
-                    .agent_in_full(caller, id.as_str())
-                    .await?;
+                let found = self.registry.agent_in_full(caller, id.as_str()).await?;
                 let (_, found) = found.ok_or_else(|| Error::Forbidden {
                     message: format!("The agent {id} is unknown, or not for this credential"),
                 })?;

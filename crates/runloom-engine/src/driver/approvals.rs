@@ -20,6 +20,8 @@ impl Driver {
         asks: Vec<ApprovalAsk>,
     ) -> Result<(), Abandon> {
         let now = self.clock.now();
+        let asked = asks.iter().map(|ask| ask.request.approval_id.clone());
+        let paused: Vec<ApprovalId> = asked.collect();
         for ask in asks {
             let timeout = ask
                 .timeout_ms
@@ -44,6 +46,7 @@ impl Driver {
                 deadline: expires_at.0,
             });
         }
+        self.tell_paused(paused);
         self.journal.set_status(RunStatus::WaitingApproval);
         self.journal.flush().await?;
         crash::point("after_approval_request");

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use runloom_protocol::event::{Event, Subagent, Terminal, ToolCall, ToolResult};
+use runloom_protocol::event::{Event, Terminal, ToolCall, ToolResult};
+use runloom_protocol::id::ApprovalId;
 use runloom_protocol::outcome::{RunCancelled, Tokens};
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::journal::Attempted;
+use super::commit::Attempted;
+use super::journal::Closed;
 use super::{Abandon, Driver, Left};
 use crate::metrics::METRICS;
 use crate::planner::ParentRun;
 use crate::run::{self, DelegateCall, Note, Record, Spent};
 use runloom_ports::crash;
 use runloom_ports::store::{
-    Ending, ForwardedEvent, MailBody, MicroUsd, Millis, NewSubRun, Next, OutgoingMail, RunNo,
-    SubRunEnded, SubRunOutcome, SubRuns,
+    Ending, MailBody, MicroUsd, Millis, NewSubRun, Next, RunNo, SubRunEnded, SubRunOutcome, SubRuns,
 };
 use runloom_ports::tools::Outcome;
 
@@ -50,18 +51,13 @@ impl Driver {
         }
         while !planned.is_empty() {
             self.journal.flush().await?;
-            let (starts, events) = self.start_events(&planned);
+            let events = self.start_events(&planned);
             let sub_runs = SubRuns {
                 root: self.root(),
                 max_below_root: self.state.plan.place.max_sub_runs,
                 new: planned.iter().map(|(_, child)| child.clone()).collect(),
             };
-            let mail = self.forwards(&starts);
-            match self
-                .journal
-                .create_sub_runs(&events, sub_runs, mail)
-                .await?
-            {
+            match self.journal.create_sub_runs(&events, sub_runs).await? {
                 Attempted::NoRoom(room) => {
                     let room = usize::try_from(room).unwrap_or(usize::MAX);
                     for (call, _) in planned.split_off(room.min(planned.len() - 1)) {
@@ -99,24 +95,18 @@ impl Driver {
         self.parts.sub_runs.sub_run(&parent, call).await
     }
 
-    /// The `subagent` events of new children, and all events of their batch.
-    fn start_events(&self, planned: &[(DelegateCall, NewSubRun)]) -> (Vec<Subagent>, Vec<Event>) {
-        let started = |(call, child): &(DelegateCall, NewSubRun)| {
-            self.state.sub_run_started(call, &child.id, &child.model_id)
-        };
-        let starts: Vec<Subagent> = planned.iter().map(started).collect();
-        let calls = planned.iter().map(|(call, _)| {
-            Event::ToolCall(ToolCall {
+    /// The events of a batch that creates children.
+    fn start_events(&self, planned: &[(DelegateCall, NewSubRun)]) -> Vec<Event> {
+        let events = planned.iter().flat_map(|(call, child)| {
+            let start = self.state.sub_run_started(call, &child.id, &child.model_id);
+            let call = ToolCall {
                 tool_use_id: call.id.clone(),
                 name: call.delegate.name.clone(),
                 input: call.input.clone(),
-            })
+            };
+            [Event::ToolCall(call), Event::Subagent(start)]
         });
-        let events = calls
-            .zip(starts.iter().cloned())
-            .flat_map(|(call, start)| [call, Event::Subagent(start)])
-            .collect();
-        (starts, events)
+        events.collect()
     }
 
     fn refuse_call(&mut self, call: &DelegateCall, text: String) -> Result<(), Abandon> {
@@ -134,20 +124,30 @@ impl Driver {
         place.map_or(self.journal.run(), |place| RunNo(place.root))
     }
 
-    /// Mail that brings events to the logs of all ancestors.
-    fn forwards(&self, events: &[Subagent]) -> Vec<OutgoingMail> {
-        let ancestors = self.planned.place.iter().flat_map(|place| &place.ancestors);
-        let mut mail = Vec::new();
-        for &ancestor in ancestors {
-            for event in events {
-                let event = Event::Subagent(event.clone());
-                mail.push(OutgoingMail {
-                    to: RunNo(ancestor),
-                    body: MailBody::Forward(Box::new(ForwardedEvent { event })),
-                });
-            }
+    /// Tells all ancestors that this child waits for approvals; nothing for a root.
+    pub(super) fn tell_paused(&mut self, approvals: Vec<ApprovalId>) {
+        let Some(place) = self.planned.place.clone() else {
+            return;
+        };
+        let name = self.planned.origin.name.clone().unwrap_or_default();
+        let mut paused = self.state.paused(&place.parent, &name, &place.tool_use_id);
+        paused.approval_ids = approvals.iter().map(ToString::to_string).collect();
+        self.journal.forward(Event::Subagent(paused));
+    }
+
+    /// Records an event of a run below. The first approval below a child pauses the child, too.
+    pub(super) fn accept_forwarded(&mut self, event: Event) -> Result<(), Abandon> {
+        let waited = self.state.awaits_approval();
+        let approval = if let Event::ApprovalRequested(request) = &event {
+            Some(request.approval_id.clone())
+        } else {
+            None
+        };
+        self.record(event)?;
+        if !waited && let Some(approval) = approval {
+            self.tell_paused(vec![approval]);
         }
-        mail
+        Ok(())
     }
 
     /// Parks the run until a child ends. It returns its run slot at once: its children may need it.
@@ -163,7 +163,7 @@ impl Driver {
         let next = Next::Park {
             wake_at: Some(wake_at),
         };
-        if self.journal.attempt(&[], Vec::new(), next).await? {
+        if self.journal.attempt(&[], Closed::default(), next).await? {
             return Ok(Some(Left::Parked(Some(wake_at))));
         }
         self.mailbox.look();
@@ -175,9 +175,6 @@ impl Driver {
         let Some(ended) = self.state.sub_run_ended(end) else {
             return Ok(());
         };
-        for letter in self.forwards(std::slice::from_ref(&ended.event)) {
-            self.journal.send(letter.to, letter.body);
-        }
         self.record(Event::Subagent(ended.event))?;
         self.note(Note::SubRun { usage: end.usage });
         let outcome = Outcome {
@@ -276,7 +273,7 @@ impl Driver {
             usage: self.state.tree_usage(own, turns),
         };
         let body = MailBody::SubRunEnded(Box::new(ended));
-        self.journal.send(place.parent(), body);
+        self.journal.send(place.parent_no(), body);
     }
 }
 

@@ -236,6 +236,7 @@ impl Scene {
                 monthly_budgets: Vec::new(),
                 origin: Origin::default(),
                 key: None,
+                policies: Arc::default(),
                 place: None,
             },
             request: Vec::new(),

@@ -6,31 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use runloom_protocol::backoff::Backoff;
 use runloom_protocol::event::Event;
-use runloom_protocol::id::ApprovalId;
+use runloom_protocol::id::{ApprovalId, RunId};
 use runloom_protocol::outcome::Tokens;
 use runloom_protocol::resource::RunStatus;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use tracing::warn;
 
 use super::DriverParts;
+use super::commit::{Attempted, Written, publish, wake_all, write};
 use super::delta_throttle::{self, WritePermit};
 use crate::hub::LiveRun;
-use crate::metrics::METRICS;
 use crate::run::{Note, PlacedNote};
 use runloom_ports::clock::Clock;
-use runloom_ports::crash;
 use runloom_ports::planted::{self, Bug};
 use runloom_ports::store::{
-    Batch, BudgetLimit, Chunk, Claim, CommitError, Committed, CostRange, Delivery, Lease, MailBody,
+    Batch, BudgetLimit, Chunk, Claim, Committed, CostRange, Delivery, ForwardedEvent, Lease, MailBody,
     MailNo, MicroUsd, NewApproval, Next, OpenCall, OutgoingMail, Reservation, RunNo, StoreResult,
     SubRuns, UsageDelta, WorkspaceNo,
 };
-
-/// Pauses between attempts to write to a store that is unavailable.
-const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// How long a planted bug publishes what is not durable.
 const PLANTED_WINDOW: Duration = Duration::from_millis(50);
@@ -58,17 +52,6 @@ pub(crate) trait WakeRuns: Send + Sync {
     fn wake(&self, delivery: Delivery, workspace: WorkspaceNo);
 }
 
-/// What became of a batch that may be refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attempted {
-    /// It is durable.
-    Written,
-    /// Mail waits; nothing is written or drafted.
-    MailWaits,
-    /// The root may have so many more runs below it; nothing is written or drafted.
-    NoRoom(u32),
-}
-
 /// The future of a batch on its way to the store.
 pub(crate) type Writing = Pin<Box<dyn Future<Output = Result<Committed, Abandon>> + Send>>;
 
@@ -79,6 +62,9 @@ pub(crate) struct Journal {
     live: Arc<LiveRun>,
     lease: Lease,
     workspace: WorkspaceNo,
+    id: RunId,
+    /// Rows of the run's ancestors, whose logs get some of its events.
+    pub(crate) ancestors: Vec<RunNo>,
     /// Number of the last event that is durable or in the draft.
     seq: u64,
     /// Mail up to here has been folded in.
@@ -147,6 +133,8 @@ impl Journal {
             clock: Clock,
             lease: claim.lease,
             workspace: claim.workspace,
+            id: claim.id.clone(),
+            ancestors: Vec::new(),
             seq: last_seq.unwrap_or(0),
             mail_read: MailNo::default(),
             status: None,
@@ -171,7 +159,33 @@ impl Journal {
         self.draft.deltas += u64::from(is_delta);
         self.draft.terminal = event.is_terminal();
         self.draft.progress |= event.is_progress();
+        if !self.ancestors.is_empty() && self.is_forwarded(event) {
+            self.forward(event.clone());
+        }
         Ok(())
+    }
+
+    /// Whether the logs of the ancestors get the event: approvals of the run, and what happens to its children.
+    fn is_forwarded(&self, event: &Event) -> bool {
+        let run = if let Event::Subagent(below) = event {
+            &below.parent_run_id
+        } else if let Event::ApprovalRequested(request) = event {
+            &request.run_id
+        } else if let Event::ApprovalDecided(decided) = event {
+            &decided.run_id
+        } else {
+            return false;
+        };
+        *run == self.id
+    }
+
+    /// The next batch sends an event to the logs of all ancestors.
+    pub(crate) fn forward(&mut self, event: Event) {
+        let forwarded = ForwardedEvent { event };
+        for &to in &self.ancestors {
+            let body = MailBody::Forward(Box::new(forwarded.clone()));
+            self.draft.mail.push(OutgoingMail { to, body });
+        }
     }
 
     /// Drafts a note, placed after the last event.
@@ -352,13 +366,12 @@ impl Journal {
         Ok(self.write_or_undo(batch, seq).await? == Attempted::Written)
     }
 
-    /// Writes events with children below the run, and mail about them. Nothing is written or drafted when the root has
-    /// no room for the children. The draft must be empty.
+    /// Writes events with children below the run. Nothing is written or drafted when the root has no room for the
+    /// children. The draft must be empty.
     pub(crate) async fn create_sub_runs(
         &mut self,
         events: &[Event],
         sub_runs: SubRuns,
-        mail: Vec<OutgoingMail>,
     ) -> Result<Attempted, Abandon> {
         debug_assert!(self.is_clean());
         let seq = self.seq;
@@ -366,7 +379,6 @@ impl Journal {
             self.event(event)?;
         }
         self.draft.sub_runs = sub_runs;
-        self.draft.mail = mail;
         let batch = self.take_batch(Next::Keep)?;
         self.write_or_undo(batch, seq).await
     }
@@ -419,65 +431,5 @@ impl Journal {
             progress: draft.progress,
             next,
         })
-    }
-}
-
-fn publish(live: &Arc<LiveRun>, chunk: Chunk) {
-    if chunk.last_seq >= chunk.first_seq {
-        let terminal = chunk.terminal;
-        crash::point("before_publish");
-        live.publish(chunk);
-        crash::point("after_publish");
-        if terminal {
-            live.keep_for_latecomers();
-        }
-    }
-}
-
-fn wake_all(parts: &DriverParts, committed: &Committed, workspace: WorkspaceNo) {
-    for delivery in &committed.deliveries {
-        parts.waker.wake(*delivery, workspace);
-    }
-}
-
-/// What became of a batch.
-enum Written {
-    Durable(Committed),
-    Refused(Attempted),
-}
-
-/// Writes a batch, with retries while the store is unavailable: a run must not continue without its log.
-async fn write(
-    parts: &DriverParts,
-    lease: Lease,
-    batch: Batch,
-    permit: &mut Option<WritePermit>,
-) -> Result<Written, Abandon> {
-    let mut delays = RETRY.delays();
-    loop {
-        match parts.log.commit(lease, batch.clone()).await {
-            Ok(committed) => return Ok(Written::Durable(committed)),
-            Err(CommitError::MailWaiting) => return Ok(Written::Refused(Attempted::MailWaits)),
-            Err(CommitError::TooManySubRuns { room }) => {
-                return Ok(Written::Refused(Attempted::NoRoom(room)));
-            }
-            Err(CommitError::Fenced) => {
-                METRICS.fenced.add(1);
-                return Err(Abandon::Fenced);
-            }
-            Err(CommitError::Store(error)) => {
-                warn!(
-                    run = lease.run.0,
-                    error = &error as &dyn std::error::Error,
-                    "log write failed; retrying"
-                );
-            }
-        }
-        // Other runs may write meanwhile.
-        *permit = None;
-        tokio::select! {
-            () = tokio::time::sleep(delays.next_delay()) => {}
-            () = parts.shutdown.interrupted() => return Err(Abandon::Interrupted),
-        }
     }
 }

@@ -138,7 +138,7 @@ impl Driver {
                     });
                 }
                 MailBody::SubRunEnded(end) => self.sub_run_ended(&end)?,
-                MailBody::Forward(forward) => self.record(forward.event)?,
+                MailBody::Forward(forward) => self.accept_forwarded(forward.event)?,
                 MailBody::Approval {
                     approval,
                     ruling,

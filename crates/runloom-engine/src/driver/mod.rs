@@ -5,6 +5,7 @@
 
 mod approvals;
 mod attempt;
+mod commit;
 mod defer;
 mod delegate;
 mod delta_throttle;
@@ -470,6 +471,8 @@ impl Driver {
         // The status of the row follows from the log. Writing it again would cost every claim a commit.
         journal.status = Some(status_of(&state));
         journal.suspicion = start.suspicion;
+        let above = planned.place.iter().flat_map(|place| &place.ancestors);
+        journal.ancestors = above.map(|&run| RunNo(run)).collect();
         journal.billed_model = fallback::billed_model(&state).or(start.changed_model);
         let run = claim.lease.run;
         let mailbox = Mailbox::new(Arc::clone(&parts.log), run, start.notifier, claim.mail);

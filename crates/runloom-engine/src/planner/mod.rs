@@ -1,13 +1,13 @@
 //! From a stored spec to a plan the machine can run.
 
+mod no_model;
 mod sub_run;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use runloom_protocol::id::{AgentId, RunId, SessionId};
-use runloom_protocol::limits;
-use runloom_protocol::outcome::{ErrorClass, ModelInfo, effort_of_level};
+use runloom_protocol::outcome::{ModelInfo, effort_of_level};
+use runloom_protocol::policy::Policy;
 use runloom_protocol::spec::{AgentSpec, PromptMessage, RetainedCall, Role};
 use runloom_protocol::tools::{self, ToolRef};
 use serde::{Deserialize, Serialize};
@@ -18,20 +18,19 @@ use crate::catalog::CatalogModel;
 use crate::live_catalog::LiveCatalog;
 use crate::monthly_budgets::{MonthlyBudget, MonthlyBudgets};
 use crate::policy::{self, CompiledPolicy};
-use crate::run::{ModelFacts, Plan, Price, TreePlace, default_tool_budgets};
+use crate::run::{ModelFacts, Plan, Price, default_tool_budgets};
 use crate::toolbox::Toolbox;
 use runloom_ports::agents::Agents;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::error::{Chain, Error, Result};
 use runloom_ports::file::{self, File};
-use runloom_ports::model::{
-    CallRequest, Capabilities, Message, Model, ModelError, ModelRequest, ModelStream,
-};
+use runloom_ports::model::{CallRequest, Capabilities, Message, Model};
 use runloom_ports::sealer::Sealer;
 use runloom_ports::tools::ToolContext;
 use runloom_ports::trace::TraceParent;
 use runloom_schema::SchemaCache;
 
+use no_model::NoModel;
 pub use sub_run::{BudgetAbove, StoredPlace, public_spec};
 pub(crate) use sub_run::{ParentRun, PlanSubRuns};
 
@@ -100,6 +99,8 @@ pub struct Planned {
     pub origin: Origin,
     /// Id of the key that started it.
     pub key: Option<String>,
+    /// Policies that its children inherit.
+    pub policies: Arc<[Policy]>,
     /// Its place in a tree; `None` for a root.
     pub place: Option<Arc<StoredPlace>>,
 }
@@ -313,6 +314,7 @@ impl Planner {
             monthly_budgets: Vec::new(),
             origin: stored.map(StoredRun::origin).unwrap_or_default(),
             key: stored.and_then(|stored| stored.key.clone()),
+            policies: Arc::default(),
             place: stored.and_then(|stored| stored.place.clone()).map(Arc::new),
         }
     }
@@ -383,30 +385,9 @@ impl Planner {
             monthly_budgets,
             origin: stored.origin(),
             key: stored.key.clone(),
+            policies: spec.policies().map(|(_, policy)| policy.clone()).collect(),
             place: stored.place.clone().map(Arc::new),
         })
-    }
-}
-
-impl Planner {
-    /// Where a run stands in its tree.
-    fn place(&self, stored: Option<&StoredRun>) -> TreePlace {
-        let max_sub_runs = self.max_sub_runs;
-        match stored.and_then(|stored| stored.place.as_ref()) {
-            Some(place) => TreePlace {
-                depth: place.depth,
-                levels: place.levels,
-                known_below: place.known_below,
-                max_sub_runs,
-            },
-            None => TreePlace {
-                levels: stored
-                    .and_then(|stored| stored.spec.max_depth)
-                    .unwrap_or(limits::MAX_DEPTH_DEFAULT),
-                max_sub_runs,
-                ..TreePlace::default()
-            },
-        }
     }
 }
 
@@ -530,24 +511,4 @@ fn price_of(model: &CatalogModel) -> Option<Price> {
             .cache_read_per_1m_usd
             .unwrap_or(price.input_per_1m_usd),
     })
-}
-
-/// Stands for a model that is gone.
-#[derive(Debug)]
-struct NoModel {
-    reason: String,
-}
-
-#[async_trait]
-impl Model for NoModel {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-    }
-
-    async fn call(&self, _request: ModelRequest) -> std::result::Result<ModelStream, ModelError> {
-        Err(ModelError::new(
-            ErrorClass::InvalidRequest,
-            self.reason.clone(),
-        ))
-    }
 }

@@ -3,13 +3,15 @@
 use async_trait::async_trait;
 use runloom_protocol::definition::AgentDefinition;
 use runloom_protocol::id::RunId;
+use runloom_protocol::limits;
+use runloom_protocol::policy::Policy;
 use runloom_protocol::spec::{AgentSpec, Budgets, PromptMessage, Role};
 use runloom_protocol::tools::{self, DelegateRef, DelegateSource, ToolRef, ToolsetRef};
 use serde::{Deserialize, Serialize};
 
 use super::{Planned, Planner, StoredRun};
 use crate::derived_ids::{run_span, sub_run_id, trace_of};
-use crate::run::DelegateCall;
+use crate::run::{DelegateCall, TreePlace};
 use runloom_ports::error::{Error, Result};
 use runloom_ports::store::{MicroUsd, NewSubRun, PREVIEW_CHARS, RunNo};
 use runloom_ports::trace::TraceParent;
@@ -20,7 +22,9 @@ const SEALED: &str = "***";
 /// The place of a child in its tree, as it is stored with its spec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlace {
-    /// The parent's call.
+    /// The run that called the delegate.
+    pub parent: RunId,
+    /// Its call.
     pub tool_use_id: String,
     /// Number of the root's row.
     pub root: i64,
@@ -47,9 +51,9 @@ pub struct BudgetAbove {
 }
 
 impl StoredPlace {
-    /// The run that called the delegate.
+    /// Number of the parent's row.
     #[must_use]
-    pub fn parent(&self) -> RunNo {
+    pub fn parent_no(&self) -> RunNo {
         RunNo(self.ancestors.last().copied().unwrap_or(self.root))
     }
 }
@@ -110,7 +114,9 @@ impl PlanSubRuns for Planner {
             (None, Some(_)) => None,
         };
         let place = place(parent, call);
+        let policies = inherited(parent, delegate, agent.as_ref());
         let mut spec = child_spec(delegate, agent);
+        spec.applied_policies = policies;
         spec.agent_version = version;
         spec.reasoning_level = spec.reasoning_level.or(planned.plan.reasoning_level);
         spec.max_depth = Some(place.levels);
@@ -165,6 +171,7 @@ fn place(parent: &ParentRun<'_>, call: &DelegateCall) -> StoredPlace {
     }));
     let left = plan.place.levels.saturating_sub(1);
     StoredPlace {
+        parent: plan.run.clone(),
         tool_use_id: call.id.clone(),
         root: above.map_or(parent.run.0, |above| above.root),
         ancestors,
@@ -208,6 +215,20 @@ fn child_spec(delegate: &DelegateRef, agent: Option<AgentDefinition>) -> AgentSp
     }
 }
 
+/// The policies of the child: the parent's unless the delegate says otherwise, and its own agent's in every case.
+fn inherited(
+    parent: &ParentRun<'_>,
+    delegate: &DelegateRef,
+    agent: Option<&AgentDefinition>,
+) -> Vec<Policy> {
+    let given = match &delegate.policy {
+        None => parent.planned.policies.to_vec(),
+        Some(own) => own.iter().cloned().collect(),
+    };
+    let agents = agent.and_then(|agent| agent.policy.clone());
+    given.into_iter().chain(agents).collect()
+}
+
 /// The refs of a child without an agent.
 fn refs(delegate: &DelegateRef) -> Vec<ToolRef> {
     match delegate.source() {
@@ -244,5 +265,27 @@ fn trace(parent: &ParentRun<'_>) -> TraceParent {
         trace: above.map_or_else(|| trace_of(run), |above| above.trace),
         span: run_span(run),
         sampled: parent.sampled,
+    }
+}
+
+impl Planner {
+    /// Where a run stands in its tree.
+    pub(super) fn place(&self, stored: Option<&StoredRun>) -> TreePlace {
+        let max_sub_runs = self.max_sub_runs;
+        match stored.and_then(|stored| stored.place.as_ref()) {
+            Some(place) => TreePlace {
+                depth: place.depth,
+                levels: place.levels,
+                known_below: place.known_below,
+                max_sub_runs,
+            },
+            None => TreePlace {
+                levels: stored
+                    .and_then(|stored| stored.spec.max_depth)
+                    .unwrap_or(limits::MAX_DEPTH_DEFAULT),
+                max_sub_runs,
+                ..TreePlace::default()
+            },
+        }
     }
 }

@@ -113,7 +113,8 @@ impl RunState {
 
     pub(super) fn apply_approval_requested(&mut self, request: ApprovalRequested) {
         if request.run_id != self.plan.run {
-            self.approvals_below.insert(request.approval_id);
+            self.approvals_below
+                .insert(request.approval_id, request.run_id);
             return;
         }
         let pending = CallState::Pending {

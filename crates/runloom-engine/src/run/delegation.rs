@@ -42,6 +42,17 @@ impl Default for TreePlace {
     }
 }
 
+/// A cancel whose run waits for the runs below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopping {
+    /// Reason of the cancel.
+    pub reason: String,
+    /// When it was accepted (RFC 3339).
+    pub requested_at: Option<String>,
+    /// What it interrupted.
+    pub interrupted: Vec<String>,
+}
+
 /// A call that starts a child.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DelegateCall {
@@ -140,6 +151,22 @@ fn delegate_of(tool: &Tool) -> Option<&Arc<DelegateRef>> {
 }
 
 impl RunState {
+    pub(super) fn apply_subagent(&mut self, below: &Subagent) {
+        match below.phase {
+            SubagentPhase::Start => {
+                self.sub_runs = self.sub_runs.saturating_add(1);
+                if below.parent_run_id == self.plan.run {
+                    self.set(&below.tool_use_id, CallState::Delegated);
+                }
+            }
+            SubagentPhase::Paused => {}
+            // The end of a run is the end of its approvals.
+            SubagentPhase::Completed | SubagentPhase::Errored => {
+                self.approvals_below.retain(|_, run| *run != below.run_id);
+            }
+        }
+    }
+
     /// Calls whose children are alive, as far as this run knows.
     pub fn live_sub_runs(&self) -> impl Iterator<Item = &Call> {
         let live = |call: &&Call| call.state == CallState::Delegated;
@@ -193,6 +220,18 @@ impl RunState {
             content,
             is_error,
         })
+    }
+
+    /// The `paused` event of this run, which is a child of `parent`.
+    #[must_use]
+    pub fn paused(&self, parent: &RunId, name: &str, call: &str) -> Subagent {
+        let run = &self.plan.run;
+        Subagent {
+            parent_run_id: parent.clone(),
+            depth: self.plan.place.depth,
+            parent_span_id: run_span(parent).to_string(),
+            ..self.subagent(SubagentPhase::Paused, name, call, run)
+        }
     }
 
     fn subagent(&self, phase: SubagentPhase, name: &str, call: &str, child: &RunId) -> Subagent {

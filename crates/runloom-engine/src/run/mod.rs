@@ -28,7 +28,7 @@ mod transcript;
 
 pub use approval::{ApprovalAsk, Decided, approval_id, decide};
 pub use delegation::{
-    DelegateCall, EndedCall, SUB_RUNS_AT_ONCE, TreePlace, sub_run_failed, too_many,
+    DelegateCall, EndedCall, SUB_RUNS_AT_ONCE, Stopping, TreePlace, sub_run_failed, too_many,
 };
 pub use ending::{Spent, cancelled, failed, failure, succeeded};
 pub use fallback::fall_back;
@@ -37,6 +37,6 @@ pub use money::Bid;
 pub use plan::{ModelFacts, Plan, Price, default_tool_budgets};
 pub use record::{Note, PlacedNote, Record};
 pub use replay::{Divergence, Replayed, recorded_plan, replay};
-pub use state::{Call, CallState, RunState, Stopping};
+pub use state::{Call, CallState, RunState};
 pub use step::{CallPlan, ServerCall, Step, TIMED_OUT, answer, expire, next};
 pub use transcript::Transcript;

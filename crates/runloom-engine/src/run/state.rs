@@ -1,14 +1,15 @@
 //! The fold: from records to where a run stands.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use runloom_protocol::id::ApprovalId;
-use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, Subagent, SubagentPhase};
+use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
+use runloom_protocol::id::{ApprovalId, RunId};
 use runloom_protocol::outcome::{StructuredOutput, Tokens, finish_reason};
 use runloom_protocol::spec::RetainedCall;
 use serde_json::Value;
 
+use super::delegation::Stopping;
 use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
 use super::record::{Note, Record};
@@ -81,7 +82,7 @@ pub struct RunState {
     /// Files that tools returned.
     pub(crate) tool_files: PendingFiles,
     /// Approvals of runs below that are pending.
-    pub(super) approvals_below: BTreeSet<ApprovalId>,
+    pub(super) approvals_below: BTreeMap<ApprovalId, RunId>,
 }
 
 /// A turn that called no tools.
@@ -102,17 +103,6 @@ impl Answer {
             _ => false,
         }
     }
-}
-
-/// A cancel whose run waits for the runs below it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stopping {
-    /// Reason of the cancel.
-    pub reason: String,
-    /// When it was accepted (RFC 3339).
-    pub requested_at: Option<String>,
-    /// What it interrupted.
-    pub interrupted: Vec<String>,
 }
 
 /// One call of the current tool turn.
@@ -185,7 +175,7 @@ impl RunState {
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),
             tool_files: PendingFiles::default(),
-            approvals_below: BTreeSet::new(),
+            approvals_below: BTreeMap::new(),
             plan,
             calls: Vec::new(),
             started: false,
@@ -354,15 +344,6 @@ impl RunState {
                 });
             }
             Note::Deferred { since } => self.deferred_since = Some(since),
-        }
-    }
-
-    fn apply_subagent(&mut self, below: &Subagent) {
-        if below.phase == SubagentPhase::Start {
-            self.sub_runs = self.sub_runs.saturating_add(1);
-            if below.parent_run_id == self.plan.run {
-                self.set(&below.tool_use_id, CallState::Delegated);
-            }
         }
     }
 

@@ -80,6 +80,9 @@ impl Tool {
     /// Its effect as policies name it.
     #[must_use]
     pub fn call_effect(&self) -> CallEffect {
+        if self.is_delegate() {
+            return CallEffect::Delegate;
+        }
         call_effect(self.effect)
     }
 
@@ -92,7 +95,7 @@ impl Tool {
                 let own = tool.annotations.filter(|hints| !hints.is_empty());
                 own.and_then(|hints| serde_json::to_value(hints).ok())
             }
-            ToolKind::Local | ToolKind::A2aLocal { .. } => None,
+            ToolKind::Local | ToolKind::Delegate(_) | ToolKind::A2aLocal { .. } => None,
         }
     }
 
@@ -106,7 +109,7 @@ impl Tool {
             ToolKind::Server(tool) if tool.annotations.is_some() => {
                 Hints::of_mcp(self.annotations().as_ref(), self.effect)
             }
-            ToolKind::Local | ToolKind::A2aLocal { .. } | ToolKind::Server(_) => {
+            ToolKind::Local | ToolKind::Delegate(_) | ToolKind::A2aLocal { .. } | ToolKind::Server(_) => {
                 Hints::of_effect(self.call_effect())
             }
         }

@@ -1,6 +1,7 @@
 //! Delegates: other agents whose runs the server starts.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::{ToolRef, read_ref};
 use crate::budgets::{self, Budgets};
@@ -11,6 +12,7 @@ use crate::check::reference::{agent_id, model_id};
 use crate::check::unknown::UnknownFields;
 use crate::id::AgentId;
 use crate::limits;
+use crate::policy::{self, Policy};
 use crate::read::Fields;
 
 /// Another agent, whose runs the server starts. Its tools come from exactly one of `toolset`, `tools` and `agentId`.
@@ -52,7 +54,14 @@ pub struct DelegateRef {
     /// How many levels of runs may be below the agent's runs. Absent means what is left of the calling run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,
-    /// Limits of the agent's runs.
+    /// The child's policy. `None`: the parent's policies; `Some(None)` (`null` on the wire): none; otherwise this one alone.
+    #[serde(
+        default,
+        deserialize_with = "given_policy",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub policy: Option<Option<Policy>>,
+    /// Limits of the child.
     #[serde(default, skip_serializing_if = "Budgets::is_empty")]
     pub budgets: Budgets,
 }
@@ -129,10 +138,22 @@ impl DelegateRef {
             model_id: model_id(fields, "modelId"),
             reasoning_level: reasoning_level(fields),
             max_depth: fields.integer("maxDepth", 0..=limits::MAX_DEPTH_MAX),
+            policy: policy_setting(fields),
             budgets: budgets::read(fields, UnknownFields::Ignored),
             name: name?,
         })
     }
+}
+
+/// `null` is a value here: no policy.
+fn policy_setting(fields: &Fields<'_, '_>) -> Option<Option<Policy>> {
+    let own = policy::read(fields);
+    let is_null = fields.object().get("policy").is_some_and(Value::is_null);
+    if is_null { Some(None) } else { own.map(Some) }
+}
+
+fn given_policy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<Policy>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 fn check_sources(fields: &Fields<'_, '_>) {
