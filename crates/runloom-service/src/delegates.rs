@@ -60,7 +60,7 @@ impl SpecResolver {
             None => format!("{path}.{key}"),
         };
         if let Some(model) = delegate.model_id.as_deref() {
-            let found = self.planner.catalog.find(workspace, Some(model)).await;
+            let found = self.catalog.find(workspace, Some(model)).await;
             found.map_err(|error| Error::from(error).at_field(&place("modelId")))?;
         }
         match delegate.source() {
@@ -69,7 +69,7 @@ impl SpecResolver {
                     name: name.to_owned(),
                     tool_filter: filter.cloned(),
                 });
-                let checked = self.parts.tools.check(workspace, &[toolset]).await;
+                let checked = self.tools.check(workspace, &[toolset]).await;
                 let place = place("toolset");
                 checked.map_err(|error| below(error, path, Some(&place)))?;
                 Ok(None)

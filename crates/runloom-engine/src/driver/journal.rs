@@ -21,9 +21,9 @@ use crate::run::{Note, PlacedNote};
 use runloom_ports::clock::Clock;
 use runloom_ports::planted::{self, Bug};
 use runloom_ports::store::{
-    Batch, BudgetLimit, Chunk, Claim, Committed, CostRange, Delivery, ForwardedEvent, Lease, MailBody,
-    MailNo, MicroUsd, NewApproval, Next, OpenCall, OutgoingMail, Reservation, RunNo, StoreResult,
-    SubRuns, UsageDelta, WorkspaceNo,
+    Batch, BudgetLimit, Chunk, Claim, Committed, CostRange, Delivery, ForwardedEvent, Lease,
+    MailBody, MailNo, MicroUsd, NewApproval, Next, OpenCall, OutgoingMail, Reservation, RunNo,
+    StoreResult, SubRuns, UsageDelta, WorkspaceNo,
 };
 
 /// How long a planted bug publishes what is not durable.

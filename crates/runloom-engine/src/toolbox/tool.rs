@@ -109,9 +109,10 @@ impl Tool {
             ToolKind::Server(tool) if tool.annotations.is_some() => {
                 Hints::of_mcp(self.annotations().as_ref(), self.effect)
             }
-            ToolKind::Local | ToolKind::Delegate(_) | ToolKind::A2aLocal { .. } | ToolKind::Server(_) => {
-                Hints::of_effect(self.call_effect())
-            }
+            ToolKind::Local
+            | ToolKind::Delegate(_)
+            | ToolKind::A2aLocal { .. }
+            | ToolKind::Server(_) => Hints::of_effect(self.call_effect()),
         }
     }
 

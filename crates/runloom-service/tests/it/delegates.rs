@@ -327,7 +327,7 @@ async fn what_a_delegate_names_must_exist() {
             spec,
             messages: vec![crate::world::user("go")],
         };
-        let created = world.service.create_run(&world.caller, request, None);
+        let created = world.service.runs.create_run(&world.caller, request, None);
         async { created.await.unwrap_err().to_string() }
     };
     let model = json!([{"kind": "delegate", "name": "a", "tools": [], "modelId": "nope"}]);
