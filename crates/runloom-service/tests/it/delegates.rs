@@ -1,6 +1,6 @@
 //! Delegates: children as runs of their own, sums and budgets over the tree, cancels that go down.
 
-use runloom_ports::store::{Day, RunFilter, TreeFilter, UsageGroup};
+use runloom_ports::store::{Day, DayRange, RunFilter, TreeFilter, UsageGroup};
 use runloom_protocol::event::{Event, Subagent, SubagentPhase};
 use runloom_protocol::id::RunId;
 use runloom_protocol::resource::RunStatus;
@@ -119,9 +119,14 @@ async fn a_call_is_a_run_of_its_own() {
     assert!(requests[1].tools.is_empty());
 
     let today = Day::of(world.now());
-    let used = world
-        .store
-        .usage(world.caller.workspace.no, (today, today), UsageGroup::Key);
+    let used = world.store.usage(
+        world.caller.workspace.no,
+        DayRange {
+            from: today,
+            to: today,
+        },
+        UsageGroup::Key,
+    );
     let used = used.await.unwrap();
     assert_eq!((used[0].runs, used[0].turns), (1, 3));
     assert_eq!(used[0].tokens.input_tokens, 147);
@@ -327,8 +332,11 @@ async fn what_a_delegate_names_must_exist() {
             spec,
             messages: vec![crate::world::user("go")],
         };
-        let created = world.service.runs.create_run(&world.caller, request, None);
-        async { created.await.unwrap_err().to_string() }
+        let (service, caller) = (&world.service, &world.caller);
+        async move {
+            let created = service.runs().create(caller, request, None).await;
+            created.unwrap_err().to_string()
+        }
     };
     let model = json!([{"kind": "delegate", "name": "a", "tools": [], "modelId": "nope"}]);
     assert!(refused(model).await.contains("tools[0].modelId"));
