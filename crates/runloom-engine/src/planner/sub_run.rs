@@ -131,6 +131,7 @@ impl PlanSubRuns for Planner {
             messages: vec![PromptMessage::new(Role::User, call.prompt())],
             session: None,
             trace: Some(trace(parent)),
+            thread: None,
             place: Some(place),
         };
         let json = |run: &StoredRun| serde_json::to_string(run).map_err(Error::internal);
