@@ -75,6 +75,14 @@ impl Queue for AnnouncingQueue {
         self.inner.pull(admits).await
     }
 
+    fn done(&self, job: Job) {
+        self.inner.done(job);
+    }
+
+    fn is_up(&self) -> bool {
+        self.inner.is_up()
+    }
+
     fn depth(&self) -> usize {
         self.inner.depth()
     }

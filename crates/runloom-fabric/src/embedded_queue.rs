@@ -39,6 +39,18 @@ impl Queue for EmbeddedQueue {
         }
     }
 
+    fn push_here(&self, job: Job) {
+        self.push(job);
+    }
+
+    /// Pulled jobs are not kept.
+    fn done(&self, _job: Job) {}
+
+    /// There is no broker.
+    fn is_up(&self) -> bool {
+        true
+    }
+
     async fn pull(&self, admits: &Admits<'_>) -> Job {
         let _puller = PullerCount::enter(&self.pullers);
         loop {

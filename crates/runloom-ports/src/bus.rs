@@ -1,49 +1,47 @@
-//! The bus port: announcements between processes.
+//! The bus port: wake-ups between processes.
 
 use async_trait::async_trait;
 
 use super::store::RunNo;
 
-/// Tells other processes that something has changed in the store. Best effort: an announcement that is lost or doubled costs time,
-/// never work, because everyone also looks by themselves now and then.
+/// Announces changes of the store to other processes. A lost or repeated signal costs time, not correctness, because every
+/// process also polls the store.
 #[async_trait]
 pub trait Bus: Send + Sync {
-    /// Announces. Never waits; what cannot be sent is dropped.
+    /// Announces a signal without waiting. What cannot be sent is dropped.
     fn announce(&self, signal: Signal);
 
-    /// The next announcement of another process. Cancel-safe.
+    /// The next signal of another process. Cancel-safe.
     async fn next(&self) -> Signal;
 
-    /// Whether other processes are heard now.
-    fn is_up(&self) -> bool {
-        true
-    }
+    /// Whether signals of other processes arrive now.
+    fn is_up(&self) -> bool;
 
-    /// Whether other processes exist at all: if not, nobody has to look by themselves.
+    /// Whether other processes share the store. If not, nothing has to be polled.
     fn is_shared(&self) -> bool;
 }
 
-/// What is announced.
+/// A change of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// There is mail for a run that somebody drives.
+    /// A run has mail.
     Mail(RunNo),
-    /// A run's log has grown.
+    /// The log of a run has new events.
     Events {
-        /// Which run.
+        /// The run.
         run: RunNo,
         /// Number of its last event.
         last_seq: u64,
     },
-    /// A run wants a worker.
+    /// A run waits for a worker.
     Jobs,
     /// Workspaces, keys or documents have changed.
     Registry,
-    /// Announcements were lost: look at everything.
+    /// Signals were lost: everything may have changed.
     Lost,
 }
 
-/// The bus of a process that is alone.
+/// The bus of a single process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoBus;
 
@@ -53,6 +51,10 @@ impl Bus for NoBus {
 
     async fn next(&self) -> Signal {
         std::future::pending().await
+    }
+
+    fn is_up(&self) -> bool {
+        true
     }
 
     fn is_shared(&self) -> bool {

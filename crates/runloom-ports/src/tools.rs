@@ -28,22 +28,22 @@ use crate::trace::TraceParent;
 use runloom_protocol::definition::template;
 pub use runloom_protocol::definition::{PluginManifest, ToolDefinition, ToolsetDefinition};
 
-/// Resolves and executes server-resolved tools.
+/// Resolves and executes server tools.
 ///
 /// Contract:
-/// - Every call ends: the host has its own deadlines, and `cancel` ends a call at once (telling the remote side where its protocol
-///   can).
-/// - One slow or dead peer delays a run by at most its deadline, and no other run at all.
-/// - A failure of a peer is data for the model, never an error of the run.
-/// - Nothing is repeated by the host: whether a call may be repeated is decided by its [`Effect`], outside.
-/// - Secrets of the spec (header values) arrive in clear here and leave only towards their peer.
+/// - Every call ends: the host has deadlines, and `cancel` ends a call at once (and cancels it at the peer, if the protocol
+///   allows).
+/// - A slow or dead peer delays a run by at most its deadline, and no other run.
+/// - A failure of a peer is an outcome for the model, never an error of the run.
+/// - The host repeats nothing: the engine decides by the [`Effect`] of a tool.
+/// - Header values of the spec arrive in clear and are sent to their peer only.
 #[async_trait]
 pub trait ToolHost: Send + Sync {
-    /// Refuses refs that can never work: an unknown workspace tool, a plugin that is not installed. Makes no connection.
+    /// Refuses refs that cannot work: an unknown workspace tool, a plugin that is not installed. Makes no connection.
     async fn check(&self, workspace: &str, refs: &[ToolRef]) -> Result<()>;
 
-    /// What the server-resolved refs expose, in the order of the refs; client-resolved refs are passed over. Peers are asked
-    /// concurrently, each with a deadline; one that cannot be reached gives a stub tool that says so.
+    /// The tools of the server-resolved refs, in the order of the refs. Peers are asked concurrently, each with a
+    /// deadline; one that cannot be reached gives a stub tool that says so.
     async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool>;
 
     /// Executes one call.
@@ -55,46 +55,36 @@ pub trait ToolHost: Send + Sync {
         cancel: CancellationToken,
     ) -> Outcome;
 
-    /// The plugins that the workspace has without keeping them: of the operator's configuration, and those that come with the
-    /// server. One whose name a plugin of the workspace itself has taken is not among them.
+    /// The plugins of the operator's configuration and those that ship with the server, without those that a plugin of the
+    /// workspace replaces.
     ///
     /// # Errors
     /// When the store fails.
-    async fn installed(&self, _workspace: &str) -> Result<Vec<InstalledPlugin>> {
-        Ok(Vec::new())
-    }
+    async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>>;
 
     /// The tools of a toolset as its server lists them now, those of its allow-list only; `None` without the toolset.
     /// Opens the connection.
     ///
     /// # Errors
     /// [`Error::Unavailable`] with the reason when the toolset cannot be opened; when the store fails.
-    async fn toolset_tools(
-        &self,
-        _workspace: &str,
-        _name: &str,
-    ) -> Result<Option<Vec<ToolsetTool>>> {
-        Ok(None)
-    }
+    async fn toolset_tools(&self, workspace: &str, name: &str) -> Result<Option<Vec<ToolsetTool>>>;
 
-    /// Whether the guard lets an address through that somebody else is going to fetch, as far as it can be told without asking anybody.
+    /// Checks an address that a provider will fetch against the outbound policy, without a name lookup.
     ///
     /// # Errors
-    /// Why not, in words for the client.
-    fn check_address(&self, _url: &str) -> std::result::Result<(), String> {
-        Ok(())
-    }
+    /// The reason of the refusal, for the client.
+    fn check_address(&self, url: &str) -> std::result::Result<(), String>;
 
-    /// Fetches a file that a client gave the address of, through the same guard as tools: at most so many bytes, within this time. The
-    /// failure is in words for the client.
+    /// Fetches an attachment under the outbound policy.
+    ///
+    /// # Errors
+    /// The reason of the failure, for the client.
     async fn fetch(
         &self,
-        _url: &str,
-        _most: usize,
-        _within: Duration,
-    ) -> std::result::Result<FetchedFile, String> {
-        Err("this server fetches nothing".to_owned())
-    }
+        url: &str,
+        max_bytes: usize,
+        timeout: Duration,
+    ) -> std::result::Result<FetchedFile, String>;
 }
 
 /// A file that was fetched.
@@ -106,26 +96,17 @@ pub struct FetchedFile {
     pub bytes: Bytes,
 }
 
-/// What a workspace keeps for its tools, for a [`ToolHost`].
+/// The tools, plugins, toolsets and secrets of workspaces, for a [`ToolHost`].
 ///
-/// A secret is read at the moment of the call and leaves only towards the peer: not into a [`ServerTool::target`], an
-/// [`Outcome`], an error or a log line. What a peer repeats of it is taken out with [`Secret::redact`].
+/// A secret is read for the call and sent to the peer only: not into a [`ServerTool::target`], an [`Outcome`], an error or
+/// a log line. [`Secret::redact`] removes it from what a peer returns.
 #[async_trait]
 pub trait ToolDefinitions: Send + Sync {
-    /// What `{"kind": "mantyx", "id": …}` leads to: a tool or an external agent, by its id or slug.
+    /// The definition behind `{"kind": "mantyx", "id": …}`, by id or slug.
     ///
     /// # Errors
     /// When the store fails.
     async fn tool(&self, workspace: &str, id_or_slug: &str) -> Result<Option<ToolDefinition>>;
-
-    /// What `{"kind": "mantyx_plugin", "name": …}` leads to.
-    ///
-    /// # Errors
-    /// When the store fails.
-    async fn plugin_tool(&self, workspace: &str, name: &str) -> Result<Option<ToolDefinition>> {
-        let plugins = self.plugins(workspace).await?;
-        Ok(plugins.iter().find_map(|plugin| plugin.tool(name)))
-    }
 
     /// The installed plugins, by name.
     ///
@@ -133,7 +114,7 @@ pub trait ToolDefinitions: Send + Sync {
     /// When the store fails.
     async fn plugins(&self, workspace: &str) -> Result<Vec<PluginManifest>>;
 
-    /// What `{"kind": "toolset", "name": …}` leads to, by its id or slug.
+    /// The toolset behind `{"kind": "toolset", "name": …}`, by id or slug.
     ///
     /// # Errors
     /// When the store fails.
@@ -144,26 +125,43 @@ pub trait ToolDefinitions: Send + Sync {
     /// # Errors
     /// When the store fails, or the secret was sealed with another master key.
     async fn secret(&self, workspace: &str, name: &str) -> Result<Option<Secret>>;
+}
 
-    /// A text with every `{{secret:NAME}}` in it replaced. Only for texts that the workspace's administrator wrote: whoever may
-    /// write such a text may read the secret.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the name of a secret that there is not.
-    async fn fill(&self, workspace: &str, text: &str) -> Result<Secret> {
-        let mut known = Vec::new();
-        for name in template::secrets(text) {
-            let secret = self.secret(workspace, name).await?;
-            known.extend(secret.map(|secret| (name, secret)));
-        }
-        let lookup = |name: &str| {
-            let found = known.iter().find(|(known, _)| *known == name);
-            found.map(|(_, secret)| secret.expose().to_owned())
-        };
-        template::fill_secrets(text, lookup)
-            .map(Secret::new)
-            .map_err(|name| Error::invalid("", format!("there is no secret `{name}`")))
+/// The definition behind `{"kind": "mantyx_plugin", "name": …}`.
+///
+/// # Errors
+/// When the store fails.
+pub async fn plugin_tool(
+    definitions: &dyn ToolDefinitions,
+    workspace: &str,
+    name: &str,
+) -> Result<Option<ToolDefinition>> {
+    let plugins = definitions.plugins(workspace).await?;
+    Ok(plugins.iter().find_map(|plugin| plugin.tool(name)))
+}
+
+/// A text with every `{{secret:NAME}}` replaced. Only for texts of the workspace's administrator, because the author of
+/// such a text can read the secret.
+///
+/// # Errors
+/// [`Error::Invalid`] with the name of an unknown secret.
+pub async fn fill_secrets(
+    definitions: &dyn ToolDefinitions,
+    workspace: &str,
+    text: &str,
+) -> Result<Secret> {
+    let mut known = Vec::new();
+    for name in template::secrets(text) {
+        let secret = definitions.secret(workspace, name).await?;
+        known.extend(secret.map(|secret| (name, secret)));
     }
+    let lookup = |name: &str| {
+        let found = known.iter().find(|(known, _)| *known == name);
+        found.map(|(_, secret)| secret.expose().to_owned())
+    };
+    template::fill_secrets(text, lookup)
+        .map(Secret::new)
+        .map_err(|name| Error::invalid("", format!("there is no secret `{name}`")))
 }
 
 /// A toolset of a workspace.
@@ -171,29 +169,29 @@ pub trait ToolDefinitions: Send + Sync {
 pub struct Toolset {
     /// Its name in the workspace.
     pub slug: String,
-    /// What it says.
+    /// Its definition.
     pub definition: ToolsetDefinition,
 }
 
-/// On whose behalf tools run.
+/// The run that tools are called for.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
     /// Slug of the workspace.
     pub workspace: Arc<str>,
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// The spec's refs. Header values are as they were written: those of a persisted agent may name secrets, to be filled in at the
-    /// moment of the call ([`ToolDefinitions::fill`]); those of a client cannot.
+    /// The refs of the spec. Header values are as written: those of a persisted agent may name secrets, which are filled
+    /// in for the call ([`fill_secrets`]); those of a client cannot.
     pub refs: Arc<Vec<ToolRef>>,
 }
 
-/// One resolved tool. Stored with the run, so that a run keeps its tools (and a provider its prompt cache) over restarts.
+/// One resolved tool, stored with the run, so that it keeps its tools (and the provider's prompt cache) over restarts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerTool {
     /// Model-facing name, valid and unique in the run.
     pub name: String,
-    /// What the model is told.
+    /// Description for the model.
     pub description: String,
     /// JSON Schema of the arguments, object root.
     pub parameters: Value,
@@ -208,9 +206,9 @@ pub struct ServerTool {
     /// The administrator's policy for the tool, which applies in every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Which ref of the spec it came from.
+    /// Index of its ref in the spec.
     pub from: usize,
-    /// The host's own words on what to call; no secrets.
+    /// What to call, in the format of the host; without secrets.
     pub target: Value,
 }
 
@@ -221,14 +219,14 @@ pub struct Invocation {
     pub tool_use_id: String,
     /// Arguments, already checked against the tool's schema.
     pub input: Value,
-    /// The span of the call, which the peer is told where its protocol has a place for it; `None` when the run is not traced.
+    /// The span of the call, for peers whose protocol has a field for it; `None` when the run is not traced.
     pub trace: Option<TraceParent>,
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// What the model reads; bounded by the host, with a note when it was cut.
+    /// The text for the model, bounded by the host, with a note when it was cut.
     pub content: String,
     /// The tool failed.
     pub is_error: bool,
@@ -237,8 +235,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The same without what `redact` takes out of texts: peers like to repeat what they were sent. A file that is no text and holds such a
-    /// thing is left out, and the model is told.
+    /// The outcome without what `redact` removes, because peers may repeat a secret. A binary file with a secret is left
+    /// out, with a note for the model.
     #[must_use]
     pub fn redacted(mut self, redact: &dyn Fn(&str) -> String) -> Self {
         self.content = redact(&self.content);
@@ -255,7 +253,7 @@ impl Outcome {
     }
 }
 
-/// Takes something out of a text; false when it is in what is no text.
+/// Redacts a file; false when it is binary and has a secret.
 fn redact_file(file: &mut ToolFile, redact: &dyn Fn(&str) -> String) -> bool {
     let Ok(bytes) = STANDARD.decode(&file.data) else {
         return false;
@@ -313,5 +311,26 @@ impl ToolHost for NoTools {
             is_error: true,
             files: Vec::new(),
         }
+    }
+
+    async fn installed(&self, _: &str) -> Result<Vec<InstalledPlugin>> {
+        Ok(Vec::new())
+    }
+
+    async fn toolset_tools(&self, _: &str, _: &str) -> Result<Option<Vec<ToolsetTool>>> {
+        Ok(None)
+    }
+
+    fn check_address(&self, _: &str) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    async fn fetch(
+        &self,
+        _: &str,
+        _: usize,
+        _: Duration,
+    ) -> std::result::Result<FetchedFile, String> {
+        Err("this server fetches nothing".to_owned())
     }
 }

@@ -35,6 +35,10 @@ impl Bus for RecordingBus {
         std::future::pending().await
     }
 
+    fn is_up(&self) -> bool {
+        true
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

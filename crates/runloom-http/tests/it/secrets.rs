@@ -1,7 +1,7 @@
 //! Secrets: used where they are named, shown nowhere.
 
 use axum::http::StatusCode;
-use runloom_ports::tools::ToolDefinitions;
+use runloom_ports::tools::{ToolDefinitions, fill_secrets, plugin_tool};
 use serde_json::json;
 
 use crate::app::TestApp;
@@ -122,8 +122,7 @@ async fn tools_get_unsealed_values() {
     let secret = registry.secret("acme", "KEY").await.unwrap().unwrap();
     assert_eq!(secret.expose(), CANARY);
     assert!(!format!("{secret:?}").contains(CANARY));
-    let filled = registry
-        .fill("acme", "Bearer {{secret:KEY}}")
+    let filled = fill_secrets(&**registry, "acme", "Bearer {{secret:KEY}}")
         .await
         .unwrap();
     assert_eq!(filled.expose(), format!("Bearer {CANARY}"));
@@ -131,8 +130,7 @@ async fn tools_get_unsealed_values() {
     assert!(serde_json::to_string(&tool).unwrap().contains(&literal));
     assert!(registry.tool("acme", "e").await.unwrap().is_some());
     assert!(
-        registry
-            .plugin_tool("acme", "@p/t")
+        plugin_tool(&**registry, "acme", "@p/t")
             .await
             .unwrap()
             .is_some()

@@ -12,7 +12,7 @@ use runloom_engine::catalog_builder::StoredProvider;
 use runloom_engine::live_catalog::CatalogSource;
 use runloom_engine::metrics::METRICS;
 use runloom_ports::store::{DocumentKind, WorkspaceRow};
-use runloom_ports::tools::ToolDefinitions;
+use runloom_ports::tools::fill_secrets;
 
 #[async_trait]
 impl CatalogSource for RegistryService {
@@ -80,17 +80,23 @@ impl RegistryService {
     ) -> Result<StoredProvider> {
         let workspace = workspace.slug.as_str();
         if let Some(key) = &mut definition.api_key {
-            *key = self.fill(workspace, key).await?.expose().to_owned();
+            *key = fill_secrets(self, workspace, key)
+                .await?
+                .expose()
+                .to_owned();
         }
         let mut headers = BTreeMap::new();
         for (name, value) in definition.headers {
-            let value = self.fill(workspace, &value).await?;
+            let value = fill_secrets(self, workspace, &value).await?;
             headers.insert(name, value.expose().to_owned());
         }
         definition.headers = headers;
         for value in definition.options.values_mut() {
             if let Value::String(text) = value {
-                *text = self.fill(workspace, text).await?.expose().to_owned();
+                *text = fill_secrets(self, workspace, text)
+                    .await?
+                    .expose()
+                    .to_owned();
             }
         }
         Ok(StoredProvider {

@@ -1,4 +1,4 @@
-//! Secrets of persisted agents' tools, filled in at the last moment.
+//! The tool host that fills in secrets of persisted agents' tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use runloom_ports::error::{Chain, Result};
 use runloom_ports::secret::{Secret, redact_schema};
 use runloom_ports::tools::{
     FetchedFile, Invocation, Outcome, ServerTool, ToolContext, ToolDefinitions, ToolHost,
+    fill_secrets,
 };
 
-/// A host whose refs have their `{{secret:NAME}}` filled in for as long as one call takes. What a peer repeats of a secret is
-/// taken out of what the model reads.
+/// A host that fills in `{{secret:NAME}}` in the refs of one call, and redacts the secrets in what the peer returns.
 pub struct SecretInjectingHost {
     inner: Arc<dyn ToolHost>,
     definitions: Arc<dyn ToolDefinitions>,
@@ -58,7 +58,7 @@ impl SecretInjectingHost {
                 match self.fill(&context.workspace, value, &mut secrets).await {
                     Ok(filled) => filled.expose().clone_into(value),
                     Err(error) => {
-                        tracing::warn!(header = name, error = %Chain(&error), "a header's secret cannot be filled in");
+                        tracing::warn!(header = name, error = %Chain(&error), "header secret missing");
                         unfilled.push(name.clone());
                     }
                 }
@@ -77,7 +77,7 @@ impl SecretInjectingHost {
         for name in template::secrets(text) {
             used.extend(self.definitions.secret(workspace, name).await?);
         }
-        self.definitions.fill(workspace, text).await
+        fill_secrets(&*self.definitions, workspace, text).await
     }
 }
 
@@ -163,7 +163,7 @@ impl ToolHost for SecretInjectingHost {
 mod tests {
     use super::*;
     use runloom_ports::effect::Effect;
-    use runloom_ports::tools::{PluginManifest, ToolDefinition, Toolset};
+    use runloom_ports::tools::{NoTools, PluginManifest, ToolDefinition, Toolset};
     use runloom_protocol::id::RunId;
     use serde_json::{Value, json};
 
@@ -206,6 +206,31 @@ mod tests {
                 ..Outcome::default()
             }
         }
+
+        async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+            NoTools.installed(workspace).await
+        }
+
+        async fn toolset_tools(
+            &self,
+            workspace: &str,
+            name: &str,
+        ) -> Result<Option<Vec<ToolsetTool>>> {
+            NoTools.toolset_tools(workspace, name).await
+        }
+
+        fn check_address(&self, url: &str) -> std::result::Result<(), String> {
+            Err(format!("{url} is refused"))
+        }
+
+        async fn fetch(
+            &self,
+            url: &str,
+            max_bytes: usize,
+            timeout: Duration,
+        ) -> std::result::Result<FetchedFile, String> {
+            NoTools.fetch(url, max_bytes, timeout).await
+        }
     }
 
     struct One;
@@ -229,8 +254,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn forwards_check_address() {
+        let host = SecretInjectingHost::new(Arc::new(Echo), Arc::new(One));
+        let refused = host.check_address("http://10.0.0.1/").unwrap_err();
+        assert_eq!(refused, "http://10.0.0.1/ is refused");
+    }
+
     #[tokio::test]
-    async fn nothing_that_a_peer_says_of_its_tools_has_the_secret() {
+    async fn redacts_secrets_in_tool_listings() {
         let tool = json!({"kind": "mcp", "name": "x", "url": "https://x.example/", "headers": {"A": "Bearer {{secret:KEY}}"}});
         let context = ToolContext {
             workspace: "acme".into(),
@@ -252,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_peer_gets_the_secret_and_the_model_does_not() {
+    async fn redacts_secrets_in_outcomes() {
         let tool = json!({"kind": "mcp", "name": "x", "url": "https://x.example/",
             "headers": {"A": "Bearer {{secret:KEY}}", "B": "{{secret:GONE}}", "C": "plain"}});
         let context = ToolContext {

@@ -8,8 +8,11 @@ use bytes::Bytes;
 use runloom_ports::error::Result;
 use runloom_ports::file::{File, FileContent};
 use runloom_ports::model::Message;
-use runloom_ports::tools::{FetchedFile, Invocation, Outcome, ServerTool, ToolContext, ToolHost};
+use runloom_ports::tools::{
+    FetchedFile, Invocation, NoTools, Outcome, ServerTool, ToolContext, ToolHost,
+};
 use runloom_protocol::event::{Event, EventKind};
+use runloom_protocol::resource::{InstalledPlugin, ToolsetTool};
 use runloom_protocol::tools::ToolRef;
 use runloom_protocol::validate;
 use runloom_service::error::Error;
@@ -236,6 +239,16 @@ impl ToolHost for Library {
             mime_type: Some(kind.to_owned()),
             bytes: Bytes::from_static(bytes),
         })
+    }
+
+    async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        NoTools.installed(workspace).await
+    }
+    async fn toolset_tools(&self, workspace: &str, name: &str) -> Result<Option<Vec<ToolsetTool>>> {
+        NoTools.toolset_tools(workspace, name).await
+    }
+    fn check_address(&self, url: &str) -> std::result::Result<(), String> {
+        NoTools.check_address(url)
     }
 }
 

@@ -10,10 +10,12 @@ use runloom_engine::catalog::Catalog;
 use runloom_engine::live_catalog::{CatalogSource, LiveCatalog};
 use runloom_ports::error::{Error, Result};
 use runloom_ports::store::{Batch, Chunk, ClaimOutcome, MailNo, Millis, Next, SubRuns};
-use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolHost};
+use runloom_ports::tools::{
+    FetchedFile, Invocation, NoTools, Outcome, ServerTool, ToolContext, ToolHost,
+};
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::ErrorClass;
-use runloom_protocol::resource::RunStatus;
+use runloom_protocol::resource::{InstalledPlugin, RunStatus, ToolsetTool};
 use runloom_protocol::tools::ToolRef;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -157,6 +159,24 @@ impl ToolHost for AnyTools {
         _: CancellationToken,
     ) -> Outcome {
         Outcome::default()
+    }
+
+    async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        NoTools.installed(workspace).await
+    }
+    async fn toolset_tools(&self, workspace: &str, name: &str) -> Result<Option<Vec<ToolsetTool>>> {
+        NoTools.toolset_tools(workspace, name).await
+    }
+    fn check_address(&self, url: &str) -> std::result::Result<(), String> {
+        NoTools.check_address(url)
+    }
+    async fn fetch(
+        &self,
+        url: &str,
+        max_bytes: usize,
+        timeout: Duration,
+    ) -> std::result::Result<FetchedFile, String> {
+        NoTools.fetch(url, max_bytes, timeout).await
     }
 }
 

@@ -1,13 +1,16 @@
 //! Tools that the server executes: resolving, executing, cancelling, stopping.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use runloom_ports::effect::Effect;
 use runloom_ports::error::Result;
-use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext, ToolHost};
+use runloom_ports::tools::{
+    FetchedFile, Invocation, NoTools, Outcome, ServerTool, ToolContext, ToolHost,
+};
 use runloom_protocol::event::Event;
-use runloom_protocol::resource::RunStatus;
+use runloom_protocol::resource::{InstalledPlugin, RunStatus, ToolsetTool};
 use runloom_protocol::tools::ToolRef;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -75,6 +78,24 @@ impl ToolHost for Host {
             content: "written".to_owned(),
             ..Outcome::default()
         }
+    }
+
+    async fn installed(&self, workspace: &str) -> Result<Vec<InstalledPlugin>> {
+        NoTools.installed(workspace).await
+    }
+    async fn toolset_tools(&self, workspace: &str, name: &str) -> Result<Option<Vec<ToolsetTool>>> {
+        NoTools.toolset_tools(workspace, name).await
+    }
+    fn check_address(&self, url: &str) -> std::result::Result<(), String> {
+        NoTools.check_address(url)
+    }
+    async fn fetch(
+        &self,
+        url: &str,
+        max_bytes: usize,
+        timeout: Duration,
+    ) -> std::result::Result<FetchedFile, String> {
+        NoTools.fetch(url, max_bytes, timeout).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use runloom_ports::error::{Chain, Error, Result};
-use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext};
+use runloom_ports::tools::{Invocation, Outcome, ServerTool, ToolContext, plugin_tool};
 use runloom_protocol::definition::{ToolAction, ToolDefinition};
 use runloom_protocol::tools::ToolRef;
 use serde_json::json;
@@ -40,7 +40,7 @@ impl WorkspaceTools {
         let ToolAction::Plugin(call) = &definition.action else {
             return Ok(Some(definition));
         };
-        let Some(inner) = definitions.plugin_tool(workspace, &call.plugin).await? else {
+        let Some(inner) = plugin_tool(&**definitions, workspace, &call.plugin).await? else {
             let message = format!("the plugin tool \"{}\" is not installed", call.plugin);
             return Err(Error::InvalidPlugin { message });
         };

@@ -107,6 +107,11 @@ impl Bus for StoreBus {
         }
     }
 
+    /// The store reconnects by itself and reports what it missed as [`Signal::Lost`].
+    fn is_up(&self) -> bool {
+        true
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
