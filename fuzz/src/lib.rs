@@ -1,5 +1,5 @@
-//! Properties of every decoder, for any bytes: it gives events or an error and never panics, its events do not depend on
-//! how the bytes are cut into chunks, and its output is at most a small multiple of its input.
+//! Properties of every decoder, for any bytes: it gives events or an error and never panics, its events do not depend
+//! on how the bytes are cut into chunks, and its output is at most a small multiple of its input.
 //!
 //! The fuzz target calls these functions, and so does a test of `runloom-models` on the corpus, with a stable compiler.
 

@@ -2,8 +2,8 @@
 //
 //   RUNLOOM_BINARY=target/debug/runloom CHROMIUM=/usr/bin/chromium node interop/browser/run.mjs FOLDER [CASE…]
 //
-// FOLDER has playwright-core in its node_modules, and is where data and logs are kept. Cases run one after the other, each in a
-// browser context of its own; none waits by the clock. The last line is `N passed, N failed`.
+// FOLDER has playwright-core in its node_modules, and is where data and logs are kept. Cases run one after the other,
+// each in a browser context of its own; none waits by the clock. The last line is `N passed, N failed`.
 
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";

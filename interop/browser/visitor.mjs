@@ -1,4 +1,5 @@
-// Somebody in front of a browser, and a witness of what the page does meanwhile: every request, every message of the console.
+// Somebody in front of a browser, and a witness of what the page does meanwhile: every request, every message of the
+// console.
 
 import assert from "node:assert/strict";
 

@@ -112,7 +112,8 @@ pub(crate) fn postgres() -> anyhow::Result<Tally> {
     one_target("postgres")
 }
 
-/// The tests that talk to other services, which the rest does without. They say where they looked when one is not there.
+/// The tests that talk to other services, which the rest does without. They say where they looked when one is not
+/// there.
 pub(crate) fn services() -> anyhow::Result<Tally> {
     one_target("services")
 }
@@ -179,8 +180,8 @@ pub(crate) fn faults() -> anyhow::Result<Tally> {
     one_target("faults")
 }
 
-/// Runs a test target that `cargo test` alone passes over. Asked of the whole workspace and not of one package, because the features
-/// of dependencies go by what is built together: everything is built once.
+/// Runs a test target that `cargo test` alone passes over. Asked of the whole workspace and not of one package,
+/// because the features of dependencies go by what is built together: everything is built once.
 fn one_target(name: &str) -> anyhow::Result<Tally> {
     let target = ["--workspace", "--test", name];
     let (closing, how) = if has_subcommand("nextest")? {

@@ -1,5 +1,5 @@
-//! The stage in which our clients of tools meet servers that nobody here wrote: MCP servers and A2A agents of the official
-//! packages, of the generations that are in use.
+//! The stage in which our clients of tools meet servers that nobody here wrote: MCP servers and A2A agents of the
+//! official packages, of the generations that are in use.
 
 use std::time::Duration;
 

@@ -237,8 +237,8 @@ impl AdminClient {
         listed(self.transport.json(Call::get(url)).await?, kind.in_lists())
     }
 
-    /// The plugins that a workspace has without keeping them: of the operator's configuration, and those that come with the
-    /// server.
+    /// The plugins that a workspace has without keeping them: of the operator's configuration, and those that come
+    /// with the server.
     ///
     /// # Errors
     /// A refusal, or the server is away.

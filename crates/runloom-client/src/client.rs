@@ -136,11 +136,12 @@ impl Client {
             .map(drop)
     }
 
-    /// Answers a local tool call. Repeated through 429, 5xx and broken connections: the server takes only the first answer.
+    /// Answers a local tool call. Repeated through 429, 5xx and broken connections: the server takes only the first
+    /// answer.
     ///
     /// # Errors
-    /// `unknown_tool_use` when it was answered or timed out, `run_terminal` when the run has ended, other refusals, or the
-    /// server is away.
+    /// `unknown_tool_use` when it was answered or timed out, `run_terminal` when the run has ended, other refusals,
+    /// or the server is away.
     pub async fn submit_tool_result(
         &self,
         run: &RunId,

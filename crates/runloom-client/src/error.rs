@@ -105,7 +105,7 @@ impl Error {
         while let Some(next) = cause.source() {
             cause = next;
         }
-        // The address without its path: nothing in it is a secret, and whoever mistyped it wants to see it.
+        // The address without its path: it has no secret, and shows a typing error.
         let place = error.url().map(|url| url.origin().ascii_serialization());
         let said = match place {
             Some(place) => format!("{place}: {cause}"),

@@ -4,8 +4,9 @@
 //!
 //! # Reading order
 //!
-//! `client` (what can be asked) and `request` (with what), `stream` (a run's events, resumed by itself), `tools` (runs whose tools
-//! are closures of this process), `admin`, `error`; inside, `transport` owns timeouts and retries, `sse` the framing.
+//! `client` (what can be asked) and `request` (with what), `stream` (a run's events, resumed by itself), `tools`
+//! (runs whose tools are closures of this process), `admin`, `error`; inside, `transport` owns timeouts and retries,
+//! `sse` the framing.
 //!
 //! Not here: any decision about a run. The server decides; this crate asks, listens and answers.
 

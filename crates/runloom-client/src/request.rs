@@ -77,14 +77,14 @@ impl RunRequest {
     }
 }
 
-/// `POST /agent-sessions/{id}/messages`. What `spec` says of tools, reasoning, schema and guards replaces the session's for this
-/// run only; its metadata is merged.
+/// `POST /agent-sessions/{id}/messages`. What `spec` says of tools, reasoning, schema and guards replaces the
+/// session's for this run only; its metadata is merged.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MessageRequest {
     /// Only the fields that shall replace the session's.
     #[serde(flatten)]
     pub spec: AgentSpec,
-    /// What is said.
+    /// The text of the message.
     #[serde(flatten)]
     pub prompt: Prompt,
 }

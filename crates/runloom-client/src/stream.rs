@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::event::RunEvent;
 use crate::transport::Transport;
 
-/// The events of one run, in order, each once. It reconnects by itself after a cut, a silence or a clean early close, and ends
-/// after the terminal event.
+/// The events of one run, in order, each once. It reconnects by itself after a cut, a silence or a clean early close,
+/// and ends after the terminal event.
 #[derive(Debug)]
 pub struct RunStream {
     transport: Transport,
@@ -60,8 +60,8 @@ impl RunStream {
     /// The next event, or `None` after the terminal one. Safe to drop while it waits: nothing is lost.
     ///
     /// # Errors
-    /// A refusal that waiting does not change, a server that stays away, or frames that are not the protocol. The stream is then
-    /// over.
+    /// A refusal that waiting does not change, a server that stays away, or frames that are not the protocol. The
+    /// stream is then over.
     pub async fn next(&mut self) -> Result<Option<RunEvent>> {
         loop {
             if self.ended {
@@ -100,8 +100,8 @@ impl RunStream {
         })
     }
 
-    /// Opens the connection. A clean close is answered at once, as the protocol wishes, but not for ever: every opening counts
-    /// until an event arrives, and from the second on it waits.
+    /// Opens the connection. A clean close is answered at once, as the protocol wishes, but not for ever: every
+    /// opening counts until an event arrives, and from the second on it waits.
     async fn open(&mut self) -> Result<()> {
         let policy = self.transport.options.reconnect;
         if self.fruitless > policy.max_retries {

@@ -156,8 +156,8 @@ impl Client {
             .await
     }
 
-    /// Follows a run that this process started, executes its local tools, and shows each event to `observe` as it comes. Calls that
-    /// the log shows as answered before their turn came are not executed.
+    /// Follows a run that this process started, executes its local tools, and shows each event to `observe` as it
+    /// comes. Calls that the log shows as answered before their turn came are not executed.
     ///
     /// # Errors
     /// As [`Client::run_with_tools`].

@@ -2,14 +2,14 @@
 //!
 //! Not here: retries, prompts, tools and the loop (the driver's), storage, and the HTTP of the server.
 //!
-//! Reading order: [`settings`] (of a provider and its models); `decode` (bytes → frames → events) and `sse`; `http` (a
-//! call: `http_call`, status, error bodies) on `clients` (the shared connection pools), with `deadlines`, `response` (its
-//! head and body), `event_stream` (the body as events) and `call_recorder` (one call, recorded for debugging); `error`
-//! and `retry_after` (error classes); `structured` (output schemas), `conversation`, `files` and `tools`; the request
-//! body: `request_body`, `alternating_roles` and `payload`. Then one folder per API, each with `request` (neutral
-//! request → vendor JSON), `stream` (vendor frames → [`runloom_ports::model::ModelEvent`]), `wire` (the vendor's types,
-//! which never leave their folder) and its `codec`, which gives fuzz targets and benchmarks access to the pure functions
-//! through `test_support`.
+//! Reading order: [`settings`] (of a provider and its models); `decode` (bytes → frames → events) and `sse`; `http`
+//! (a call: `http_call`, status, error bodies) on `clients` (the shared connection pools), with `deadlines`,
+//! `response` (its head and body), `event_stream` (the body as events) and `call_recorder` (one call, recorded for
+//! debugging); `error` and `retry_after` (error classes); `structured` (output schemas), `conversation`, `files` and
+//! `tools`; the request body: `request_body`, `alternating_roles` and `payload`. Then one folder per API, each with
+//! `request` (neutral request → vendor JSON), `stream` (vendor frames → [`runloom_ports::model::ModelEvent`]), `wire`
+//! (the vendor's types, which never leave their folder) and its `codec`, which gives fuzz targets and benchmarks
+//! access to the pure functions through `test_support`.
 //!
 //! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that
 //! ends without the vendor's final frame is an error; keys never reach messages or logs.

@@ -55,8 +55,8 @@ impl SchemaCache {
         }
     }
 
-    /// The validator of a schema, built when it is not known. Takes milliseconds for a large one, so async code that has
-    /// not met the schema before uses [`compile_off_thread`].
+    /// The validator of a schema, built when it is not known. Takes milliseconds for a large one, so async code that
+    /// has not met the schema before uses [`compile_off_thread`].
     ///
     /// # Errors
     /// When the schema is not one, refers to something outside itself or exceeds a cap of [`super::limits`].

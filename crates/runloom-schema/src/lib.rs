@@ -1,8 +1,8 @@
 //! Compiling and checking untrusted JSON Schemas within limits.
 //!
 //! A schema is measured before it is built (bytes, values, depth, patterns, fan-out after `$ref`), refers to nothing
-//! outside itself, and is cached in compiled form. A check first counts its cost and refuses a value that would take too
-//! long. `format` is an annotation here and never refuses a value.
+//! outside itself, and is cached in compiled form. A check first counts its cost and refuses a value that would take
+//! too long. `format` is an annotation here and never refuses a value.
 //!
 //! Reading order: [`limits`]; `graph` (which subschema applies where); `fan_out` (the maximum cost of one value);
 //! `work` (the cost of one instance); `validator`; `build`; `cache`.

@@ -27,9 +27,9 @@ pub(super) const BACKTRACKS: usize = 10_000;
 pub(super) const VISITS: u64 = 500_000;
 /// … plus this for each value of the instance, so that long but simple lists pass.
 pub(super) const VISITS_PER_VALUE: u64 = 16;
-/// Up to so many visits all errors are collected; collecting is what grows fastest.
+/// Maximum visits for which all errors are collected; collecting costs the most.
 pub(super) const VISITS_ALL_ERRORS: u64 = 20_000;
-/// Up to so many visits the first error is looked for; past it the answer is yes or no only.
+/// Maximum visits for which the first error is located; beyond it only validity is checked.
 pub(super) const VISITS_FIRST_ERROR: u64 = 100_000;
 /// Subschemas that may stand on the stack during a check.
 pub(super) const CHECK_DEPTH: u32 = 600;

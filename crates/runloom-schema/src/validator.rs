@@ -45,8 +45,8 @@ impl Validator {
         }
     }
 
-    /// Estimated memory of a schema with `schema` bytes of text: thirty times the text, and its regular expressions, which
-    /// are large with counted repetitions or Unicode classes.
+    /// Estimated memory of a schema with `schema` bytes of text: thirty times the text, and its regular expressions,
+    /// which are large with counted repetitions or Unicode classes.
     pub(crate) fn estimated_bytes(&self, schema: usize) -> usize {
         let pattern = |pattern: &String| {
             if pattern.contains(['{', '\\']) {

@@ -133,7 +133,7 @@ impl Counter<'_> {
     }
 }
 
-/// Visits that so many runs of a regular expression on a text of that length are worth.
+/// Visits charged for matching this many patterns against a text of this length.
 fn matching(patterns: u64, length: usize) -> u64 {
     patterns.saturating_mul(1 + length as u64 / 32)
 }

@@ -1,11 +1,12 @@
 //! The store port on real databases: one folder per database.
 //!
-//! [`open`] turns a URL into a store; nothing else in the tree knows which database is behind it. Not here: any decision about
-//! runs. The rules each database keeps are in `runloom_ports::store`, and `tests/it` checks them for every one.
+//! [`open`] turns a URL into a store; nothing else in the tree knows which database is behind it. Not here: any
+//! decision about runs. The rules each database keeps are in `runloom_ports::store`, and `tests/it` checks them for
+//! every one.
 //!
-//! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/transaction`, `sqlite/readers`, then the traits of the port
-//! on the hot path; `postgres/` has the same structure, with a connection pool in place of the readers. `tables` has the traits
-//! whose SQL is written once for both, in the statements of `sql`.
+//! Reading order: `sqlite/writer` (one thread, group commit), `sqlite/transaction`, `sqlite/readers`, then the traits
+//! of the port on the hot path; `postgres/` has the same structure, with a connection pool in place of the readers.
+//! `tables` has the traits whose SQL is written once for both, in the statements of `sql`.
 
 mod error;
 mod options;

@@ -143,7 +143,7 @@ export async function filters_stand_in_the_address({ server, visit }) {
   await status.focus();
   await status.selectOption("failed");
   await titles("fail 401");
-  // The page was drawn anew, and whoever uses the keyboard is still where they were.
+  // The page was redrawn and the keyboard focus is unchanged.
   await page.waitForFunction(() => document.activeElement?.value === "failed");
   await page.reload();
   await titles("fail 401");

@@ -44,7 +44,8 @@ impl Seen {
             .count()
     }
 
-    /// Waits until that many requests with `part` have come; gives up after a while so that a broken client fails the test.
+    /// Waits until that many requests with `part` have come; gives up after a while so that a broken client fails the
+    /// test.
     pub(crate) fn wait_for(&self, part: &str, count: usize) {
         let held = self.requests.lock().unwrap();
         let missing = |requests: &mut Vec<Request>| {

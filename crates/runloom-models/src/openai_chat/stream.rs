@@ -111,8 +111,8 @@ impl Decoder {
             .finish(self.info.turn)
             .into_iter()
             .partition(Result::is_ok);
-        // If the output limit cut the arguments, there is no call to make. Otherwise a turn with some of its calls would
-        // differ from the model's, so none is made and the driver asks the model to repeat them.
+        // If the output limit cut the arguments, there is no call to make. Otherwise a turn with some of its calls
+        // would differ from the model's, so none is made and the driver asks the model to repeat them.
         let malformed = !malformed.is_empty() && !truncated;
         if !malformed {
             out.extend(calls.into_iter().flatten().map(ModelEvent::Call));

@@ -36,8 +36,8 @@ fn message(name: &str, data: &str) -> Message {
             .add_header(header(":message-type", "exception"))
             .add_header(header(":exception-type", kind)),
         None => {
-            // Bedrock pads its chunks. The padding here is so long that a cut stream which trickles on does not complete
-            // the frame within the timeouts of the tests.
+            // Bedrock pads its chunks. The padding here is so long that a cut stream which trickles on does not
+            // complete the frame within the timeouts of the tests.
             let payload = json!({"bytes": STANDARD.encode(data), "p": "p".repeat(1_000)});
             Message::new(payload.to_string())
                 .add_header(header(":message-type", "event"))

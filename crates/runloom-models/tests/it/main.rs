@@ -1,6 +1,7 @@
 //! The conformance suite: every adapter over HTTP on loopback, against scripted responses in its vendor's format.
 //!
-//! A new adapter adds its row in `providers.rs`, its name to the list below and its fixtures; `registry.rs` checks this.
+//! A new adapter adds its row in `providers.rs`, its name to the list below and its fixtures; `registry.rs` checks
+//! this.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

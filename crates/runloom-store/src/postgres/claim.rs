@@ -35,8 +35,9 @@ pub(super) struct Taken {
     started_at: Millis,
 }
 
-/// The row is locked and judged as it is then, so of two workers one gets it. A row that somebody else has locked is passed
-/// over: a batch or a claim of another worker means that it is held, and mail announces itself when it is written.
+/// The row is locked and judged as it is then, so of two workers one gets it. A row that somebody else has locked is
+/// passed over: a batch or a claim of another worker means that it is held, and mail announces itself when it is
+/// written.
 const TAKE: &str = concat!(
     "UPDATE runs SET worker = $2, epoch = epoch + 1, attempts = attempts + 1, started_at = coalesce(started_at, $3),
          parked = FALSE, wake_at = NULL, status = CASE status WHEN 'queued' THEN 'running' ELSE status END
@@ -114,9 +115,9 @@ pub(super) async fn load(session: &Session, taken: &Taken) -> Result<Claim, Fail
     })
 }
 
-/// The workspaces that have runs which nobody holds are found one after the other in the index, and of each only the first few
-/// runs: what this costs grows with the number of workspaces that wait, not with how much they have waiting. Of those, the ones
-/// that were tried often are looked for among the oldest alone, where they come to stand.
+/// The workspaces that have runs which nobody holds are found one after the other in the index, and of each only the
+/// first few runs: what this costs grows with the number of workspaces that wait, not with how much they have
+/// waiting. Of those, the ones that were tried often are looked for among the oldest alone, where they come to stand.
 const CLAIMABLE: &str = concat!(
     "WITH RECURSIVE waiting (workspace) AS (
          (SELECT workspace FROM runs WHERE completed_at IS NULL AND worker IS NULL AND NOT parked ORDER BY workspace LIMIT 1)
@@ -155,8 +156,8 @@ const CLAIMABLE: &str = concat!(
      ORDER BY row_number() OVER (PARTITION BY workspace, attempts >= $4 ORDER BY no), no LIMIT $2"
 );
 
-/// Runs that nobody alive holds and that have something to do; workspaces take turns, and in each those that were tried often
-/// with the others.
+/// Runs that nobody alive holds and that have something to do; workspaces take turns, and in each those that were
+/// tried often with the others.
 pub(super) async fn claimable(
     session: &Session,
     now: Millis,

@@ -1,7 +1,8 @@
 //! Writing batches: the hottest path of the store. One transaction for whatever waits, in two flights.
 //!
-//! The first flight takes the locks and with them the verdicts: a batch whose lease is not the run's, or that rests on
-//! silence while mail waits, is refused alone. The second flight writes all others, tells the other replicas and commits.
+//! The first flight takes the locks and with them the verdicts: a batch whose lease is not the run's, or that rests
+//! on silence while mail waits, is refused alone. The second flight writes all others, tells the other replicas and
+//! commits.
 
 use std::collections::HashMap;
 
@@ -260,8 +261,8 @@ async fn lock(
     })
 }
 
-/// What the second flight returns: the next run of each session whose run ended, and the children in their order, `None` for
-/// one that existed.
+/// What the second flight returns: the next run of each session whose run ended, and the children in their order,
+/// `None` for one that existed.
 type Sent = (HashMap<i64, RunNo>, Vec<Option<RunNo>>);
 
 /// The second flight: the rows, the notices, COMMIT.

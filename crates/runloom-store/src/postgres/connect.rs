@@ -22,9 +22,10 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Longest silence on a connection with something under way before the kernel gives it up.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
-/// What every session is told. No statement, lock or forgotten transaction may hold anything for long: a worker that stands still
-/// inside a transaction keeps the rows of its runs locked, and others must have them within seconds. Two of the settings
-/// pin what the statements rest on. `synchronous_commit` is left alone: it is checked, and refused when it is off.
+/// What every session is told. No statement, lock or forgotten transaction may hold anything for long: a worker that
+/// stands still inside a transaction keeps the rows of its runs locked, and others must have them within seconds. Two
+/// of the settings pin what the statements rest on. `synchronous_commit` is left alone: it is checked, and refused
+/// when it is off.
 pub(super) const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '5s'; SET default_transaction_isolation = 'read committed';
     SET client_encoding = 'UTF8'";
@@ -46,9 +47,9 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Reads a URL. `sslmode` is `disable`, `allow` or `prefer` (all three: no encryption), or `require`, `verify-ca` or
-    /// `verify-full` (all three: TLS, and the certificate must be good for the host). `sslrootcert` names a PEM file with the
-    /// authorities to trust instead of the system's.
+    /// Reads a URL. `sslmode` is `disable`, `allow` or `prefer` (all three: no encryption), or `require`, `verify-ca`
+    /// or `verify-full` (all three: TLS, and the certificate must be good for the host). `sslrootcert` names a PEM
+    /// file with the authorities to trust instead of the system's.
     pub(super) fn of(url: &str) -> Result<Self, OpenError> {
         let (plain, options) = split_tls(url);
         let mut config = parse(&plain)?;
@@ -96,8 +97,8 @@ impl Endpoint {
         }
     }
 
-    /// A connection of one's own. What the server sends unasked goes to `messages`; the task that serves the connection ends
-    /// when the client is dropped or the server is gone.
+    /// Opens a dedicated connection. Messages that the server sends unasked go to `messages`; the task of the
+    /// connection ends when the client is dropped or the server is gone.
     pub(super) async fn connect(
         &self,
         tasks: &Tasks,
@@ -120,7 +121,7 @@ impl Endpoint {
     }
 }
 
-/// Drives a connection until it ends. Its error is told to whoever waits for an answer, too.
+/// Drives a connection until it ends. Callers that wait for a response get its error, too.
 async fn serve<S>(
     mut connection: Connection<Socket, S>,
     messages: Option<mpsc::UnboundedSender<AsyncMessage>>,

@@ -1,13 +1,13 @@
-//! What became of a transaction whose COMMIT was sent and not answered.
+//! The outcome of a transaction whose COMMIT was sent but not answered.
 //!
-//! A connection can break after the server has committed and before it says so. Whoever then writes again would write twice;
-//! whoever gives up would forget what is there. So every transaction learns its number before it commits, and when the answer
-//! is lost the server is asked on another connection what became of that number. (After a failover to a replica that had not
-//! received everything, acknowledged commits can be gone altogether: that is for the operator's replication to prevent.)
+//! A connection can break after the server committed and before it says so. Writing again could write twice; giving
+//! up could lose a committed write. So every transaction learns its id before it commits, and when the response is
+//! lost the server is asked on another connection for the status of that id. (After a failover to a replica that had
+//! not received everything, acknowledged commits can be gone; the operator's replication must prevent that.)
 //!
-//! A server that crashed forgets numbers of which nothing had reached its disk, and gives them to others. "Committed" may then
-//! be said of a stranger's transaction, so it is believed only when the server has not crashed since ours began; otherwise the
-//! rows themselves are asked for.
+//! A crashed server forgets ids of transactions that had not reached its disk, and gives them to others. "Committed"
+//! may then describe another transaction, so it is trusted only when the server has not crashed since ours began;
+//! otherwise the rows themselves are read.
 
 use std::time::Duration;
 
@@ -47,13 +47,13 @@ pub(super) enum Fate {
     Disputed,
 }
 
-/// The number's state, and whether the server may have crashed since the transaction began: a crash throws the statistics away,
-/// and also a restart of the server's processes behind the same postmaster does.
+/// The number's state, and whether the server may have crashed since the transaction began: a crash throws the
+/// statistics away, and also a restart of the server's processes behind the same postmaster does.
 const FATE: &str = "SELECT pg_xact_status($1::text::xid8), greatest(pg_postmaster_start_time(),
     coalesce((SELECT stats_reset FROM pg_stat_bgwriter), '-infinity')) >= $2::text::timestamptz";
 
-/// Asks the server until it knows, or until the deadline. A transaction that is still open has lost its client: its session is
-/// ended.
+/// Asks the server until it knows, or until the deadline. A transaction that is still open has lost its client: its
+/// session is ended.
 pub(super) async fn fate(client: &Client, xid: &Xid, until: Instant) -> Result<Fate, Failure> {
     loop {
         let row: Row = match client.query_one(FATE, &[&xid.number, &xid.begun]).await {
@@ -85,8 +85,8 @@ pub(super) async fn fate(client: &Client, xid: &Xid, until: Instant) -> Result<F
     }
 }
 
-/// Whether the records of this batch are there, written by this very transaction: another worker may have written events of
-/// the same numbers since.
+/// Whether the records of this batch are there, written by this very transaction: another worker may have written
+/// events of the same numbers since.
 pub(super) async fn is_in_log(
     client: &Client,
     xid: &Xid,

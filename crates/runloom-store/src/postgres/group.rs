@@ -360,8 +360,8 @@ pub(super) fn query<'a>(
     Box::pin(async move { client.query(statement, &values).await })
 }
 
-/// Sends all statements in their order, without waiting for one another's answer, and collects the answers up to the first
-/// error. A statement that cannot even be sent keeps all later ones back: COMMIT must not follow a hole.
+/// Sends all statements in their order, without waiting for one another's answer, and collects the answers up to the
+/// first error. A statement that cannot even be sent keeps all later ones back: COMMIT must not follow a hole.
 pub(super) async fn pipeline(
     mut sending: Vec<Sending<'_>>,
 ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {

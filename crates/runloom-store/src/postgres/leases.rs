@@ -1,9 +1,10 @@
 //! Who is alive.
 //!
-//! A lease is good for as long as its worker gives signs of life. Their age is measured by the database's clock alone: the
-//! clocks of the machines that workers run on differ, and a worker must not look dead because another one's clock is fast.
-//! (All other times come from the callers.) A lease is never taken away by time: it is void only when another worker has
-//! claimed the run, which raises the epoch, so a worker that was merely slow goes on as long as nobody did.
+//! A lease is good for as long as its worker gives signs of life. Their age is measured by the database's clock
+//! alone: the clocks of the machines that workers run on differ, and a worker must not look dead because another
+//! one's clock is fast. (All other times come from the callers.) A lease is never taken away by time: it is void only
+//! when another worker has claimed the run, which raises the epoch, so a worker that was merely slow goes on as long
+//! as nobody did.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,14 +15,15 @@ use runloom_ports::store::StoreResult;
 use super::error::Failure;
 use super::pool::{Pool, Session};
 
-/// Silence after which others may claim a worker's runs, unless the options say otherwise. Workers speak every two seconds and
-/// look for runs every two, too: a dead worker's runs are taken over within ten.
+/// Silence after which others may claim a worker's runs, unless the options say otherwise. Workers speak every two
+/// seconds and look for runs every two, too: a dead worker's runs are taken over within ten.
 pub(super) const SILENCE_MS: i64 = 7_000;
 
 /// A sign of life this young is not repeated for a claim.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// SQL: true when `worker` was heard of lately. `$silence` is the number of the parameter that [`Workers::silence`] fills.
+/// SQL: true when `worker` was heard of lately. `$silence` is the number of the parameter that [`Workers::silence`]
+/// fills.
 macro_rules! alive {
     ($worker:literal, $silence:literal) => {
         concat!(
@@ -82,7 +84,8 @@ impl Workers {
     }
 }
 
-/// Makes a worker known that nobody has heard of. Of one that is known nothing changes: its old leases must not come to life.
+/// Makes a worker known that nobody has heard of. Of one that is known nothing changes: its old leases must not come
+/// to life.
 pub(super) async fn introduce(session: &Session, worker: &str) -> Result<(), Failure> {
     session
         .execute(

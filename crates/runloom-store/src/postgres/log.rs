@@ -112,8 +112,8 @@ impl PostgresStore {
         let limits = (most, self.workers.silence());
         let is_fresh = self.workers.is_fresh(worker);
         if !is_fresh {
-            // Committed before the claim: whoever waits for the row's lock judges by an older picture of the other tables, in
-            // which a worker that was introduced together with its claim does not exist.
+            // Committed before the claim: a statement that waits for the row's lock sees an older snapshot of the
+            // other tables, in which a worker that was introduced together with its claim does not exist.
             self.pool
                 .read(|session| async move { leases::introduce(&session, worker).await })
                 .await?;
@@ -159,8 +159,8 @@ async fn read_chunks(
     seq: u64,
     max_bytes: usize,
 ) -> Result<Vec<Chunk>, Failure> {
-    // Rows of notes alone have no events; they are the owner's business. The sum runs over what comes before a row, so that
-    // the server sends no more than what fits, and always the first row.
+    // Rows of notes alone have no events; they are the owner's business. The sum runs over what comes before a row,
+    // so that the server sends no more than what fits, and always the first row.
     let sql = "SELECT first_seq, last_seq, terminal, frames FROM (
             SELECT first_seq, last_seq, terminal, frames, no,
                 sum(length(frames)) OVER (ORDER BY last_seq, no) AS bytes, row_number() OVER (ORDER BY last_seq, no) AS nth

@@ -1,7 +1,7 @@
-//! What replicas tell each other through the database: NOTIFY after a write, LISTEN on a connection of one's own.
+//! Notices between processes through the database: NOTIFY after a write, LISTEN on a dedicated connection.
 //!
-//! Notices are hints. They can be late, doubled or lost; whoever hears one looks at the store, and whoever hears
-//! [`Notice::Lost`] looks at everything he waits for.
+//! Notices are hints. They can be late, repeated or lost. A receiver reads the store; after [`Notice::Lost`] it reads
+//! everything that it waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::OpenError;
 /// Channel of new events: `run:seq,run:seq,…`, or empty for "look yourself".
 pub(super) const EVENTS: &str = "runloom_events";
 
-/// Channel of mail, of runs that want a worker, and of the registry: numbers of runs, `q` and `r` for the others, with commas
-/// between. What an older program does not know it passes over.
+/// Channel of mail, of runs that want a worker, and of the registry: numbers of runs, `q` and `r` for the others,
+/// with commas between. What an older program does not know it passes over.
 pub(super) const MAIL: &str = "runloom_mail";
 
 /// PostgreSQL takes less than 8,000 bytes.
@@ -145,8 +145,8 @@ impl Notifications {
         Ok(notifications)
     }
 
-    /// The next notice. After a lost connection it is [`Notice::Lost`], once the server is heard again. Dropping the future
-    /// loses nothing.
+    /// The next notice. After a lost connection it is [`Notice::Lost`], once the server is heard again. Dropping the
+    /// future loses nothing.
     pub async fn next(&mut self) -> Notice {
         loop {
             if let Some(notice) = self.ready.pop_front() {

@@ -58,8 +58,8 @@ impl Pool {
             })
     }
 
-    /// Runs `work` outside a transaction: it may only read, or write with one statement that does no harm when it is done
-    /// twice. Done again when the connection breaks.
+    /// Runs `work` outside a transaction: it may only read, or write with one statement that does no harm when it is
+    /// done twice. Done again when the connection breaks.
     pub(crate) async fn read<T, F, W>(&self, work: F) -> StoreResult<T>
     where
         F: Fn(Arc<Session>) -> W,
@@ -90,8 +90,9 @@ impl Pool {
         within(work(session)).await
     }
 
-    /// Runs `work` in a transaction and answers when it is durable. It may run more than once; only what the last time wrote is
-    /// kept. `kind` names it for crash tests. An `Err` changed nothing, except [`Failure::InDoubt`], which nobody knows.
+    /// Runs `work` in a transaction and answers when it is durable. It may run more than once; only what the last
+    /// time wrote is kept. `kind` names it for crash tests. An `Err` changed nothing, except [`Failure::InDoubt`],
+    /// which nobody knows.
     pub(crate) async fn transact<T, F, W>(&self, kind: &'static str, work: F) -> Result<T, Failure>
     where
         F: Fn(Arc<Session>) -> W,
@@ -175,7 +176,7 @@ impl Pool {
 
 fn worth_another(failure: &Failure) -> bool {
     match failure {
-        // Nobody answers: whoever asks waited long enough already.
+        // The server does not respond, and the caller has waited long enough.
         Failure::Pool(error) => matches!(error, deadpool_postgres::PoolError::Backend(_)),
         Failure::Late(_) => false,
         other => other.is_lost() || other.is_collision(),

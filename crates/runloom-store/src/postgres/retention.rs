@@ -109,7 +109,8 @@ const UNUSED: &str = "SELECT no FROM sessions WHERE last_used_at < $1
         AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session = sessions.no AND runs.completed_at IS NULL)
     ORDER BY no LIMIT $2 FOR UPDATE OF sessions SKIP LOCKED";
 
-/// A statement of its own, after the lock: whoever had it before may have left a run. Who comes now waits, and finds no session.
+/// A separate statement after the lock: its previous holder may have created a run. Later callers wait for the lock
+/// and find no session.
 const STILL: &str = "SELECT no FROM unnest($1::BIGINT[]) AS old (no)
     WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.session = old.no AND runs.completed_at IS NULL)";
 

@@ -1,8 +1,9 @@
 //! Versions of the schema: hand-written migrations, one row of `runloom_schema` for each that was applied.
 //!
-//! Several replicas share a database, and while they are exchanged older ones still run: a migration only adds (tables,
-//! columns with defaults, indexes), so that they can go on. One that cannot be so is marked `breaking`, and only then does an
-//! older program refuse the database. Programs that start at once apply migrations one after the other, under a lock.
+//! Several replicas share a database, and while they are exchanged older ones still run: a migration only adds
+//! (tables, columns with defaults, indexes), so that they can go on. One that cannot be so is marked `breaking`, and
+//! only then does an older program refuse the database. Programs that start at once apply migrations one after the
+//! other, under a lock.
 
 use tokio_postgres::Client;
 

@@ -141,7 +141,8 @@ impl Prepared {
     }
 }
 
-/// Sessions before runs, each in the order of their numbers: everybody locks in this order, so nobody waits in a circle.
+/// Sessions before runs, each in the order of their numbers: everybody locks in this order, so nobody waits in a
+/// circle.
 const LOCK_SESSIONS: &str = "SELECT no, messages FROM sessions
     WHERE no IN (SELECT session FROM runs WHERE runs.no = ANY($1)) ORDER BY no FOR NO KEY UPDATE";
 

@@ -1,7 +1,7 @@
 //! Trees of runs: what a group of batches does to other runs than its own.
 //!
-//! Rows are locked in the order of their numbers, those of the batches and those that they reach together, so that no two
-//! groups wait for each other. A group without such batches sends none of these statements.
+//! Rows are locked in the order of their numbers, those of the batches and those that they reach together, so that no
+//! two groups wait for each other. A group without such batches sends none of these statements.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,10 +1,11 @@
 //! The one task that writes batches, with group commit on a connection of its own.
 //!
-//! Whatever waits when a transaction begins goes into it together; only after the commit are the callers told. A group that
-//! fails for a reason of its own is done again one by one, so that a poisoned batch fails alone. When the connection breaks
-//! before COMMIT was sent, nothing happened and the group is done again on a new one. When it breaks after that, the server
-//! is asked what became of the transaction (see `doubt`); when it cannot be asked in time the callers get an error, the batch
-//! is remembered, and a caller who comes again with the same batch is answered with what the server then says.
+//! Whatever waits when a transaction begins goes into it together; only after the commit are the callers told. A
+//! group that fails for a reason of its own is done again one by one, so that a poisoned batch fails alone. When the
+//! connection breaks before COMMIT was sent, nothing happened and the group is done again on a new one. When it
+//! breaks after that, the server is asked what became of the transaction (see `doubt`); when it cannot be asked in
+//! time the callers get an error, the batch is remembered, and a caller who comes again with the same batch is
+//! answered with what the server then says.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;

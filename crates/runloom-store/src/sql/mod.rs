@@ -1,7 +1,7 @@
 //! Statements that both databases execute: one text, one set of values, one kind of row.
 //!
-//! Statements are written for PostgreSQL. [`dialect::for_sqlite`] rewrites what SQLite spells differently: placeholders, casts
-//! and row locks, which SQLite does not need because one thread writes.
+//! Statements are written for PostgreSQL. [`dialect::for_sqlite`] rewrites what SQLite spells differently:
+//! placeholders, casts and row locks, which SQLite does not need because one thread writes.
 
 mod dialect;
 mod row;

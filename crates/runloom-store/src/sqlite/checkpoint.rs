@@ -1,18 +1,20 @@
 //! Checkpoints: copying the write-ahead log into the database file.
 //!
-//! By default SQLite checkpoints inside a commit, and the callers that wait for that commit wait for the checkpoint as well.
-//! Here the writer starts it between two groups, after the callers of the last one were answered.
+//! By default SQLite checkpoints inside a commit, and the callers that wait for that commit wait for the checkpoint
+//! as well. Here the writer starts it between two groups, after the callers of the last one were answered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::{Connection, hooks::Wal};
 
-/// Pages in the log from which on it is checkpointed: 16 MiB. A checkpoint writes each changed page once, however often the
-/// log has it, so that rare checkpoints write less; the log is read at the start after a crash, which bounds it.
+/// Pages in the log from which on it is checkpointed: 16 MiB. A checkpoint writes each changed page once, however
+/// often the log has it, so that rare checkpoints write less; the log is read at the start after a crash, which
+/// bounds it.
 const CHECKPOINT_AT: u32 = 4_096;
 
-/// Pages that are added to the log before the next try, when a reader of an old snapshot kept a checkpoint from completing.
+/// Pages that are added to the log before the next try, when a reader of an old snapshot kept a checkpoint from
+/// completing.
 const RETRY_AFTER: u32 = 512;
 
 /// When the writer's connection checkpoints.

@@ -133,8 +133,8 @@ pub(super) fn load(connection: &Connection, taken: Taken) -> rusqlite::Result<Cl
     })
 }
 
-/// Runs that nobody alive holds and that have something to do; workspaces take turns, and in each those that were tried often
-/// with the others.
+/// Runs that nobody alive holds and that have something to do; workspaces take turns, and in each those that were
+/// tried often with the others.
 pub(super) fn claimable(
     connection: &Connection,
     now: Millis,

@@ -59,8 +59,8 @@ impl Database {
         &mut self.connection
     }
 
-    /// Copies the whole log into the database file, records the clean stop, then empties the log. In this order the log is never
-    /// empty while the lock file says "running".
+    /// Copies the whole log into the database file, records the clean stop, then empties the log. In this order the
+    /// log is never empty while the lock file says "running".
     fn close(&self) -> Result<(), OpenError> {
         let checkpoint = |mode: &str| {
             let sql = format!("PRAGMA wal_checkpoint({mode})");
@@ -97,8 +97,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(Duration::from_secs(5))?;
     steady_plans(&connection)?;
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    // FULL: in WAL mode a commit with NORMAL does not survive a power cut. No mmap: a read error would kill the process with a
-    // signal instead of being returned.
+    // FULL: in WAL mode a commit with NORMAL does not survive a power cut. No mmap: a read error would kill the
+    // process with a signal instead of being returned.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = ON;

@@ -1,4 +1,5 @@
-//! The files of one database: the database itself, SQLite's side files, the lock, and the redo file of the former version.
+//! The files of one database: the database itself, SQLite's side files, the lock, and the redo file of the former
+//! version.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -70,8 +71,8 @@ impl DatabaseFiles {
             .collect()
     }
 
-    /// Refuses to take an absent or empty database for a new one when files beside it belong to a database. Must run before the
-    /// lock file is created.
+    /// Refuses to take an absent or empty database for a new one when files beside it belong to a database. Must run
+    /// before the lock file is created.
     pub(super) fn refuse_orphans(&self) -> Result<(), OpenError> {
         let mut side_files = self.side_files();
         match size(&self.database) {

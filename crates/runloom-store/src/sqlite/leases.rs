@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use runloom_ports::store::{Lease, Millis, RunNo};
 
-/// Leases that are held, as far as the writer has met them: spares the hot path its look at the run's row. Every change of a
-/// lease passes the writer, and a rollback forgets everything, so what is remembered is what is stored.
+/// Leases that are held, as far as the writer has met them: spares the hot path its look at the run's row. Every
+/// change of a lease passes the writer, and a rollback forgets everything, so what is remembered is what is stored.
 #[derive(Debug, Default)]
 pub(super) struct Held(HashMap<RunNo, Holding>);
 
@@ -19,7 +19,8 @@ pub(super) struct Holding {
     pub(super) attempts_counted: bool,
     /// Mail up to here is deleted.
     pub(super) mail_through: i64,
-    /// Set when nothing was ever written for the run but its row, its spec and its log: its end has nothing else to look for.
+    /// Set when nothing was ever written for the run but its row, its spec and its log: its end has nothing else to
+    /// look for.
     pub(super) plain: Option<Plain>,
 }
 
@@ -77,8 +78,8 @@ impl Held {
     }
 }
 
-/// Silence after which a worker counts as dead, unless the options say otherwise. It lives in this process, so only a panic or
-/// a bug silences it.
+/// Silence after which a worker counts as dead, unless the options say otherwise. It lives in this process, so only a
+/// panic or a bug silences it.
 pub(super) const SILENCE_MS: i64 = 60_000;
 
 /// When each worker was last heard of. In memory only: workers live in this process, and their leases die with it.

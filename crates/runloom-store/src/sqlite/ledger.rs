@@ -1,4 +1,4 @@
-//! [`Ledger`]: purses, reservations, and the account of what was used.
+//! [`Ledger`]: monthly budgets, reservations and usage.
 
 use async_trait::async_trait;
 use runloom_ports::store::{
@@ -15,8 +15,8 @@ use super::{SqliteStore, int, uint};
 /// Rows of one answer at most: more keys or models than anybody reads.
 const ROWS: i64 = 10_000;
 
-/// Largest number that one batch adds to a sum, and largest sum that is added to: a sum that overflowed would be refused, and
-/// with it the batch that ends a run.
+/// Largest number that one batch adds to a sum, and largest sum that is added to: a sum that overflowed would be
+/// refused, and with it the batch that ends a run.
 const ADDED: u64 = 1 << 61;
 const SUMMED: i64 = 1 << 62;
 
@@ -109,7 +109,8 @@ pub(super) fn settle(tx: &Tx<'_>, run: RunNo, spent: Option<MicroUsd>) -> rusqli
     Ok(())
 }
 
-/// Adds what a batch used to the account, and settles. `speaker`: the model whose account it is, when it is not the run's.
+/// Adds what a batch used to the account, and settles. `speaker`: the model whose account it is, when it is not the
+/// run's.
 pub(super) fn record(
     tx: &Tx<'_>,
     run: RunNo,

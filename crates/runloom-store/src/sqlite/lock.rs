@@ -1,7 +1,8 @@
 //! The lock file: one process per database, and whether the last one stopped cleanly.
 //!
-//! The leases of former processes are void because no other process can work on the database. The content of the file says
-//! whether acknowledged writes may be in the write-ahead log only, so that a missing log is noticed at the next start.
+//! The leases of former processes are void because no other process can work on the database. The content of the file
+//! says whether acknowledged writes may be in the write-ahead log only, so that a missing log is noticed at the next
+//! start.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};

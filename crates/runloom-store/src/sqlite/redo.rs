@@ -1,12 +1,12 @@
 //! Conversion of a database of the former version, which kept acknowledged writes in `<database>-redo`.
 //!
-//! The former version answered its callers when the statements of a group of jobs were in the redo file, and committed them to
-//! SQLite later. At the first start this module executes the statements that the database lacks, commits them and removes the
-//! file. Nothing writes the format any more.
+//! The former version answered its callers when the statements of a group of jobs were in the redo file, and
+//! committed them to SQLite later. At the first start this module executes the statements that the database lacks,
+//! commits them and removes the file. Nothing writes the format any more.
 //!
-//! The file has two halves, which were filled in turns. A record is one group: a header (magic, CRC-32 of what follows, lineage,
-//! number, length), then its statements, padded to a block. The table `redo` names the lineage (a random number drawn at each
-//! start) and the last record that the database holds.
+//! The file has two halves, which were filled in turns. A record is one group: a header (magic, CRC-32 of what
+//! follows, lineage, number, length), then its statements, padded to a block. The table `redo` names the lineage (a
+//! random number drawn at each start) and the last record that the database holds.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -83,7 +83,8 @@ pub(super) fn examine(
         return Ok(match position {
             None => Conversion::None,
             Some(position) if position.lineage == 0 => Conversion::None,
-            // The former version emptied the write-ahead log before it removed the file: a log with content shows a kill.
+            // The former version emptied the write-ahead log before it removed the file: a log with content shows a
+            // kill.
             Some(_) if files.has_wal() => Conversion::Missing,
             Some(_) => Conversion::Finish,
         });
@@ -129,8 +130,8 @@ fn version(connection: &Connection) -> Result<u32, OpenError> {
         .map_err(|source| failed("reading the version of the database", source))
 }
 
-/// Brings the database up to date and removes the redo file. Must run before migrations, because the statements are of the schema
-/// that the database has.
+/// Brings the database up to date and removes the redo file. Must run before migrations, because the statements are
+/// of the schema that the database has.
 pub(super) fn convert(
     connection: &mut Connection,
     files: &DatabaseFiles,
@@ -255,8 +256,8 @@ impl Found {
     }
 }
 
-/// Says what is wrong when records after `last` are in the file. The record directly after it may be incomplete: it was being
-/// written when the server was killed, and nobody was told that it is durable.
+/// Says what is wrong when records after `last` are in the file. The record directly after it may be incomplete: it
+/// was being written when the server was killed, and nobody was told that it is durable.
 fn damage(bytes: &[u8], lineage: u64, last: u64) -> Option<String> {
     let newest = newest_record(bytes, |found| found == lineage)?;
     if newest == last.saturating_add(1) {

@@ -1,7 +1,8 @@
 //! Transactions of the connection that writes: jobs run in groups, and a group is one transaction.
 //!
-//! A job that fails rolls the whole group back, and then each of its jobs gets a transaction of its own, so that only the
-//! faulty job fails. A refusal (for example a stale lease) is not a failure: the job returns it as a value before its first write.
+//! A job that fails rolls the whole group back, and then each of its jobs gets a transaction of its own, so that only
+//! the faulty job fails. A refusal (for example a stale lease) is not a failure: the job returns it as a value before
+//! its first write.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

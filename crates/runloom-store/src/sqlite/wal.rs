@@ -1,10 +1,10 @@
 //! Verification of a write-ahead log that was left by a process that did not stop cleanly.
 //!
-//! SQLite recovers the log up to the first frame whose checksum is wrong, and ignores the rest without an error: it cannot tell a
-//! damaged log from one whose last transaction was not completely written. Here every transaction but the last is known to
-//! be synced before the next one began (`synchronous=FULL`), so that more than one transaction after the first bad frame shows
-//! damage. The index of the log (`-shm`) shows as well how many frames were committed; it is written after the sync.
-//! The formats are documented in <https://sqlite.org/walformat.html>.
+//! SQLite recovers the log up to the first frame whose checksum is wrong, and ignores the rest without an error: it
+//! cannot tell a damaged log from one whose last transaction was not completely written. Here every transaction but
+//! the last is known to be synced before the next one began (`synchronous=FULL`), so that more than one transaction
+//! after the first bad frame shows damage. The index of the log (`-shm`) shows as well how many frames were
+//! committed; it is written after the sync. The formats are documented in <https://sqlite.org/walformat.html>.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -23,8 +23,8 @@ const MAGIC: u32 = 0x377f_0682;
 
 const VERSION: u32 = 3_007_000;
 
-/// Reports what of the log is lost, and keeps a copy of a damaged log when the loss is accepted. Must run before SQLite opens the
-/// database.
+/// Reports what of the log is lost, and keeps a copy of a damaged log when the loss is accepted. Must run before
+/// SQLite opens the database.
 pub(super) fn check(files: &DatabaseFiles, losses: &mut Losses) -> Result<(), OpenError> {
     let path = files.wal();
     let state = examine(&path, &files.shm()).map_err(|source| OpenError::File {
@@ -194,8 +194,8 @@ impl Frames {
     }
 }
 
-/// How many frames were committed according to the index of the log. `None` when the index is absent, of another generation of the
-/// log, or not valid.
+/// How many frames were committed according to the index of the log. `None` when the index is absent, of another
+/// generation of the log, or not valid.
 fn committed_frames(index: &Path, generation: [u8; 8]) -> io::Result<Option<u32>> {
     let mut copies = [0; 2 * INDEX_HEADER];
     let mut file = match File::open(index) {

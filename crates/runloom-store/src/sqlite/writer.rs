@@ -41,8 +41,8 @@ impl Writer {
         })
     }
 
-    /// Runs `work` in a transaction and answers when it is committed. `work` may run more than once; only the writes of its
-    /// last run are kept. `kind` names the job for crash tests.
+    /// Runs `work` in a transaction and answers when it is committed. `work` may run more than once; only the writes
+    /// of its last run are kept. `kind` names the job for crash tests.
     pub(crate) async fn run<T, F>(&self, kind: &'static str, work: F) -> StoreResult<T>
     where
         T: Send + 'static,

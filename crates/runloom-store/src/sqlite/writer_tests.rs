@@ -34,8 +34,8 @@ fn stored(path: &Path) -> Vec<i64> {
     rows.map(Result::unwrap).collect()
 }
 
-/// Holds the writer inside a transaction of its own until the returned end is dropped, so that what is sent meanwhile makes one
-/// group.
+/// Holds the writer inside a transaction of its own until the returned end is dropped, so that what is sent meanwhile
+/// makes one group.
 async fn hold(writer: &Arc<Writer>, jobs: &mut JoinSet<StoreResult<i64>>) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     let (entered, inside) = tokio::sync::oneshot::channel();

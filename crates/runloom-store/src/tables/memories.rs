@@ -169,8 +169,8 @@ async fn list<S: Statements>(statements: &S, wanted: &Wanted) -> Result<Vec<Memo
     Ok(rows.iter().map(memory_row).collect::<Result<_, _>>()?)
 }
 
-/// Changes of one workspace's memories happen one after the other: a key that does not exist yet has no row to lock, and the
-/// end of a link must not go while the link is made.
+/// Changes of one workspace's memories happen one after the other: a key that does not exist yet has no row to lock,
+/// and the end of a link must not go while the link is made.
 async fn lock<S: Statements>(statements: &S, workspace: WorkspaceNo) -> Result<(), S::Error> {
     let sql = "SELECT no FROM workspaces WHERE no = $1 FOR UPDATE";
     statements.query(sql, &values![workspace]).await?;

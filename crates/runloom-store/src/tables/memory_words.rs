@@ -61,8 +61,8 @@ pub(super) async fn remove<S: Statements>(statements: &S, no: i64) -> Result<(),
     Ok(())
 }
 
-/// Has FTS5 write its index now. Otherwise it does so when the transaction is committed, and a fault in it would appear after
-/// the write was answered.
+/// Has FTS5 write its index now. Otherwise it does so when the transaction is committed, and a fault in it would
+/// appear after the write was answered.
 async fn flush<S: Statements>(statements: &S) -> Result<(), S::Error> {
     for sql in ["SAVEPOINT words", "RELEASE words"] {
         statements.execute(sql, &[]).await?;
@@ -89,8 +89,8 @@ pub(super) async fn search<S: Statements>(
     Ok(rows.iter().map(memory_row).collect::<Result<_, _>>()?)
 }
 
-/// Each word counts the more, the fewer memories of the workspace have it. `CROSS JOIN` keeps the order of the tables: the index
-/// is asked once for each word.
+/// Each word counts the more, the fewer memories of the workspace have it. `CROSS JOIN` keeps the order of the
+/// tables: the index is asked once for each word.
 const SEARCH_SQLITE: &str = "WITH hits AS MATERIALIZED (
         SELECT asked.key AS word, found.rowid AS no
         FROM json_each($2) AS asked CROSS JOIN memory_words(asked.value) AS found),

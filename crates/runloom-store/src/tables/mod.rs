@@ -1,9 +1,9 @@
-//! Tables whose SQL is written once for both databases: everything but the log, the runs and the sessions, whose statements are
-//! tuned for each database.
+//! Tables whose SQL is written once for both databases: everything but the log, the runs and the sessions, whose
+//! statements are tuned for each database.
 //!
-//! One file per trait of the port. Its functions are generic over [`crate::sql::Statements`]; `on_both!` implements the trait for both
-//! stores, and `work!` instantiates a function for each of them. On SQLite the futures never wait: statements run on the
-//! calling thread.
+//! One file per trait of the port. Its functions are generic over [`crate::sql::Statements`]; `on_both!` implements
+//! the trait for both stores, and `work!` instantiates a function for each of them. On SQLite the futures never wait:
+//! statements run on the calling thread.
 
 mod feedback;
 mod memories;

@@ -146,8 +146,8 @@ async fn change<S: Statements>(
     Ok(())
 }
 
-/// Leaving a workspace deletes the codes and grants that the user gave there. Codes before grants: a code that is redeemed
-/// meanwhile is waited for, and its grant is seen then.
+/// Leaving a workspace deletes the codes and grants that the user gave there. Codes before grants: a code that is
+/// redeemed meanwhile is waited for, and its grant is seen then.
 async fn set_workspaces<S: Statements>(
     statements: &S,
     id: &PersonId,

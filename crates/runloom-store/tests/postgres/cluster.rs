@@ -94,8 +94,8 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs a tool of PostgreSQL on a data folder, as its user when we are root. Its output goes nowhere: a server that is started
-/// would keep a pipe open.
+/// Runs a tool of PostgreSQL on a data folder, as its user when we are root. Its output goes nowhere: a server that
+/// is started would keep a pipe open.
 fn run(tool: &Path, data: &Path, arguments: &[&str]) -> Output {
     let mut command = if we_are_root() {
         let mut command = Command::new("runuser");

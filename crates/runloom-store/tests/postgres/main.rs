@@ -1,7 +1,8 @@
 //! The store's contract on PostgreSQL, and what only a database that several processes share can get wrong.
 //!
 //! Needs a server: `RUNLOOM_TEST_POSTGRES` names one (`postgres://…`, a role that may create databases), without it
-//! `postgres://postgres@127.0.0.1:5432/postgres` is used. Every test has a database of its own, made and dropped on the fly.
+//! `postgres://postgres@127.0.0.1:5432/postgres` is used. Every test has a database of its own, made and dropped on
+//! the fly.
 
 #![allow(
     clippy::unwrap_used,

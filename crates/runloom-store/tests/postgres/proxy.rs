@@ -1,5 +1,5 @@
-//! A way to the server that swallows the answer to COMMIT, so that the server has written and nobody hears of it, or loses the
-//! COMMIT itself.
+//! A way to the server that swallows the answer to COMMIT, so that the server has written and nobody hears of it, or
+//! loses the COMMIT itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

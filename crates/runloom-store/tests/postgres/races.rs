@@ -44,7 +44,8 @@ async fn concurrent_claims_have_one_winner() {
     }
 }
 
-/// Two workers fight for one run: each takes it over as soon as the other seems dead and appends what it believes to be next.
+/// Two workers fight for one run: each takes it over as soon as the other seems dead and appends what it believes to
+/// be next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fenced_workers_never_write() {
     let database = Database::create().await;

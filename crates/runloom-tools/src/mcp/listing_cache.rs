@@ -12,7 +12,7 @@ use super::listing::ToolListing;
 /// Maximum bytes of cached listings of all servers; beyond them listings are not cached.
 const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 
-/// One server of one workspace, whoever has a session with it.
+/// One server of one workspace, shared by all its sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ListingKey {
     pub(super) workspace: Arc<str>,

@@ -51,7 +51,8 @@ impl Environment {
         std::env::vars_os().filter_map(unicode).collect()
     }
 
-    /// The same, in which `DATABASE_URL`, `AMQP_URL` and `REDIS_URL` set nothing: they may be meant for another program.
+    /// The same, in which `DATABASE_URL`, `AMQP_URL` and `REDIS_URL` set nothing: they may be meant for another
+    /// program.
     #[must_use]
     pub fn ignoring_shared(&self) -> Self {
         Self {

@@ -59,8 +59,8 @@ impl<'a> SourceDocument<'a> {
         })
     }
 
-    /// Lays `RUNLOOM_<SECTION>__<KEY>` over the file, and the variables of other programs under it. A number is an index:
-    /// `RUNLOOM_WORKSPACES__0__SLUG`. Returns the variables that fit nowhere.
+    /// Lays `RUNLOOM_<SECTION>__<KEY>` over the file, and the variables of other programs under it. A number is an
+    /// index: `RUNLOOM_WORKSPACES__0__SLUG`. Returns the variables that fit nowhere.
     pub(super) fn overlay(&mut self, environment: &Environment) -> Vec<Problem> {
         let mut problems = Vec::new();
         for shared in environment.shared_settings() {
@@ -99,7 +99,8 @@ impl<'a> SourceDocument<'a> {
         }
     }
 
-    /// The file and line, or the variable, of the value at a path. A value that is not there stands where its table stands.
+    /// The file and line, or the variable, of the value at a path. A value that is not there stands where its table
+    /// stands.
     pub(super) fn place(&self, path: &str) -> String {
         let mut known = path;
         loop {

@@ -13,3 +13,4 @@ mod pages;
 mod purity;
 mod registers;
 mod sources;
+mod wording;

@@ -13,8 +13,8 @@ fn still_queued(api: &Api) -> u64 {
     list.json()["total"].as_u64().unwrap()
 }
 
-/// One worker with one place, and a workspace that wants it two hundred times; another workspace's runs are next all the same,
-/// whether they were there before the worker or come while it is busy.
+/// One worker with one place, and a workspace that wants it two hundred times; another workspace's runs are next all
+/// the same, whether they were there before the worker or come while it is busy.
 fn shared_fairly(processes: &Processes) {
     let api = processes.api();
     let (greedy, modest) = (api.tenant("greedy"), api.tenant("modest"));

@@ -1,8 +1,9 @@
-//! Several processes of the real binary on one PostgreSQL database, as an operator runs them: what they promise together.
-//! Simple and readable; what happens under load and faults is the fault suite's.
+//! Several processes of the real binary on one PostgreSQL database, as an operator runs them: what they promise
+//! together. Simple and readable; what happens under load and faults is the fault suite's.
 //!
-//! `RUNLOOM_TEST_POSTGRES`, `RUNLOOM_TEST_AMQP_URL` and `RUNLOOM_TEST_REDIS_URL` say where the services are; without them, on this
-//! machine with their usual ports. `psql` makes the databases, `pg_dump` and `pg_restore` are tried. Nothing here sleeps to wait.
+//! `RUNLOOM_TEST_POSTGRES`, `RUNLOOM_TEST_AMQP_URL` and `RUNLOOM_TEST_REDIS_URL` say where the services are; without
+//! them, on this machine with their usual ports. `psql` makes the databases, `pg_dump` and `pg_restore` are tried.
+//! Nothing here sleeps to wait.
 
 #![cfg(unix)]
 #![allow(

@@ -120,7 +120,8 @@ fn rolling_restart_keeps_streams() {
     let acme = fixed[0].tenant("acme");
     let prompt = "call act {\"n\":1}\ncall act {\"n\":2}\nslow 15ms\ntokens 300";
     let runs: Vec<String> = (0..8).map(|_| acme.run(&agent(prompt))).collect();
-    // A client knows one address for each process, as behind a balancer: those of the ones that stop and of those that follow.
+    // A client knows one address for each process, as behind a balancer: those of the ones that stop and of those
+    // that follow.
     let replaced = processes.api();
     let addresses = [acme.clone(), at(&fixed[1], &acme), at(&replaced, &acme)];
     let logs: Vec<Vec<Frame>> = std::thread::scope(|scope| {

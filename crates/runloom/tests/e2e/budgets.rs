@@ -1,4 +1,4 @@
-//! Money through the real server: a provider that bills, and purses that must never be overdrawn.
+//! Monthly budgets through the real server, with a provider that bills.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,7 @@ fn end_of(api: &Api, run: &str) -> (String, Value) {
     (end.kind().to_owned(), end.data())
 }
 
-/// A provider that answers with so many tokens, up to the bound it was given, and adds them up.
+/// A provider that answers with this many tokens, up to the limit of the request, and adds them up.
 fn billing(tokens: impl Fn(usize) -> u64 + Send + Sync + 'static) -> (Peer, Arc<AtomicU64>) {
     let billed = Arc::new(AtomicU64::new(0));
     let bill = Arc::clone(&billed);

@@ -1,4 +1,5 @@
-//! A cancel proves itself, whatever the run was doing: the connection is dropped, and the receipt says what was stopped.
+//! A cancel proves itself, whatever the run was doing: the connection is dropped, and the receipt says what was
+//! stopped.
 
 use serde_json::{Value, json};
 

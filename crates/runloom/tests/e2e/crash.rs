@@ -1,7 +1,7 @@
 //! A crash at every named point, under every kind of work: nothing that a client saw or was promised is lost.
 //!
-//! Each test is one kind of work; it is done once for each point that it passes, on a server that aborts there and is started
-//! again. A point that is not met fails the test, so that none is renamed away.
+//! Each test is one kind of work; it is done once for each point that it passes, on a server that aborts there and is
+//! started again. A point that is not met fails the test, so that none is renamed away.
 
 use serde_json::{Value, json};
 

@@ -66,7 +66,7 @@ fn refuses_missing_and_unknown_credentials() {
             );
         }
     }
-    // A key in the address is none.
+    // A key in the URL is ignored.
     let path = format!("/api/v1/workspaces/demo/models?api_key={key}&access_token={key}");
     assert_eq!(
         request(&server.address, "GET", &path, &[], b"")

@@ -1,4 +1,5 @@
-//! Every guard through the real server, with a scripted provider (what the model is really sent) and with the demo model.
+//! Every guard through the real server, with a scripted provider (what the model is really sent) and with the demo
+//! model.
 
 use serde_json::{Value, json};
 
@@ -187,7 +188,7 @@ fn disabled_guard_ends_at_the_turn_limit() {
     assert_eq!(frames.last().unwrap().data()["turns"], 9);
 }
 
-/// Calls `recall` with new arguments so many times.
+/// Calls `recall` this many times, each with new arguments.
 fn recalls(count: usize) -> impl Fn(&Value, usize) -> Reply + Send + Sync {
     move |body, number| {
         if tools_disabled(body) || number > count {

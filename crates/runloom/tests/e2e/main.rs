@@ -1,5 +1,5 @@
-//! The real binary under crashes, deploys, hostile clients and the command line. Nothing here sleeps to wait: every wait is for
-//! an event and has a limit.
+//! The real binary under crashes, deploys, hostile clients and the command line. Nothing here sleeps to wait: every
+//! wait is for an event and has a limit.
 
 #![cfg(unix)]
 #![allow(

@@ -1,4 +1,5 @@
-//! Many subscribers, subscribers that never read, and schemas meant to hurt: everybody else is served, in bounded memory.
+//! Many subscribers, subscribers that never read, and schemas meant to hurt: everybody else is served, in bounded
+//! memory.
 
 use serde_json::{Map, Value, json};
 
@@ -102,13 +103,14 @@ fn slow_subscribers_affect_no_other() {
     let stored: usize = log.iter().map(|frame| frame.0.len()).sum();
     assert_eq!(bytes.len(), stored);
     assert!(stored > 4_000_000, "{stored}");
-    // Forty copies of the log would be far more than this; what there is are pages on their way and the caches of the readers.
+    // Forty copies of the log would be far more than this; what there is are pages on their way and the caches of the
+    // readers.
     let grown = memory(&server).saturating_sub(before);
     assert!(
         grown < 30 * stored as u64 / 1024,
         "{grown} KiB for a log of {stored} bytes"
     );
-    // Whoever begins to read after all gets everything.
+    // A subscriber that starts to read late gets everything.
     let late = crate::http::Reading::begin(idle.pop().unwrap()).unwrap();
     let mut stream = Stream::of(late);
     let mut read = Vec::new();

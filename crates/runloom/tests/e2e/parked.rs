@@ -1,4 +1,5 @@
-//! Runs that wait for their client without a worker: woken by an answer, a cancel or their deadline, before and after a restart.
+//! Runs that wait for their client without a worker: woken by an answer, a cancel or their deadline, before and after
+//! a restart.
 
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ fn parked_run_continues_after_a_restart() {
     let world = World::new(parking());
     let mut server = world.start(&[]);
     let (run, call) = waiting(&world, "k", "call a {}\ncall b {}");
-    // Whoever comes after it finds the place free, so it is parked now.
+    // The next run gets the slot, so this one is parked now.
     let other = world.create("/agent-runs", "other", &agent("say quick"));
     world.follow(&other, Tools::Watch);
     server.kill();

@@ -1,5 +1,5 @@
-//! A scripted HTTP server: a provider, or a server of tools. It answers each request as the test says, remembers what it was asked,
-//! and knows when its client went away.
+//! A scripted HTTP server: a provider, or a server of tools. It answers each request as the test says, remembers what
+//! it was asked, and knows when its client went away.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -114,7 +114,7 @@ impl Peer {
         self.seen.0.lock().unwrap().asked.clone()
     }
 
-    /// Waits for so many requests that fit.
+    /// Waits for this many matching requests.
     pub(crate) fn until(&self, count: usize, fits: impl Fn(&Asked) -> bool) {
         self.wait("the request", PATIENCE, |seen| {
             seen.asked.iter().filter(|asked| fits(asked)).count() >= count

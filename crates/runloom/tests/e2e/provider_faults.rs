@@ -1,4 +1,4 @@
-//! A provider that fails, seen by a client of the real server: what is retried, what is told, what is counted.
+//! A failing provider, seen by a client of the real server: retries, errors and totals.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Agents for others: their tasks and calls outlive connections and processes, are cancelled as their protocols say, and Runloom is a
-//! client of itself.
+//! Agents for others: their tasks and calls outlive connections and processes, are cancelled as their protocols say,
+//! and Runloom is a client of itself.
 
 use std::io::Write;
 use std::time::Instant;

@@ -79,7 +79,8 @@ impl Stream {
         }
     }
 
-    /// The next event; `None` when the server closed the stream in order. Heartbeats alone do not keep anybody waiting for ever.
+    /// The next event; `None` when the server closed the stream in order. Heartbeats alone do not keep anybody
+    /// waiting for ever.
     pub(crate) fn next(&mut self) -> io::Result<Option<Frame>> {
         let begun = Instant::now();
         loop {

@@ -77,8 +77,8 @@ impl World {
         (current.generation, current.api.clone().unwrap())
     }
 
-    /// Runs `work` while a server lives that crashes at `point`; it is started again as often as it crashes. Returns how often
-    /// that was.
+    /// Runs `work` while a server lives that crashes at `point`; it is started again as often as it crashes. Returns
+    /// how often that was.
     pub(crate) fn survive(&self, point: &str, work: impl FnOnce(&Self)) -> u64 {
         let armed = vec![("RUNLOOM_CRASH_AT".to_owned(), point.to_owned())];
         let mut server = self.start(&armed);

@@ -68,7 +68,7 @@ impl Clients {
         *self.until.lock().unwrap() = Some(Instant::now() + within);
     }
 
-    /// Waits until so many more events were seen, or so long.
+    /// Waits until this many more events were seen, or for the given time.
     pub(crate) fn wait(&self, events: u64, at_most: Duration) {
         let seen = self.seen.lock().unwrap();
         let wanted = *seen + events;

@@ -1,4 +1,5 @@
-//! A full disk under PostgreSQL: what was accepted is kept, what cannot be kept is refused, and with room again everything goes on.
+//! A full disk under PostgreSQL: what was accepted is kept, what cannot be kept is refused, and with room again
+//! everything goes on.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -90,7 +91,7 @@ fn full_postgres_disk_loses_no_accepted_run() {
         assert!(begun.elapsed() < PATIENCE, "a full disk takes everything");
     };
     assert_eq!(refused.status, 503, "{refused:?}");
-    // Room again. The database may have ended of it and is started by whoever looks after it; all else goes on by itself.
+    // Space again. The database may have stopped and is restarted here; everything else continues by itself.
     std::fs::remove_file(&ballast).unwrap();
     postgres.up_if_down();
     let result = json!({"toolUseId": call["toolUseId"], "result": "r"}).to_string();

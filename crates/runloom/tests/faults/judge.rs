@@ -1,4 +1,5 @@
-//! The verdict: every promise, checked against the log, what clients saw, the tool server's ledger and the database's witness.
+//! The verdict: every promise, checked against the log, what clients saw, the tool server's ledger and the database's
+//! witness.
 
 use std::collections::BTreeMap;
 

@@ -64,7 +64,7 @@ impl Load {
         self.open.lock().unwrap().len() + self.book.lock().unwrap().len()
     }
 
-    /// Lets so many clients work while `faults` happen, then waits until what they began has ended.
+    /// Runs this many clients while `faults` happen, then waits until their runs have ended.
     pub(crate) fn during(
         &self,
         stage: &mut Stage,

@@ -1,5 +1,5 @@
-//! The fault suite: real processes and real services on this machine, everything that can die does so while runs go on, and
-//! a checker then proves what was promised. Bugs are planted to show that it would find them.
+//! The fault suite: real processes and real services on this machine, everything that can die does so while runs go
+//! on, and a checker then proves what was promised. Bugs are planted to show that it would find them.
 //!
 //! `cargo xtask test` runs the short form, `cargo xtask faults` the long one. Reading order: `script` (what runs do),
 //! `provider` and `tools` (who plays along), `services` and `replicas` (what dies), `clients` and `load` (who watches),

@@ -87,7 +87,7 @@ fn finds_events_shown_before_durable() {
     let mut load = Load::new(&stage);
     load.words_only = true;
     let found = found_by(&mut stage, &load, |stage, load| {
-        // Each death shows it with luck; so many deaths leave nothing to luck.
+        // One crash finds the bug only by chance, many crashes find it reliably.
         for _ in 0..10 {
             death(stage, load);
         }

@@ -168,8 +168,8 @@ impl Rabbit {
         wait_until(false, self.port, "rabbitmq-server");
     }
 
-    /// Throws every waiting message away; says how many. A node that was just started refuses while its queue has no leader,
-    /// and nobody tells when it has, so it is asked again and again.
+    /// Throws every waiting message away; says how many. A node that was just started refuses while its queue has no
+    /// leader, and nobody tells when it has, so it is asked again and again.
     pub(crate) fn purge(&self, runtime: &Runtime) -> u32 {
         runtime.block_on(crate::in_time("the queue is purged", async {
             loop {

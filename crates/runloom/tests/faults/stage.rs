@@ -135,7 +135,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Whoever was stopped must go on to die.
+        // A stopped process must be continued before it can be killed.
         for replica in &self.replicas {
             replica.signal("CONT");
         }

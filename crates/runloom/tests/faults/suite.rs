@@ -1,6 +1,7 @@
 //! Everything dies, nothing is lost: one round for each topology.
 //!
-//! `RUNLOOM_TEST_SEED` repeats what happened, `RUNLOOM_FAULTS_MINUTES` makes it long, `RUNLOOM_FAULTS_ONLY` names the faults.
+//! `RUNLOOM_TEST_SEED` repeats what happened, `RUNLOOM_FAULTS_MINUTES` makes it long, `RUNLOOM_FAULTS_ONLY` names the
+//! faults.
 
 use std::time::{Duration, Instant};
 

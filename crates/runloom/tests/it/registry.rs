@@ -1,4 +1,5 @@
-//! Agents, tools and secrets: declared in the file, put from the command line, used by runs; and a change of the master key.
+//! Agents, tools and secrets: declared in the file, put from the command line, used by runs; and a change of the
+//! master key.
 #![cfg(unix)]
 
 use std::fs;
@@ -219,7 +220,7 @@ fn runs_an_agent_by_slug_with_tools() {
         "{}",
         stderr(&unknown)
     );
-    // A run that has ended stays as it is, and whoever wants it stopped learns that.
+    // Cancelling an ended run changes nothing and says so.
     let first: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
     let id = first["runId"].as_str().unwrap();
     let said = house.run(&["runs", "cancel", id]);
@@ -411,7 +412,7 @@ fn rotates_the_master_key_process_by_process() {
     let (old, new) = ("first master key", "second master key");
     let mut house = house();
     let mut kept = Vec::new();
-    // As processes of a cluster meet the database in turns: before, told of the new key, using it, and told again.
+    // As processes of a cluster do: without the new key, knowing it, using it, and knowing the old one.
     for (turn, (master, previous)) in [
         (old, None),
         (old, Some(new)),

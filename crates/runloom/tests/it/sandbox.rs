@@ -1,4 +1,5 @@
-//! Code tools in real child processes of the real program: what they can do, and that nothing they do gets out or goes on.
+//! Code tools in real child processes of the real program: what they can do, and that nothing they do gets out or
+//! goes on.
 #![cfg(unix)]
 
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! Attacks on the outbound guard in a network of their own, where every address there is leads to a listener: the kernel counts
-//! the attempts to connect, so that nothing that gets out stays unseen.
+//! Attacks on the outbound guard in a network of their own, where every address there is leads to a listener: the
+//! kernel counts the attempts to connect, so that nothing that gets out stays unseen.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,

@@ -11,8 +11,8 @@ const INSIDE: &str = "RUNLOOM_TEST_INSIDE_NETWORK";
 /// Longer than any of the tests takes, shorter than what the test runner grants.
 const AT_MOST_SECONDS: &str = "110";
 
-/// All addresses lead to this network's loopback interface, so that a listener hears whoever leaves for whatever place; names are
-/// what the file given as `$0` says, and nobody answers for others.
+/// All addresses lead to this network's loopback interface, so that a listener sees every connection. Names resolve
+/// by the file given as `$0` only.
 const PREPARE: &str = "
 set -e
 ip link set lo up

@@ -1,5 +1,5 @@
-//! Who was connected to. A listener hears every address, and the kernel's counters say how many connections were attempted,
-//! whatever their port and whether or not somebody listened there.
+//! Who was connected to. A listener hears every address, and the kernel's counters say how many connections were
+//! attempted, whatever their port and whether or not somebody listened there.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};

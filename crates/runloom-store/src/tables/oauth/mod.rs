@@ -163,8 +163,8 @@ async fn put_app<S: Statements>(
     Ok(written > 0)
 }
 
-/// Locks a user until the end of the transaction. Changes of a user lock the same row first, so their memberships stay as they
-/// are read, and nobody waits in a circle.
+/// Locks a user until the end of the transaction. Changes of a user lock the same row first, so their memberships
+/// stay as they are read, and nobody waits in a circle.
 async fn lock_user<S: Statements>(statements: &S, person: &PersonId) -> Result<(), S::Error> {
     let sql = "SELECT id FROM people WHERE id = $1 FOR KEY SHARE";
     statements.first(sql, &values![person.as_str()]).await?;

@@ -1,4 +1,4 @@
-//! Purses, reservations, and the account of what was used.
+//! Monthly budgets, reservations and usage.
 
 use runloom_ports::store::{
     Batch, BudgetLimit, BudgetScope, BudgetState, CostRange, Day, DayRange, Lease, MicroUsd,

@@ -1,4 +1,4 @@
-//! People, apps, and what the ones allow the others.
+//! Users, OAuth apps and grants.
 
 use runloom_ports::store::{
     CODES_MAX, Consent, GRANTS_MAX, GrantFilter, Millis, NewCode, NewGrant, NewToken, PutApp,

@@ -47,7 +47,7 @@ async fn end(fixture: &Fixture, name: &str, at: Millis) {
     assert!(matches!(ended.unwrap(), Ended::Ended(_)));
 }
 
-/// A run of the session that said so many messages and ended.
+/// An ended run of the session with this many messages.
 async fn talk(fixture: &Fixture, session: &str, run: &str, messages: usize) {
     let no = fixture.message(session, run).await;
     let lease = fixture.claim(no).await.lease;

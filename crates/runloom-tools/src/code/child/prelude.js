@@ -1,5 +1,5 @@
-// Globals of the code: console, and fetch as a message to the parent. Evaluated before the code. Code that changes them harms
-// only itself, because the parent trusts nothing from here.
+// Globals of the code: console, and fetch as a message to the parent. Evaluated before the code. Code that changes
+// them harms only itself, because the parent trusts nothing from here.
 (function (post, note, allowFetch) {
   "use strict";
   const { parse, stringify } = JSON;
