@@ -82,12 +82,12 @@ impl Client {
             .await
     }
 
-    /// Decides about a tool call of the run or of a run below it. Repeated through 429, 5xx and broken connections: the same
-    /// decision again changes nothing.
+    /// Decides about a tool call of the run or of a run below it. Repeated through 429, 5xx and broken connections:
+    /// the same decision again changes nothing.
     ///
     /// # Errors
-    /// `approval_decided` when another decision came first, `run_terminal` when the run has ended, other refusals, or the server
-    /// is away.
+    /// `approval_decided` when another decision came first, `run_terminal` when the run has ended, other refusals, or
+    /// the server is away.
     pub async fn decide(&self, run: &RunId, decision: &ApprovalDecision) -> Result<Approval> {
         let url = self.path(&["agent-runs", run.as_str(), "approvals"]);
         let call = Call::post(url, decision, Repeat::Harmless)?;

@@ -253,7 +253,8 @@ const ASKING: &str = "WITH RECURSIVE above (no) AS (
     WHERE approvals.id = $1 AND approvals.workspace = $2
         AND EXISTS (SELECT 1 FROM above JOIN runs AS named ON named.no = above.no WHERE named.id = $3)";
 
-/// The run's row is locked before the approval is read: decisions, expiry and the end of the run happen one after the other.
+/// The run's row is locked before the approval is read: decisions, expiry and the end of the run happen one after the
+/// other.
 async fn decide(
     session: &Session,
     decision: &PutDecision,

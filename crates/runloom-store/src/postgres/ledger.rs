@@ -1,7 +1,7 @@
-//! [`Ledger`]: monthly budgets, reservations and usage.
+//! [`Ledger`]: purses, reservations, and the account of what was used.
 //!
-//! Budgets are locked after the runs that they pay for, ordered by name and month, and usage rows after the budgets,
-//! ordered by key, so that there are no deadlocks.
+//! Purses are locked after the runs that pay with them, in the order of their names and months, and the account's rows after
+//! the purses, in the order of their keys: so nobody waits in a circle.
 
 use async_trait::async_trait;
 use runloom_ports::store::{
@@ -109,7 +109,7 @@ async fn reserve(
     Ok(Reservation::Granted(amount))
 }
 
-/// Locks these budgets, creating missing ones, and those of an earlier reservation of the run.
+/// Locks these purses, making those that are not there, and the ones that an earlier reservation of the run holds.
 async fn lock(
     session: &Session,
     run: i64,
@@ -137,7 +137,7 @@ async fn lock(
     Ok(())
 }
 
-/// Locks the budgets of these runs' reservations.
+/// Locks the purses of these runs' reservations.
 pub(super) const LOCK_PURSES: &str = "SELECT 1 FROM purses
     WHERE (scope, month) IN (SELECT scope, month FROM reservations WHERE run = ANY($1))
     ORDER BY scope, month FOR NO KEY UPDATE";
@@ -313,12 +313,7 @@ fn row_of(row: &Row, group: UsageGroup) -> Result<UsageRow, Failure> {
     })
 }
 
-<<<<<<< HEAD
 /// A purse's name as it is stored.
 fn stored(scope: &BudgetScope) -> String {
-=======
-/// The stored name of a budget.
-fn stored(scope: &PurseScope) -> String {
->>>>>>> 0933a3b (tests: check line lengths and retired phrases of comments and documents)
     text(&scope.name()).into_owned()
 }

@@ -1,13 +1,13 @@
 //! PostgreSQL: any number of processes on one database.
 //!
-//! `writer` (with `commit`, `group`, `statements` and `doubt`) writes the log's batches, one transaction for whatever waits; `pool` serves
-//! everything else, also [`crate::tables`]. `log`, `runs`, `sessions`, `retention`, `ledger` and `approvals` implement one trait of the
-//! port each (`claim`, `create`, `mail` and `filter` are their larger parts); `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and
-//! `schema` stand at the door.
+//! `writer` (with `commit`, `group`, `statements` and `doubt`) writes the log's batches, one transaction for whatever
+//! waits; `pool` serves everything else, also [`crate::tables`]. `log`, `runs`, `sessions`, `retention`, `ledger` and
+//! `approvals` implement one trait of the port each (`claim`, `create`, `mail` and `filter` are their larger parts);
+//! `leases` says who is alive; `notify` tells other processes; `connect`, `settings` and `schema` stand at the door.
 //!
-//! Who writes to a run locks its row first: batches, claims, mail and ends of one run happen one after the other, whichever
-//! process they come from. Rows are locked in one order everywhere: the session before its runs, runs by their numbers.
-//! Reads go through no lock and, like everything here, run at `READ COMMITTED`.
+//! Who writes to a run locks its row first: batches, claims, mail and ends of one run happen one after the other,
+//! whichever process they come from. Rows are locked in one order everywhere: the session before its runs, runs by
+//! their numbers. Reads go through no lock and, like everything here, run at `READ COMMITTED`.
 
 mod approvals;
 mod claim;

@@ -1,11 +1,11 @@
 //! SQLite: one file, one process, one writer with group commit and a few read-only connections.
 //!
-//! `database` opens the connection that writes: `files` and `lock` know the files beside the database, `wal` verifies a log that
-//! a crash left, `integrity` runs SQLite's checks (`check` for
-//! `runloom doctor`), `redo` converts databases of the former version, `schema` migrates. `writer`
-//! takes jobs from its queue, `transaction` executes them in groups, `checkpoint` copies the log into the database file,
-//! `readers` read. `log`, `runs`, `sessions`, `retention`, `ledger` and `approvals` implement one trait of the port each;
-//! `claim`, `commit`, `create`, `mail`, `tree` and `filter` are their larger parts. `statements` executes those of [`crate::tables`].
+//! `database` opens the connection that writes: `files` and `lock` know the files beside the database, `wal` verifies
+//! a log that a crash left, `integrity` runs SQLite's checks (`check` for `runloom doctor`), `redo` converts
+//! databases of the former version, `schema` migrates. `writer` takes jobs from its queue, `transaction` executes
+//! them in groups, `checkpoint` copies the log into the database file, `readers` read. `log`, `runs`, `sessions`,
+//! `retention`, `ledger` and `approvals` implement one trait of the port each; `claim`, `commit`, `create`, `mail`,
+//! `tree` and `filter` are their larger parts. `statements` executes those of [`crate::tables`].
 
 mod approvals;
 mod check;
@@ -85,8 +85,8 @@ impl SqliteStore {
                 }
             }
         }
-        // The lock shows that no other process is there, so the holders of all leases are dead. Epochs stay: the next claim
-        // raises them.
+        // The lock shows that no other process is there, so the holders of all leases are dead. Epochs stay: the next
+        // claim raises them.
         database
             .connection()
             .execute("UPDATE runs SET worker = NULL WHERE worker IS NOT NULL", [])
@@ -128,8 +128,8 @@ pub(crate) fn migrate(path: &Path, data_loss: DataLoss) -> Result<Migrated, Open
     })
 }
 
-/// Keeps the plan of a statement whatever values are bound. Otherwise SQLite compiles statements that use a partial index anew
-/// each time.
+/// Keeps the plan of a statement whatever values are bound. Otherwise SQLite compiles statements that use a partial
+/// index anew each time.
 fn steady_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())

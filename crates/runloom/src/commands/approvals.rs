@@ -27,7 +27,7 @@ pub(crate) enum Approvals {
         /// Only approvals of this root and the runs below it
         #[arg(long, value_parser = run_id)]
         root: Option<RunId>,
-        /// At most so many
+        /// Maximum number
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
         /// Where the next page begins, as the page before said

@@ -1,5 +1,4 @@
-//! The administrator's side: workspaces, keys, the documents that workspaces keep and what they remember, OAuth apps
-//! and people.
+//! The administrator's side: workspaces, keys, the documents that workspaces keep and what they remember, OAuth apps and people.
 
 mod documents;
 mod memories;
