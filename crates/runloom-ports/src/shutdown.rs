@@ -64,7 +64,6 @@ impl Shutdown {
     }
 
     /// Waits for phase 3; for streams that keep the future.
-    #[must_use]
     pub fn streams_ended(&self) -> WaitForCancellationFutureOwned {
         self.streams_ended.clone().cancelled_owned()
     }

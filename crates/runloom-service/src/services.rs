@@ -100,6 +100,7 @@ impl std::fmt::Debug for Services {
 impl Services {
     /// Builds the services.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "wiring: one service after the other")]
     pub fn new(
         parts: ServiceParts,
         auth: Authenticator,

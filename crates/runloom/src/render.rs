@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use runloom_client::protocol::event::{
-    ApprovalRequested, Event, EventKind, ModelFallback, Subagent, SubagentPhase, Terminal,
+    ApprovalDecided, ApprovalRequested, Event, EventKind, ModelFallback, Subagent, SubagentPhase,
+    Terminal,
 };
 use runloom_client::protocol::id::RunId;
 use runloom_client::protocol::outcome::{ModelInfo, Tokens};
@@ -224,12 +225,9 @@ impl Screen {
                 ));
             }
             Event::ToolFiles(found) => {
-                let names: Vec<&str> = found
-                    .files
-                    .iter()
-                    .map(|file| file.filename.as_str())
-                    .collect();
-                self.remark(&format!("← {} {}", found.name, names.join(", ")));
+                let names = found.files.iter().map(|file| file.filename.as_str());
+                let names = names.collect::<Vec<_>>().join(", ");
+                self.remark(&format!("← {} {names}", found.name));
             }
             Event::ToolResult(result) => {
                 let sign = if result.ok { "←" } else { "✗" };
@@ -261,16 +259,7 @@ impl Screen {
             }
             Event::Subagent(below) => self.show_subagent(below),
             Event::ApprovalRequested(request) => self.remark(&awaiting(request)),
-            Event::ApprovalDecided(decided) => self.remark(&format!(
-                "[{} {}{}]",
-                decided.name,
-                decided.status.as_str(),
-                decided
-                    .note
-                    .as_deref()
-                    .map(|note| format!(": {}", preview(note)))
-                    .unwrap_or_default()
-            )),
+            Event::ApprovalDecided(decided) => self.remark(&decision_line(decided)),
             Event::SubAction(part) => {
                 self.remark(&format!("· {} {}", part.name, part.phase.as_str()))
             }
@@ -358,6 +347,13 @@ impl Screen {
         self.end_line();
         output::faint(&format!("{text}\n"));
     }
+}
+
+/// A decided approval, with the note of who decided it.
+fn decision_line(decided: &ApprovalDecided) -> String {
+    let note = decided.note.as_deref().map(preview);
+    let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+    format!("[{} {}{note}]", decided.name, decided.status.as_str())
 }
 
 /// A call that waits for a person, and how to decide about it.

@@ -36,6 +36,10 @@ const MAX_PENDING_BYTES: usize = 256 * 1024;
 type Item = Result<ModelEvent, ModelError>;
 
 /// How a turn ended.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once per turn and moved once"
+)]
 pub(super) enum TurnEnd {
     /// It is recorded.
     Complete,

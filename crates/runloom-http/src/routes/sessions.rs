@@ -104,22 +104,24 @@ pub(super) fn routes() -> Vec<Route> {
             session("/history"),
             Workspace(Reads, SessionsRead),
             get_history,
-            on_session("get_history", "Read the history of a session")
-                .about(
-                    "Every message of every run, however it ended, as AG-UI 1.0 writes messages.",
-                )
-                .parameters([
-                    Parameter::integer("limit", (1, HISTORY_MAX), "Size of the page.")
-                        .default(HISTORY_DEFAULT),
-                    Parameter::text("before", "Only messages before the one with this id."),
-                ])
-                .returns(
-                    200,
-                    "A page of the history, oldest first.",
-                    Shape::json::<SessionHistory>(),
-                ),
+            history_operation(),
         ),
     ]
+}
+
+fn history_operation() -> Operation {
+    on_session("get_history", "Read the history of a session")
+        .about("Every message of every run, however it ended, as AG-UI 1.0 writes messages.")
+        .parameters([
+            Parameter::integer("limit", (1, HISTORY_MAX), "Size of the page.")
+                .default(HISTORY_DEFAULT),
+            Parameter::text("before", "Only messages before the one with this id."),
+        ])
+        .returns(
+            200,
+            "A page of the history, oldest first.",
+            Shape::json::<SessionHistory>(),
+        )
 }
 
 fn create_message_operation() -> Operation {

@@ -70,7 +70,10 @@ async fn a_parked_run_continues_with_the_decision() {
     world.parked().await;
     assert_eq!(world.status(&run).await, RunStatus::WaitingApproval);
     let snapshot = world.snapshot(&run).await;
-    assert_eq!(snapshot.pending_approvals, [request.approval_id.clone()]);
+    assert_eq!(
+        snapshot.pending_approvals,
+        std::slice::from_ref(&request.approval_id)
+    );
     let approve = decision(&request, ApprovalVerdict::Approve);
     let receipt = decide(&world, &world.caller, &run, approve.clone())
         .await

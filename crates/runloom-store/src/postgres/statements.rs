@@ -42,7 +42,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares everything in four flights.
+    /// Prepares everything in a few round trips.
+    #[expect(clippy::too_many_lines, reason = "a list of statements")]
     pub(super) async fn on(client: &Client) -> Result<Self, tokio_postgres::Error> {
         let prepare = |sql| client.prepare(sql);
         let fence = if planted::is_planted(Bug::NoFence) {

@@ -16,11 +16,7 @@ impl Statements for SqliteStatements<'_> {
 
     async fn query(&self, sql: &str, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
         let mut statement = self.0.prepare_cached(&for_sqlite(sql))?;
-        let columns: Arc<[String]> = statement
-            .column_names()
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+        let columns: Arc<[String]> = statement.column_names().map(str::to_owned).collect();
         let rows = statement.query_map(params_from_iter(values), |row| {
             let values = (0..columns.len())
                 .map(|place| row.get(place))

@@ -85,6 +85,7 @@ impl GuardedHttpClient {
 }
 
 /// How a server took the request.
+#[expect(clippy::large_enum_variant, reason = "made once per connection")]
 enum Discovery {
     Refused(OutboundResponse),
     Answered(Option<ServerResult>),

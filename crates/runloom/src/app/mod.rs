@@ -20,6 +20,7 @@ use runloom_engine::hub::Hub;
 use runloom_engine::live_catalog::LiveCatalog;
 use runloom_engine::planner::Planner;
 use runloom_engine::worker::{Worker, WorkerParts, WorkerSettings};
+use runloom_ports::bus::Bus;
 use runloom_ports::sealer::Sealer;
 use runloom_ports::store::Store;
 use runloom_ports::tasks::Tasks;
@@ -177,6 +178,14 @@ impl App {
     }
 }
 
+fn hub(bus: &Arc<dyn Bus>) -> Hub {
+    if bus.is_shared() {
+        Hub::shared(Arc::clone(bus), LOOK)
+    } else {
+        Hub::default()
+    }
+}
+
 async fn wire(
     config: &Config,
     role: Role,
@@ -188,11 +197,7 @@ async fn wire(
         bus,
         windows,
     } = fabric::open(config, role, tasks).await?;
-    let hub = Arc::new(if bus.is_shared() {
-        Hub::shared(Arc::clone(&bus), LOOK)
-    } else {
-        Hub::default()
-    });
+    let hub = Arc::new(hub(&bus));
     let sealer: Arc<dyn Sealer> = Arc::new(vault(config, master_key));
     let catalog = Arc::new(LiveCatalog::default());
     let registry = RegistryService::new(

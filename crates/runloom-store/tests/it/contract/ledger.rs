@@ -201,6 +201,7 @@ async fn account(fixture: &Fixture, days: DayRange, group: UsageGroup) -> Vec<Us
     rows.unwrap()
 }
 
+#[expect(clippy::too_many_lines, reason = "one account, read in several ways")]
 pub(crate) async fn the_account_adds_up_by_day_model_and_key(mut fixture: Fixture) {
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let first = fixture.started("a").await;
