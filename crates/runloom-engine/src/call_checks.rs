@@ -1,5 +1,5 @@
-//! What a person's changes to the arguments of a call are checked against. Kept with the approval, so that any process can
-//! check a decision without the run.
+//! What a person's changes to the arguments of a call are checked against. Kept with the approval, so that any
+//! process can check a decision without the run.
 
 use runloom_protocol::approval::Ruling;
 use runloom_protocol::error::Issue;
@@ -42,8 +42,8 @@ impl CallChecks {
         })
     }
 
-    /// Checks the changes of a decision: they must fit the schema, and no policy may deny them. `policies` are those of the
-    /// run; new schemas are built on the calling thread.
+    /// Checks the changes of a decision: they must fit the schema, and no policy may deny them. `policies` are those
+    /// of the run; new schemas are built on the calling thread.
     ///
     /// # Errors
     /// Every violation, with its path in the request.

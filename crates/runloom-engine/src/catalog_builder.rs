@@ -27,8 +27,8 @@ pub trait CatalogBuilder: Send + Sync {
     /// Why it cannot, in words for the one who wrote it; no secret is repeated.
     fn check(&self, provider: &StoredProvider) -> Result<()>;
 
-    /// Every model of the configuration and of `stored`. A stored provider that cannot be opened is left out and logged: it
-    /// must not take the others with it.
+    /// Every model of the configuration and of `stored`. A stored provider that cannot be opened is left out and
+    /// logged: it must not take the others with it.
     fn build(&self, stored: &[StoredProvider]) -> Catalog;
 }
 

@@ -44,8 +44,8 @@ impl LiveCatalog {
         let _ = self.source.set(source);
     }
 
-    /// As [`Catalog::resolve`]; but a name that fits nothing may be one that another process has just made, so the source is
-    /// asked before it is refused.
+    /// As [`Catalog::resolve`]; but a name that fits nothing may be one that another process has just made, so the
+    /// source is asked before it is refused.
     ///
     /// # Errors
     /// [`Error::InvalidModel`].

@@ -224,8 +224,8 @@ impl Hints {
         }
     }
 
-    /// The hints of a tool of an MCP server: its own, and MCP's defaults for those that it lacks. When its effect is not
-    /// the one that its hints claim, an administrator set the effect, which takes precedence.
+    /// The hints of a tool of an MCP server: its own, and MCP's defaults for those that it lacks. When its effect is
+    /// not the one that its hints claim, an administrator set the effect, which takes precedence.
     #[must_use]
     pub fn of_mcp(annotations: Option<&Value>, effect: Effect) -> Self {
         let own = |name: &str| annotations.and_then(|hints| hints.get(name)?.as_bool());

@@ -1,9 +1,9 @@
-//! How much of what tools said a session tells again: a bound for all of it, so that a long session does not cost more with every
-//! message.
+//! How much of what tools said a session tells again: a bound for all of it, so that a long session does not cost
+//! more with every message.
 //!
-//! When the bound is passed, the oldest calls go until half of it is left. So the beginning of the conversation, which providers
-//! and this server remember, changes seldom and not with every message. What goes follows from what was said alone: whoever adds
-//! message by message and whoever reads all of it at once come to the same.
+//! When the bound is passed, the oldest calls go until half of it is left. So the beginning of the conversation,
+//! which providers and this server remember, changes seldom and not with every message. What goes follows from what
+//! was said alone: whoever adds message by message and whoever reads all of it at once come to the same.
 
 use runloom_protocol::limits::RETAINED_CALLS_MAX;
 

@@ -35,8 +35,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Wraps an accepted connection. If it is closed after `lingering_close` was set, the rest of the request is discarded
-    /// first.
+    /// Wraps an accepted connection. If it is closed after `lingering_close` was set, the rest of the request is
+    /// discarded first.
     pub(crate) fn new(stream: TcpStream, lingering_close: Arc<OnceLock<DiscardLimits>>) -> Self {
         Self {
             stream: TokioIo::new(stream),

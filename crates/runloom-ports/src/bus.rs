@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use super::store::RunNo;
 
-/// Announces changes of the store to other processes. A lost or repeated signal costs time, not correctness, because every
-/// process also polls the store.
+/// Announces changes of the store to other processes. A lost or repeated signal costs time, not correctness, because
+/// every process also polls the store.
 #[async_trait]
 pub trait Bus: Send + Sync {
     /// Announces a signal without waiting. What cannot be sent is dropped.

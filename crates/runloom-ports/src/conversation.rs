@@ -1,8 +1,8 @@
 //! A conversation: many hold it, each continues it for itself, and nobody copies or writes anew what was said long ago.
 //!
-//! It is a short list of shared blocks. A block never changes, so it can remember how an API wrote it; a session's next message
-//! then costs what is new, however much was said before. Blocks are merged as they grow in number: a conversation of n messages
-//! has about log n of them, and a message moves about as often in its life.
+//! It is a short list of shared blocks. A block never changes, so it can remember how an API wrote it; a session's
+//! next message then costs what is new, however much was said before. Blocks are merged as they grow in number: a
+//! conversation of n messages has about log n of them, and a message moves about as often in its life.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,8 @@ pub struct Conversation {
     blocks: Vec<Arc<Block>>,
 }
 
-/// A part of a conversation that does not change any more. Nor does what stands before it: a conversation is only ever added to.
+/// A part of a conversation that does not change any more. Nor does what stands before it: a conversation is only
+/// ever added to.
 #[derive(Default)]
 pub struct Block {
     messages: Vec<Message>,
@@ -47,9 +48,9 @@ impl Conversation {
         }
     }
 
-    /// Merges blocks until each is at least twice as long as the one after it. To be called by whoever keeps a conversation,
-    /// before something is added: what was there has been sent meanwhile, and merged blocks remember what their parts do. The last
-    /// block is left alone, because writers remember only what stands before it.
+    /// Merges blocks until each is at least twice as long as the one after it. To be called by whoever keeps a
+    /// conversation, before something is added: what was there has been sent meanwhile, and merged blocks remember
+    /// what their parts do. The last block is left alone, because writers remember only what stands before it.
     pub fn compact(&mut self) {
         let Some(last) = self.blocks.pop() else {
             return;
@@ -87,7 +88,8 @@ impl Conversation {
         self.blocks.is_empty()
     }
 
-    /// The same without calls and their results, which some APIs refuse where no tools are declared. Costs nothing when there are none.
+    /// The same without calls and their results, which some APIs refuse where no tools are declared. Costs nothing
+    /// when there are none.
     #[must_use]
     pub fn without_calls(self) -> Self {
         if !self.blocks.iter().any(|block| block.has_calls) {
@@ -146,8 +148,8 @@ impl Conversation {
         self.blocks.iter().map(|block| block.bytes()).sum()
     }
 
-    /// About how much memory it takes. A block that no API has written yet is counted as if one had, without escapes: most will be,
-    /// and JSON's escapes are few in most texts.
+    /// About how much memory it takes. A block that no API has written yet is counted as if one had, without escapes:
+    /// most will be, and JSON's escapes are few in most texts.
     #[must_use]
     pub fn memory(&self) -> usize {
         let of_block = |block: &Arc<Block>| {
@@ -168,8 +170,9 @@ impl Block {
 
     /// What an API makes of the messages. The first format that asks is remembered; another is written anew each time.
     ///
-    /// `format` names everything that the bytes depend on, apart from these messages and those before them; what comes behind must not
-    /// matter. What is written of two blocks, one behind the other, must be what would be written of both together.
+    /// `format` names everything that the bytes depend on, apart from these messages and those before them; what
+    /// comes behind must not matter. What is written of two blocks, one behind the other, must be what would be
+    /// written of both together.
     ///
     /// # Errors
     /// Those of `write`.

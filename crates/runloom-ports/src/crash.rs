@@ -1,9 +1,9 @@
 //! Crash points: places where a test can make this process die, to test recovery.
 //!
-//! `RUNLOOM_CRASH_AT=<name>[:<nth>]` aborts the process, without destructors or flushing, when it passes the point `<name>` for
-//! the `<nth>` time (default: the first). A point has a stage and may have a kind: every commit of the store passes
-//! `after_commit`, only one that creates a run passes `after_commit.create_run`. Only builds with debug assertions have crash
-//! points; in a release the functions are empty.
+//! `RUNLOOM_CRASH_AT=<name>[:<nth>]` aborts the process, without destructors or flushing, when it passes the point
+//! `<name>` for the `<nth>` time (default: the first). A point has a stage and may have a kind: every commit of the
+//! store passes `after_commit`, only one that creates a run passes `after_commit.create_run`. Only builds with debug
+//! assertions have crash points; in a release the functions are empty.
 //!
 //! | stage | kinds |
 //! | --- | --- |

@@ -18,8 +18,9 @@ const UNSEEN_TOKENS: usize = 64 * 1024;
 /// Reads the files that tools return.
 #[async_trait]
 pub trait FileReader: Send + Sync {
-    /// Texts and documents are converted to text, other files are kept. A file that cannot be read is replaced by a note that
-    /// says why, because nobody can be asked to send it again. Texts and documents take at most `max_bytes` together.
+    /// Texts and documents are converted to text, other files are kept. A file that cannot be read is replaced by a
+    /// note that says why, because nobody can be asked to send it again. Texts and documents take at most `max_bytes`
+    /// together.
     async fn read_leniently(&self, files: Vec<Attachment>, max_bytes: usize) -> Vec<Attachment>;
 }
 
@@ -123,7 +124,8 @@ impl File {
         label(&self.name, &self.mime_type, self.size)
     }
 
-    /// What a model reads of it where it cannot be sent as it is: its text with its name around it, or that it was left out.
+    /// What a model reads of it where it cannot be sent as it is: its text with its name around it, or that it was
+    /// left out.
     #[must_use]
     pub fn in_words(&self) -> String {
         match &self.content {

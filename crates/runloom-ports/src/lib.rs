@@ -1,7 +1,7 @@
 //! Traits that adapters implement, and the neutral types that they exchange with the engine and the service.
 //!
-//! Each trait's documentation is the contract of its implementations; the contract tests of the adapter crates check it.
-//! Nothing here knows HTTP, SQL or the wire format of a vendor.
+//! Each trait's documentation is the contract of its implementations; the contract tests of the adapter crates check
+//! it. Nothing here knows HTTP, SQL or the wire format of a vendor.
 
 pub mod agents;
 pub mod bus;

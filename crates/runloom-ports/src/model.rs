@@ -19,8 +19,8 @@ pub use crate::message::{CallRequest, Message, ProviderState};
 /// One configured LLM API, ready to be called.
 ///
 /// Contract:
-/// - `call` opens the request and returns as soon as the provider has accepted it (or refused it); everything after that
-///   comes through the stream, ends with exactly one [`ModelEvent::Done`] or one error, and nothing follows it.
+/// - `call` opens the request and returns as soon as the provider has accepted it (or refused it); everything after
+///   that comes through the stream, ends with exactly one [`ModelEvent::Done`] or one error, and nothing follows it.
 /// - A stream that ends without the provider's own final frame is an error of kind [`ErrorClass::Server`], never a
 ///   short success.
 /// - Dropping the stream (or the future of `call`) closes the provider's connection at once.
@@ -89,7 +89,8 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// What comes after this conversation? Nothing else is asked for, no tool is offered, and all else is the model's own.
+    /// What comes after this conversation? Nothing else is asked for, no tool is offered, and all else is the model's
+    /// own.
     #[must_use]
     pub fn new(messages: impl Into<Conversation>) -> Self {
         Self {
@@ -115,8 +116,8 @@ pub struct ToolDeclaration {
     pub description: String,
     /// JSON Schema with an object root.
     pub parameters: Value,
-    /// JSON Schema of the output, object root; Gemini takes it natively, the others as text in the description, which is
-    /// the adapter's work.
+    /// JSON Schema of the output, object root; Gemini takes it natively, the others as text in the description, which
+    /// is the adapter's work.
     pub output_schema: Option<Value>,
 }
 
@@ -142,8 +143,8 @@ pub struct Done {
     pub finish_reason: String,
     /// To be replayed to this provider.
     pub state: Option<ProviderState>,
-    /// What became of the output schema in this call. For a synthetic tool: `schema_enforced` only when the hidden tool was
-    /// called; its arguments were sent as [`ModelEvent::Text`].
+    /// What became of the output schema in this call. For a synthetic tool: `schema_enforced` only when the hidden
+    /// tool was called; its arguments were sent as [`ModelEvent::Text`].
     pub structured: StructuredOutput,
 }
 

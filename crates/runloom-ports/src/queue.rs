@@ -11,16 +11,17 @@ pub trait Queue: Send + Sync {
     /// Offers a run to the workers without waiting. The store bounds the backlog.
     fn push(&self, job: Job);
 
-    /// Offers a run to the workers of this process only, without a broker. For jobs of the sweeper: the sweepers of other
-    /// processes find the same runs, also when the broker is down.
+    /// Offers a run to the workers of this process only, without a broker. For jobs of the sweeper: the sweepers of
+    /// other processes find the same runs, also when the broker is down.
     fn push_here(&self, job: Job);
 
-    /// The next job of the workspaces that `admits` accepts, which take turns. `admits` is called when a job arrives, not
-    /// when its result changes; then drop the future and pull again. Cancel-safe: a dropped future has taken no job.
+    /// The next job of the workspaces that `admits` accepts, which take turns. `admits` is called when a job arrives,
+    /// not when its result changes; then drop the future and pull again. Cancel-safe: a dropped future has taken no
+    /// job.
     async fn pull(&self, admits: &Admits<'_>) -> Job;
 
-    /// Acknowledges a pulled job without waiting: its run was claimed or is not available. A broker redelivers a job that
-    /// was not acknowledged when this process dies.
+    /// Acknowledges a pulled job without waiting: its run was claimed or is not available. A broker redelivers a job
+    /// that was not acknowledged when this process dies.
     fn done(&self, job: Job);
 
     /// Whether jobs reach other processes now; a queue without a broker is always up.

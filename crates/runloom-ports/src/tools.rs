@@ -31,8 +31,8 @@ pub use runloom_protocol::definition::{PluginManifest, ToolDefinition, ToolsetDe
 /// Resolves and executes server tools.
 ///
 /// Contract:
-/// - Every call ends: the host has deadlines, and `cancel` ends a call at once (and cancels it at the peer, if the protocol
-///   allows).
+/// - Every call ends: the host has deadlines, and `cancel` ends a call at once (and cancels it at the peer, if the
+///   protocol allows).
 /// - A slow or dead peer delays a run by at most its deadline, and no other run.
 /// - A failure of a peer is an outcome for the model, never an error of the run.
 /// - The host repeats nothing: the engine decides by the [`Effect`] of a tool.
@@ -55,8 +55,8 @@ pub trait ToolHost: Send + Sync {
         cancel: CancellationToken,
     ) -> Outcome;
 
-    /// The plugins of the operator's configuration and those that ship with the server, without those that a plugin of the
-    /// workspace replaces.
+    /// The plugins of the operator's configuration and those that ship with the server, without those that a plugin
+    /// of the workspace replaces.
     ///
     /// # Errors
     /// When the store fails.
@@ -98,8 +98,8 @@ pub struct FetchedFile {
 
 /// The tools, plugins, toolsets and secrets of workspaces, for a [`ToolHost`].
 ///
-/// A secret is read for the call and sent to the peer only: not into a [`ServerTool::target`], an [`Outcome`], an error or
-/// a log line. [`Secret::redact`] removes it from what a peer returns.
+/// A secret is read for the call and sent to the peer only: not into a [`ServerTool::target`], an [`Outcome`], an
+/// error or a log line. [`Secret::redact`] removes it from what a peer returns.
 #[async_trait]
 pub trait ToolDefinitions: Send + Sync {
     /// The definition behind `{"kind": "mantyx", "id": …}`, by id or slug.
@@ -180,8 +180,8 @@ pub struct ToolContext {
     pub workspace: Arc<str>,
     /// The run.
     pub run: RunId,
-    /// The refs of the spec. Header values are as written: those of a persisted agent may name secrets, which are filled
-    /// in for the call ([`fill_secrets`]); those of a client cannot.
+    /// The refs of the spec. Header values are as written: those of a persisted agent may name secrets, which are
+    /// filled in for the call ([`fill_secrets`]); those of a client cannot.
     pub refs: Arc<Vec<ToolRef>>,
 }
 
@@ -235,8 +235,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome without what `redact` removes, because peers may repeat a secret. A binary file with a secret is left
-    /// out, with a note for the model.
+    /// The outcome without what `redact` removes, because peers may repeat a secret. A binary file with a secret is
+    /// left out, with a note for the model.
     #[must_use]
     pub fn redacted(mut self, redact: &dyn Fn(&str) -> String) -> Self {
         self.content = redact(&self.content);

@@ -8,8 +8,8 @@ use super::store::Millis;
 
 /// Takes the spans of runs that have ended.
 ///
-/// Contract: never waits and never fails. What cannot be kept is dropped and counted by whoever takes it: a trace is a picture of a run,
-/// the log is the truth.
+/// Contract: never waits and never fails. What cannot be kept is dropped and counted by whoever takes it: a trace is
+/// a picture of a run, the log is the truth.
 pub trait Tracer: Send + Sync {
     /// Whether a run of this trace is traced; `parent` is what its client asked for.
     fn samples(&self, trace: TraceId, parent: Option<&TraceParent>) -> bool;
@@ -50,7 +50,8 @@ pub struct TraceParent {
 }
 
 impl TraceParent {
-    /// Reads the header. Whatever does not follow its grammar is as good as absent: that is what the recommendation asks for.
+    /// Reads the header. Whatever does not follow its grammar is as good as absent: that is what the recommendation
+    /// asks for.
     #[must_use]
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.trim().split('-');

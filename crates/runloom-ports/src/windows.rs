@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 /// Counts requests for all processes together.
 ///
-/// Contract: a window counts in slots of one second, the running one and 60 before it; a refused request is not counted. An
-/// answer comes soon or not at all: whoever asks then counts by himself.
+/// Contract: a window counts in slots of one second, the running one and 60 before it; a refused request is not
+/// counted. An answer comes soon or not at all: whoever asks then counts by himself.
 #[async_trait]
 pub trait SharedWindows: Send + Sync {
     /// Counts a request in the window of this name unless `limit` are in it. `None` when nobody can say.

@@ -82,7 +82,8 @@ codes! {
     IdempotencyConflict = "idempotency_conflict";
     /// Cause: the request contradicts what is there. Remedy: read it again, then decide.
     Conflict = "conflict";
-    /// Cause: it was changed, made or removed meanwhile. Remedy: read it again, and send its new `ETag` with `If-Match`.
+    /// Cause: it was changed, made or removed meanwhile. Remedy: read it again, and send its new `ETag` with
+    /// `If-Match`.
     PreconditionFailed = "precondition_failed";
     /// Cause: the body did not arrive in time. Remedy: send it again, whole.
     RequestTimeout = "request_timeout";

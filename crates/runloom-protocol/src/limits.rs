@@ -21,11 +21,12 @@ pub const MAX_TOOL_TURNS_DEFAULT: u32 = 32;
 pub const MAX_TOOL_TURNS_MIN: u32 = 1;
 /// Largest `budgets.maxToolTurns`.
 pub const MAX_TOOL_TURNS_MAX: u32 = 100;
-/// Largest integer in a request (ours): beyond it JSON numbers lose digits in JavaScript, and sums stay far from overflow.
+/// Largest integer in a request (ours): beyond it JSON numbers lose digits in JavaScript, and sums stay far from
+/// overflow.
 pub const INTEGER_MAX: u64 = (1 << 53) - 1;
 
-/// Levels of nesting of a JSON document from outside: a body, a call's arguments, a tool's schema (ours). It is stored inside others, which are
-/// read back by a parser that refuses more than 127.
+/// Levels of nesting of a JSON document from outside: a body, a call's arguments, a tool's schema (ours). It is
+/// stored inside others, which are read back by a parser that refuses more than 127.
 pub const JSON_DEPTH_MAX: usize = 100;
 
 /// Entries of `toolBudgets`.
@@ -60,8 +61,8 @@ pub const OUTPUT_SCHEMA_NAME_MAX_CHARS: usize = 64;
 /// Largest numeric `reasoningLevel`.
 pub const REASONING_LEVEL_MAX: u8 = 100;
 
-/// Entries of `tools` (ours), and refs of a spec, all levels of delegates together: what the strictest provider takes in one
-/// request.
+/// Entries of `tools` (ours), and refs of a spec, all levels of delegates together: what the strictest provider takes
+/// in one request.
 pub const TOOLS_MAX: usize = 128;
 /// Levels of delegates in a spec.
 pub const DELEGATE_LEVELS_MAX: usize = 8;
@@ -109,8 +110,8 @@ pub const ATTACHMENTS_MAX_BYTES: usize = 5 * 1024 * 1024;
 pub const TOOL_FILES_MAX: usize = 20;
 /// Bytes of all `files` together, decoded.
 pub const TOOL_FILES_MAX_BYTES: usize = 5 * 1024 * 1024;
-/// Bytes of the JSON that carries a client tool's result and its files (ours): what they may have, each byte of the text escaped (`\u001b`) and
-/// the files in base64, is 19 MB, and there is room for names.
+/// Bytes of the JSON that carries a client tool's result and its files (ours): what they may have, each byte of the
+/// text escaped (`\u001b`) and the files in base64, is 19 MB, and there is room for names.
 pub const TOOL_RESULT_BODY_MAX_BYTES: usize = 20 * 1024 * 1024;
 /// Characters of a file's name (ours); at least one.
 pub const FILE_NAME_MAX_CHARS: usize = 255;

@@ -33,8 +33,8 @@ impl ApprovalService {
     /// Accepts a person's decision about a tool call: when this returns, it is durable.
     ///
     /// # Errors
-    /// When there is no such approval, it has another decision, it is not for this credential, the run has ended, or changed
-    /// arguments do not fit the tool or are denied by a policy.
+    /// When there is no such approval, it has another decision, it is not for this credential, the run has ended, or
+    /// changed arguments do not fit the tool or are denied by a policy.
     pub async fn decide(
         &self,
         caller: &Caller,

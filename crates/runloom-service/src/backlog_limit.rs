@@ -1,4 +1,5 @@
-//! BacklogLimit: no new runs while too many wait already. Answers to tool calls and cancels are let in always: they end what waits.
+//! BacklogLimit: no new runs while too many wait already. Answers to tool calls and cancels are let in always: they
+//! end what waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +9,11 @@ use crate::error::{Error, Result};
 use runloom_engine::metrics::METRICS;
 use runloom_ports::store::{Store, WorkspaceNo};
 
-/// How long a count is believed. What this process lets in meanwhile is added; what others let in, and what has begun, is seen at
-/// the next count.
+/// How long a count is believed. What this process lets in meanwhile is added; what others let in, and what has
+/// begun, is seen at the next count.
 const FRESH: Duration = Duration::from_millis(500);
-/// Nobody is refused by a count that is older than this, or than ten times as long as counting takes: counting must not become
-/// the load.
+/// Nobody is refused by a count that is older than this, or than ten times as long as counting takes: counting must
+/// not become the load.
 const FRESH_TO_REFUSE: (Duration, u32) = (Duration::from_millis(20), 10);
 /// When a refused client may try again: about as long as a backlog takes to get visibly shorter.
 const RETRY_AFTER: Duration = Duration::from_secs(5);

@@ -1,8 +1,8 @@
 //! What was said in sessions, remembered: the next message of a long conversation reads only what is new.
 //!
-//! A conversation is only ever added to, so what is remembered is always true; the store tells what came after it. When the last
-//! run of a session ended here, nothing came after it, and the store is not even asked. The memory is bounded, and forgetting costs
-//! a read.
+//! A conversation is only ever added to, so what is remembered is always true; the store tells what came after it.
+//! When the last run of a session ended here, nothing came after it, and the store is not even asked. The memory is
+//! bounded, and forgetting costs a read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,7 +82,8 @@ impl Remembered {
         self
     }
 
-    /// How the session was made, when all of what was said in it is remembered and it cannot have been deleted meanwhile.
+    /// How the session was made, when all of what was said in it is remembered and it cannot have been deleted
+    /// meanwhile.
     pub(super) fn settled(&self, now: Instant) -> Option<Arc<str>> {
         let (_, spec) = self.of.as_ref()?;
         match self.rest {
@@ -101,8 +102,8 @@ impl Remembered {
     }
 }
 
-/// The conversations of this process. Two generations: when the younger is full it becomes the older, and what was not asked
-/// for meanwhile is forgotten.
+/// The conversations of this process. Two generations: when the younger is full it becomes the older, and what was
+/// not asked for meanwhile is forgotten.
 #[derive(Debug)]
 pub(super) struct Conversations {
     generations: Mutex<Generations>,
@@ -137,8 +138,8 @@ impl Conversations {
         }
     }
 
-    /// Takes what is remembered of a session of this workspace; whoever takes it puts it back with what is new, so that nothing is
-    /// copied.
+    /// Takes what is remembered of a session of this workspace; whoever takes it puts it back with what is new, so
+    /// that nothing is copied.
     pub(super) fn take(&self, session: &SessionId, workspace: WorkspaceNo) -> Remembered {
         let mut generations = self.lock();
         let kept = generations.get(session);

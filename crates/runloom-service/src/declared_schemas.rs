@@ -1,5 +1,6 @@
-//! Schemas of a workspace's own definitions, which are refused when they are written: a tool whose schema cannot be used would be
-//! called with arguments that nobody has checked, and told to a provider that refuses it in the middle of a run.
+//! Schemas of a workspace's own definitions, which are refused when they are written: a tool whose schema cannot be
+//! used would be called with arguments that nobody has checked, and told to a provider that refuses it in the middle
+//! of a run.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Why a use case refused or failed, without a word about transport. What a caller may read is in the message; what only
-//! the operator may read is in the source.
+//! Why a use case refused or failed, without a word about transport. What a caller may read is in the message; what
+//! only the operator may read is in the source.
 
 use std::time::Duration;
 
@@ -81,7 +81,8 @@ pub enum Error {
         /// Which one.
         message: String,
     },
-    /// An agent that is offered to others cannot be run: its own configuration is at fault, of which strangers are told nothing.
+    /// An agent that is offered to others cannot be run: its own configuration is at fault, of which strangers are
+    /// told nothing.
     #[error("The agent is not available")]
     AgentUnavailable,
     /// The tool call is unknown, was answered, or timed out.

@@ -1,5 +1,5 @@
-//! Limits of concurrent attachment fetches: of the process, and of one workspace, so that workspaces do not wait for the
-//! slow addresses of others.
+//! Limits of concurrent attachment fetches: of the process, and of one workspace, so that workspaces do not wait for
+//! the slow addresses of others.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The use cases of the server: everything that a client or an operator can ask for, independent of transport.
 //!
-//! [`Services`] has one service for each group of use cases: runs, sessions, published agents, dry runs, feedback, usage,
-//! health, [`registry`], [`memory`], [`tenancy`] and [`oauth`]. [`auth`] and [`rate`] check callers; `view` shapes
-//! responses.
+//! [`Services`] has one service for each group of use cases: runs, sessions, published agents, dry runs, feedback,
+//! usage, health, [`registry`], [`memory`], [`tenancy`] and [`oauth`]. [`auth`] and [`rate`] check callers; `view`
+//! shapes responses.
 
 pub mod ag_ui;
 mod ag_ui_settings;

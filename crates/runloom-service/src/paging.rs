@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 
-/// Bytes of events or messages, as they are stored, that one answer holds; with at least one of them, however large it is.
+/// Bytes of events or messages, as they are stored, that one answer holds; with at least one of them, however large
+/// it is.
 pub(crate) const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// A page of a list, as a client asks for it.

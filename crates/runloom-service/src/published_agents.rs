@@ -1,8 +1,8 @@
 //! Published agents: agents over A2A and MCP.
 //!
-//! A conversation is a session and a task is a run, so they outlive connections and processes, and every process finds
-//! them. Both have a label with the entry point that they came through. Runs of another entry point or another agent are
-//! not found.
+//! A conversation is a session and a task is a run, so they outlive connections and processes, and every process
+//! finds them. Both have a label with the entry point that they came through. Runs of another entry point or another
+//! agent are not found.
 
 use std::sync::Arc;
 
@@ -272,8 +272,8 @@ fn promise_of(caller: &Caller, promise: Idempotency) -> Idempotency {
     }
 }
 
-/// The number of a call, for clients that number their calls. It does not depend on the content of the call, so that the
-/// number alone finds the run.
+/// The number of a call, for clients that number their calls. It does not depend on the content of the call, so that
+/// the number alone finds the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallNumber(String);
 

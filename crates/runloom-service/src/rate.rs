@@ -5,8 +5,9 @@
 //! would let twice the limit pass around their edge, and exact timestamps would cost memory by the limit. A refused
 //! request is not counted: a client that keeps knocking is not locked out for ever.
 //!
-//! Processes may share windows. Each still counts what it let in itself: when that alone fills a window nobody has to be asked,
-//! and when nobody can be asked it is what the window falls back to. Reads are never shared: theirs is a limit of the transport.
+//! Processes may share windows. Each still counts what it let in itself: when that alone fills a window nobody has to
+//! be asked, and when nobody can be asked it is what the window falls back to. Reads are never shared: theirs is a
+//! limit of the transport.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

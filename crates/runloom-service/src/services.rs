@@ -58,8 +58,8 @@ pub struct ServiceParts {
     pub memory: Arc<MemoryService>,
     /// The worker of this process, if it drives runs.
     pub worker: Option<Arc<Worker>>,
-    /// Ends cancelled runs that no worker holds: that worker, or one that does nothing else. Without it they are offered
-    /// to the queue.
+    /// Ends cancelled runs that no worker holds: that worker, or one that does nothing else. Without it they are
+    /// offered to the queue.
     pub ender: Option<Arc<Worker>>,
     /// While it drains, no runs are accepted; streams end in their phase.
     pub shutdown: Shutdown,

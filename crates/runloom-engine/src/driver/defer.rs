@@ -1,4 +1,5 @@
-//! Deferring: a run that this process cannot plan is returned for a bounded time, for a later attempt or another process.
+//! Deferring: a run that this process cannot plan is returned for a bounded time, for a later attempt or another
+//! process.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! The delta throttle: when deltas are written.
 //!
-//! Every batch costs the store a row and a share of a sync, and each subscriber a write to its socket. Batches of deltas
-//! of one answer therefore start at least [`SPACING`] apart, and at most [`MAX_IN_FLIGHT`] of a worker are in flight; an
-//! answer that waits for a permit gathers more. Everything else in a draft, and the end, is written at once.
+//! Every batch costs the store a row and a share of a sync, and each subscriber a write to its socket. Batches of
+//! deltas of one answer therefore start at least [`SPACING`] apart, and at most [`MAX_IN_FLIGHT`] of a worker are in
+//! flight; an answer that waits for a permit gathers more. Everything else in a draft, and the end, is written at
+//! once.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -1,7 +1,8 @@
 //! The hub: live runs of this process, and those who watch them.
 //!
-//! A driver publishes each chunk after it is durable; subscribers read by `seq`: from the ring what it still holds, from the
-//! store what is older, then they wait for the head to move. A slow subscriber costs no memory: it falls back to the store.
+//! A driver publishes each chunk after it is durable; subscribers read by `seq`: from the ring what it still holds,
+//! from the store what is older, then they wait for the head to move. A slow subscriber costs no memory: it falls
+//! back to the store.
 
 mod subscription;
 
@@ -18,11 +19,12 @@ use runloom_ports::store::{Chunk, RunNo, WorkspaceNo};
 
 pub use subscription::{EventStream, subscribe};
 
-/// Bytes of recent frames that a live run keeps in memory. A reconnecting client usually misses less than this; the store has the
-/// rest.
+/// Bytes of recent frames that a live run keeps in memory. A reconnecting client usually misses less than this; the
+/// store has the rest.
 const RING_BYTES: usize = 8 * 1024;
 
-/// Runs that stay for a while after their end: a client that asks for the stream of a short run usually comes when it is over.
+/// Runs that stay for a while after their end: a client that asks for the stream of a short run usually comes when it
+/// is over.
 const ENDED_KEPT: usize = 128;
 
 /// The live runs of this process.
@@ -242,7 +244,8 @@ impl LiveRun {
             return Recent::Unknown;
         }
         if after == last.last_seq {
-            // When the head is further, or this was not the end of a run that has ended, another process has written what comes next.
+            // When the head is further, or this was not the end of a run that has ended, another process has written
+            // what comes next.
             let elsewhere = ring.ended && !last.terminal;
             return if elsewhere || *self.head.borrow() > after {
                 Recent::Unknown

@@ -138,7 +138,8 @@ impl Subscription {
                 }
                 Recent::Nothing if ended => self.over = true,
                 Recent::Nothing => self.wait().await,
-                // `ended` was read before the store, so an empty page is the end and not the moment before the last event.
+                // `ended` was read before the store, so an empty page is the end and not the moment before the last
+                // event.
                 Recent::Unknown => match self.read_store().await {
                     StoreRead::Empty if ended => self.over = true,
                     StoreRead::Empty => self.wait().await,

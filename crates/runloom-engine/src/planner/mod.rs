@@ -1,6 +1,7 @@
 //! From a stored spec to a plan the machine can run.
 
 mod no_model;
+mod opening;
 mod sub_run;
 
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use runloom_protocol::id::{AgentId, RunId, SessionId};
 use runloom_protocol::outcome::{ModelInfo, effort_of_level};
 use runloom_protocol::policy::Policy;
-use runloom_protocol::spec::{AgentSpec, PromptMessage, RetainedCall, Role};
+use runloom_protocol::spec::{AgentSpec, PromptMessage};
 use runloom_protocol::tools::{self, ToolRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,14 +24,15 @@ use crate::toolbox::Toolbox;
 use runloom_ports::agents::Agents;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::error::{Chain, Error, Result};
-use runloom_ports::file::{self, File};
-use runloom_ports::model::{CallRequest, Capabilities, Message, Model};
+use runloom_ports::model::{Capabilities, Model};
 use runloom_ports::sealer::Sealer;
 use runloom_ports::tools::ToolContext;
 use runloom_ports::trace::TraceParent;
 use runloom_schema::SchemaCache;
 
 use no_model::NoModel;
+pub use opening::spoken;
+use opening::{opening, system_prompt};
 pub use sub_run::{BudgetAbove, StoredPlace, public_spec};
 pub(crate) use sub_run::{ParentRun, PlanSubRuns};
 
@@ -134,8 +136,8 @@ impl Planned {
 }
 
 impl StoredRun {
-    /// The same as a run of a session that stays on this model since an earlier run fell back. That counts for as long as it is the
-    /// fallback: an agent may have got other models meanwhile.
+    /// The same as a run of a session that stays on this model since an earlier run fell back. That counts for as
+    /// long as it is the fallback: an agent may have got other models meanwhile.
     #[must_use]
     pub fn staying_on(mut self, active: Option<&str>) -> Self {
         if let Some(fallback) = self.fallback.take_if(|fallback| active == Some(fallback)) {
@@ -264,8 +266,8 @@ impl Planner {
             && output.is_none_or(|output| known(&Value::Object(output.schema.clone())))
     }
 
-    /// A plan for a run that cannot be run: its only turn would fail with the reason. What is known of its spec holds, because the
-    /// meaning of its log rests on it.
+    /// A plan for a run that cannot be run: its only turn would fail with the reason. What is known of its spec
+    /// holds, because the meaning of its log rests on it.
     #[must_use]
     pub fn unplannable(&self, id: RunId, stored: Option<&StoredRun>, reason: String) -> Planned {
         let model = stored.map_or("unknown", |stored| stored.model.as_str());
@@ -389,97 +391,6 @@ impl Planner {
             place: stored.place.clone().map(Arc::new),
         })
     }
-}
-
-/// The spec's prompt, then the request's system messages: providers differ in where they take them, so they stand together.
-fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
-    let said = messages
-        .iter()
-        .filter(|message| message.role == Role::System)
-        .map(|message| message.content.as_str());
-    let parts: Vec<&str> = spec
-        .system_prompt
-        .as_deref()
-        .into_iter()
-        .chain(said)
-        .collect();
-    parts.join("\n\n")
-}
-
-fn opening(mut history: Conversation, stored: &StoredRun) -> Conversation {
-    let context = stored.thread.as_ref();
-    let context = context.and_then(|thread| thread.context.as_deref());
-    let context = context.map(|text| Message::User { text: text.into() });
-    let messages = stored.messages.iter().flat_map(asked);
-    history.append(context.into_iter().chain(messages).collect());
-    history
-}
-
-/// A message of the request, with its files.
-fn asked(message: &PromptMessage) -> impl Iterator<Item = Message> {
-    let with_files = files_of(message).map(|files| Message::UserFiles {
-        text: message.content.as_str().into(),
-        files,
-    });
-    let without = with_files.is_none().then(|| spoken(message));
-    with_files.into_iter().chain(without.into_iter().flatten())
-}
-
-/// The files that are sent with a message.
-fn files_of(message: &PromptMessage) -> Option<Arc<[File]>> {
-    if message.attachments.is_empty() || message.role != Role::User {
-        return None;
-    }
-    let files: Arc<[File]> = message.attachments.iter().filter_map(File::of).collect();
-    (!files.is_empty()).then_some(files)
-}
-
-/// A message as part of the conversation, with what was retained of its run before it; system messages stand before it all. Files belong
-/// to the turn that they came with and are mentioned afterwards: a session would otherwise send them again, and pay for them, with
-/// every message.
-pub fn spoken(message: &PromptMessage) -> impl Iterator<Item = Message> {
-    let text = if message.attachments.is_empty() {
-        message.content.as_str().into()
-    } else {
-        let mentions = message.attachments.iter().map(file::mention);
-        let said = Some(message.content.clone()).filter(|text| !text.is_empty());
-        let lines: Vec<String> = said.into_iter().chain(mentions).collect();
-        lines.join("\n").into()
-    };
-    let said = match message.role {
-        Role::System => None,
-        Role::User => Some(Message::User { text }),
-        Role::Assistant => Some(Message::Assistant {
-            text,
-            calls: Vec::new(),
-            state: None,
-        }),
-    };
-    replayed(&message.retained).into_iter().chain(said)
-}
-
-/// One turn that made the calls, and their results: every API wants them as a pair.
-fn replayed(retained: &[RetainedCall]) -> Vec<Message> {
-    if retained.is_empty() {
-        return Vec::new();
-    }
-    let calls = retained.iter().map(|call| CallRequest {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        input: call.input.clone(),
-    });
-    let asked = Message::Assistant {
-        text: "".into(),
-        calls: calls.collect(),
-        state: None,
-    };
-    let results = retained.iter().map(|call| Message::Tool {
-        call_id: call.id.clone(),
-        name: call.name.clone(),
-        content: call.output.clone(),
-        is_error: false,
-    });
-    std::iter::once(asked).chain(results).collect()
 }
 
 fn model_facts(model: &CatalogModel, level: Option<u8>) -> ModelFacts {

@@ -29,8 +29,8 @@ pub fn fall_back(state: &RunState, error: &ModelError) -> Option<Event> {
     }))
 }
 
-/// Whether the provider failed, not the request. Rate limits are excluded: they are the caller's quota, which a fallback
-/// would hide.
+/// Whether the provider failed, not the request. Rate limits are excluded: they are the caller's quota, which a
+/// fallback would hide.
 fn is_out_of_service(class: ErrorClass) -> bool {
     match class {
         ErrorClass::Overloaded

@@ -84,8 +84,8 @@ impl Guards {
     }
 }
 
-/// The signature of a turn's calls: a multiset of names and arguments, so that neither the order of the calls nor the order of
-/// object keys matters.
+/// The signature of a turn's calls: a multiset of names and arguments, so that neither the order of the calls nor the
+/// order of object keys matters.
 pub fn signature_of<'a>(calls: impl Iterator<Item = (&'a str, &'a Value)>) -> [u8; 32] {
     let mut parts: Vec<String> = calls
         .map(|(name, input)| {

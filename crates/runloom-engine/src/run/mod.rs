@@ -1,12 +1,13 @@
 //! The run machine: pure decisions about a run, folded from its log.
 //!
-//! A [`Plan`] is what does not change. [`RunState`] is folded from the [`Record`]s of the log and nothing else, so any
-//! process can continue any run. [`next`] reads the state and returns the next step; the driver performs it and feeds the
-//! records back. There is no async, no clock, no randomness and no I/O in this folder.
+//! A [`Plan`] is what does not change. [`RunState`] is folded from the [`Record`]s of the log and nothing else, so
+//! any process can continue any run. [`next`] reads the state and returns the next step; the driver performs it and
+//! feeds the records back. There is no async, no clock, no randomness and no I/O in this folder.
 //!
-//! Reading order: `plan`, `record`, `transcript` (the conversation), `state` (the fold), `step` (the decisions), `guard`
-//! (loops and budgets), `gate` (policies), `approval` (a person's decisions), `money`, `fallback`, `tool_files`,
-//! `retained` (results for later runs), `ending` (terminal events), `replay` (deciding a stored log again).
+//! Reading order: `plan`, `record`, `transcript` (the conversation), `state` (the fold), `step` (the decisions),
+//! `guard` (loops and budgets), `gate` (policies), `approval` (a person's decisions), `money`, `fallback`,
+//! `tool_files`, `retained` (results for later runs), `ending` (terminal events), `replay` (deciding a stored log
+//! again).
 
 mod approval;
 mod delegation;

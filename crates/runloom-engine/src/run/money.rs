@@ -85,15 +85,16 @@ impl RunState {
         micro(self.known_cost_pico()).plus(unknown)
     }
 
-    /// The bid for the next call; `None` when no limit of money applies to it. A model without a price cannot be held to one.
+    /// The bid for the next call; `None` when no limit of money applies to it. A model without a price cannot be held
+    /// to one.
     #[must_use]
     pub fn bid(&self) -> Option<Bid> {
         let limited = self.plan.budgets.max_cost_usd.is_some() || self.plan.has_monthly_budgets;
         limited.then(|| self.worst_bid())?
     }
 
-    /// What the next call can cost; `None` when the model has no price. Without a limit of money it is an estimate: the output of a
-    /// model without a bound of its own is taken to have the bound that a limit would give it.
+    /// What the next call can cost; `None` when the model has no price. Without a limit of money it is an estimate:
+    /// the output of a model without a bound of its own is taken to have the bound that a limit would give it.
     #[must_use]
     pub fn worst_bid(&self) -> Option<Bid> {
         let model = self.current_model();
@@ -114,8 +115,8 @@ impl RunState {
         })
     }
 
-    /// What so many turns can cost when each of them says all it may: every answer is read again by the turns after it. What
-    /// tools return comes on top. `None` when the model has no price.
+    /// What so many turns can cost when each of them says all it may: every answer is read again by the turns after
+    /// it. What tools return comes on top. `None` when the model has no price.
     #[must_use]
     pub fn worst_of_turns(&self, turns: u32) -> Option<MicroUsd> {
         let (bid, price) = (self.worst_bid()?, self.current_model().price?);

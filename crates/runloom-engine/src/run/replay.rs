@@ -1,8 +1,9 @@
 //! A run decided once more: with the answers that its model and its tools gave, and nothing called.
 //!
-//! The log says what came from outside; the machine says what follows from it. Where both say something they must agree: the guards, the
-//! checks of arguments, which client is asked for what and when, how the run ends. What the public log does not show is taken from it:
-//! the tools that peers offered, tokens and money, and everything that came from a clock.
+//! The log says what came from outside; the machine says what follows from it. Where both say something they must
+//! agree: the guards, the checks of arguments, which client is asked for what and when, how the run ends. What the
+//! public log does not show is taken from it: the tools that peers offered, tokens and money, and everything that
+//! came from a clock.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -144,8 +145,8 @@ fn nobody() -> ModelInfo {
     }
 }
 
-/// What the model could do about an output schema. The log hardly tells: a run that ended before an answer says nothing of it. So it is
-/// taken for able to be forced, where only the log decides whether it was, unless the run ended because it could do nothing.
+/// The support of the model for output schemas. The log shows it only if the run failed for lack of it; otherwise the
+/// model counts as one that can be forced, and the log decides.
 fn structured_support(events: &[Event]) -> StructuredSupport {
     if let Some(Event::Error(error)) = events.last()
         && error.error_class == ErrorClass::StructuredOutputNotSupported
@@ -301,8 +302,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Takes what the log has of this turn's calls to server tools: in which order those go, and what their peers check, the public
-    /// log does not show.
+    /// Takes the log's calls of server tools: the public log shows neither their order nor the checks of their peers.
     fn server_went_first(&mut self) -> bool {
         let ahead = self.ahead();
         if let Some(event @ (Event::ToolFiles(_) | Event::Subagent(_))) = ahead {
@@ -359,7 +359,8 @@ impl<'a> Replay<'a> {
 
     fn turn(&mut self, plan: &CallPlan) -> Result<(), Divergence> {
         let begin = self.at;
-        // The machine would take deltas without an end for a broken attempt, so they are taken with the end of their turn.
+        // The machine would take deltas without an end for a broken attempt, so they are taken with the end of their
+        // turn.
         while let Some(event @ (Event::AssistantDelta(_) | Event::ThinkingDelta(_))) = self.ahead()
         {
             self.take(event);
@@ -423,7 +424,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Events that follow from a clock, a monthly_budget, somebody's wish, or from what became of the processes that had the run.
+/// Events that depend on a clock, a monthly budget, a person or the processes that had the run.
 fn from_outside(event: &Event, step: &Step) -> bool {
     let is_decided = matches!(step, Step::Finish(_) | Step::Over);
     match event.terminal() {
@@ -476,7 +477,8 @@ fn called_tool(event: &Event) -> Option<&str> {
     None
 }
 
-/// Tools for the names that the log shows as executed by the server. Their effect is one that lets a call be seen twice.
+/// Tools for the names that the log shows as executed by the server. Their effect is one that lets a call be seen
+/// twice.
 fn stand_ins(events: &[Event], state: &RunState) -> Vec<ServerTool> {
     let names: BTreeSet<&str> = events
         .iter()

@@ -8,8 +8,8 @@ use runloom_protocol::spec::RetainedCall;
 use super::state::{Call, CallState, RunState};
 
 impl RunState {
-    /// Retains the result of a call whose tool wants that. A failure is no result, and one that is too large is left out whole: half of it
-    /// would be believed to be all.
+    /// Retains the result of a call whose tool wants that. A failure is no result, and one that is too large is left
+    /// out whole: half of it would be believed to be all.
     pub(super) fn retain(&mut self, call: &Call) {
         let CallState::Done {
             content,

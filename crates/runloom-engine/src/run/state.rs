@@ -358,8 +358,8 @@ impl RunState {
         let finish = message
             .finish_reason
             .unwrap_or_else(|| finish_reason::END_TURN.to_owned());
-        // A model that calls tools on a turn without them is not obeyed, nor one that was cut off while it made them: its text
-        // stands. The provider's items go with the calls, because replaying a call without its result is refused.
+        // Calls of a turn without tools, or of one that was cut off, are dropped; its text stays. The provider's
+        // items are dropped with the calls: providers refuse a replayed call that has no result.
         let obeyed = message.tool_calls.is_empty() || !(self.must_finalise() || was_cut(&finish));
         let (requested, state) = if obeyed {
             (message.tool_calls, state)

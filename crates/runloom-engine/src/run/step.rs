@@ -240,8 +240,8 @@ fn go_on(state: &RunState, interrupted: &[&Call]) -> Step {
     }
 }
 
-/// Read-only calls of a turn start together, first those of the client, then those of the server; then delegates; the others
-/// one at a time, in the model's order.
+/// Read-only calls of a turn start together, first those of the client, then those of the server; then delegates; the
+/// others one at a time, in the model's order.
 fn start(state: &RunState, ready: &[&Call]) -> Step {
     let tool_of = |call: &Call| state.toolbox.get(&call.name);
     let ask =
@@ -304,8 +304,8 @@ fn skip_loop(state: &RunState, calls: &[&Call], verdict: Verdict) -> Vec<Event> 
     events
 }
 
-/// Calls that are not executed: past their budget, to no known tool, with arguments that break the tool's schema, or to a
-/// delegate that may start no run.
+/// Calls that are not executed: past their budget, to no known tool, with arguments that break the tool's schema, or
+/// to a delegate that may start no run.
 fn refuse(state: &RunState, calls: &[&Call]) -> Vec<Event> {
     let mut events = Vec::new();
     let mut started = 0;

@@ -3,8 +3,8 @@
 use runloom_ports::conversation::Conversation;
 use runloom_ports::model::Message;
 
-/// See the module. What came since is laid behind the beginning only when the model is asked, as one block: what comes between two
-/// calls stays together, and a last answer that nobody sends on costs nothing.
+/// See the module. What came since is laid behind the beginning only when the model is asked, as one block: what
+/// comes between two calls stays together, and a last answer that nobody sends on costs nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Transcript {
     before: Conversation,

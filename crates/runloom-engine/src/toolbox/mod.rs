@@ -1,7 +1,7 @@
 //! From the spec's tool refs to what the model is told and what the machine needs to act on a call.
 //!
-//! Client-resolved tools are known from the spec alone; server-resolved ones join when their peers have been asked. Nothing is
-//! executed here.
+//! Client-resolved tools are known from the spec alone; server-resolved ones join when their peers have been asked.
+//! Nothing is executed here.
 //!
 //! Reading order: [`Toolbox`], [`Tool`]; `declare` (descriptions and schemas as the model sees them).
 
@@ -72,8 +72,9 @@ impl Toolbox {
         })
     }
 
-    /// The same tools, and behind them those that the server executes, in their order. A name that a client's tool has already
-    /// gets a number; a schema that this server refuses is replaced by one that accepts any object, because the peer checks too.
+    /// The same tools, and behind them those that the server executes, in their order. A name that a client's tool
+    /// has already gets a number; a schema that this server refuses is replaced by one that accepts any object,
+    /// because the peer checks too.
     #[must_use]
     pub fn with_server(&self, resolved: Vec<ServerTool>, schemas: &SchemaCache) -> Self {
         let mut tools = self.tools.clone();
@@ -114,8 +115,8 @@ impl Toolbox {
         }
     }
 
-    /// The same tools for a run that may have so many levels of runs below it. Without any, delegates are not shown to the
-    /// model; a call of one is still known.
+    /// The same tools for a run that may have so many levels of runs below it. Without any, delegates are not shown
+    /// to the model; a call of one is still known.
     #[must_use]
     pub fn for_levels(mut self, levels: u8) -> Self {
         if levels == 0 && self.tools.iter().any(Tool::is_delegate) {
@@ -128,8 +129,8 @@ impl Toolbox {
         self
     }
 
-    /// Schemas of strangers that this server cannot use, with their place in the spec and why: the model is told them as they are, and
-    /// any arguments are passed on.
+    /// Schemas of strangers that this server cannot use, with their place in the spec and why: the model is told them
+    /// as they are, and any arguments are passed on.
     #[must_use]
     pub fn unchecked(&self) -> &[Issue] {
         &self.unchecked
@@ -288,7 +289,8 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Who writes a tool of their own can mend its schema. Who passes on the listing of an MCP server cannot, and that server checks.
+    /// Who writes a tool of their own can mend its schema. Who passes on the listing of an MCP server cannot, and
+    /// that server checks.
     fn validator(&mut self, draft: &Draft) -> Result<Validator, SchemaError> {
         let compiled = self.schemas.compile(&draft.declaration.parameters);
         match compiled {

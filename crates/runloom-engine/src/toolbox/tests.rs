@@ -351,7 +351,8 @@ fn an_unusable_schema_in_a_clients_listing_is_told_verbatim_and_takes_any_argume
     issues(json!([mcp(json!({"name": "find", "inputSchema": huge}))]));
 }
 
-/// The server that listed it checks its arguments as well; a workspace's own definitions are refused before they get here.
+/// The server that listed it checks its arguments as well; a workspace's own definitions are refused before they get
+/// here.
 #[test]
 fn a_strangers_tool_with_an_unusable_schema_takes_any_arguments() {
     let listed = ServerTool {

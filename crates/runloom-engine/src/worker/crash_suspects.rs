@@ -102,8 +102,8 @@ impl Worker {
         });
     }
 
-    /// Waits for the permits of a suspect, then for a run slot. A suspect that gets no slot in time returns its permits;
-    /// the sweeper finds it again.
+    /// Waits for the permits of a suspect, then for a run slot. A suspect that gets no slot in time returns its
+    /// permits; the sweeper finds it again.
     async fn isolate(&self, job: Job, attempt: u32) -> Option<(CrashSuspicion, RunSlot)> {
         let suspicion = self.crash_suspects.acquire(attempt).await?;
         let mut free = self.slots.watch();

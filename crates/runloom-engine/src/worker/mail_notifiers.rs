@@ -47,8 +47,8 @@ impl MailNotifiers {
     }
 
     /// Installs the notifier of a run that was created with its lease. If any notification was missed since `unheard`
-    /// was read, it may have been for this run, so its driver is notified at once. A notifier of a claim that is about to
-    /// be refused is replaced.
+    /// was read, it may have been for this run, so its driver is notified at once. A notifier of a claim that is
+    /// about to be refused is replaced.
     pub(super) fn install(&self, run: RunNo, unheard: u64) -> Arc<MailNotifier> {
         let mut installed = self.0.lock();
         let entry = Entry::default();

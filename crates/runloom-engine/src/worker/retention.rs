@@ -1,5 +1,5 @@
-//! Retention: deletes old runs, sessions, idempotency keys and OAuth tokens. Apart from the sweeper, whose timers must not
-//! wait for it.
+//! Retention: deletes old runs, sessions, idempotency keys and OAuth tokens. Apart from the sweeper, whose timers
+//! must not wait for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -9,8 +9,9 @@ use tokio::sync::watch;
 use crate::metrics::METRICS;
 use runloom_ports::store::WorkspaceNo;
 
-/// Slots that a workspace may hold for each free one. One workspace alone gets nearly all slots of a worker, several busy
-/// ones get equal parts, and some slots always stay free, so that the first run of another workspace need not wait.
+/// Slots that a workspace may hold for each free one. One workspace alone gets nearly all slots of a worker, several
+/// busy ones get equal parts, and some slots always stay free, so that the first run of another workspace need not
+/// wait.
 const SHARE: usize = 7;
 
 /// The run slots of a worker.
@@ -40,8 +41,8 @@ impl RunSlots {
         })
     }
 
-    /// The number of free slots. It signals a change when the first slot is free again, and when a slot is returned after
-    /// [`Self::admits`] or [`Self::take`] refused one.
+    /// The number of free slots. It signals a change when the first slot is free again, and when a slot is returned
+    /// after [`Self::admits`] or [`Self::take`] refused one.
     pub(super) fn watch(&self) -> watch::Receiver<usize> {
         self.free.subscribe()
     }

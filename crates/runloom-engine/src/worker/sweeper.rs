@@ -20,8 +20,8 @@ const SWEEP_SHARED: Duration = Duration::from_secs(2);
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 /// Shortest time between two sweeps while due runs find no free slot.
 const SWEEP_ON: Duration = Duration::from_millis(50);
-/// Smallest and largest number of runs of one sweep; between them, twice the number of slots. The store lists workspaces
-/// in rotation, so that one with many runs does not hide the others.
+/// Smallest and largest number of runs of one sweep; between them, twice the number of slots. The store lists
+/// workspaces in rotation, so that one with many runs does not hide the others.
 const PAGE: (usize, usize) = (64, 2_000);
 
 impl Worker {
@@ -43,8 +43,8 @@ impl Worker {
         }
     }
 
-    /// Sends heartbeats, in a task of its own, so that a slow sweep does not delay them. During shutdown it continues as
-    /// long as runs are held.
+    /// Sends heartbeats, in a task of its own, so that a slow sweep does not delay them. During shutdown it continues
+    /// as long as runs are held.
     pub(super) async fn heartbeat_loop(self: Arc<Self>) {
         let shutdown = &self.parts.tasks.shutdown;
         let mut due = tokio::time::Instant::now();
@@ -98,8 +98,8 @@ impl Worker {
     }
 
     fn offer(self: &Arc<Self>, found: &[Claimable]) {
-        // A page of crash suspects only does not trigger another sweep. Set before anything is offered, because the claim
-        // of the last job reads it.
+        // A page of crash suspects only does not trigger another sweep. Set before anything is offered, because the
+        // claim of the last job reads it.
         let ordinary = found.iter().any(|one| one.attempts < TRUSTED);
         let more = ordinary && found.len() >= self.page();
         self.more.store(more, Ordering::Relaxed);

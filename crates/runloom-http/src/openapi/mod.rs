@@ -1,4 +1,5 @@
-//! The OpenAPI document: generated from the route table and the protocol types by a test, committed, and served as it is.
+//! The OpenAPI document: generated from the route table and the protocol types by a test, committed, and served as it
+//! is.
 //!
 //! `cargo xtask openapi` writes `openapi.json` anew; the test fails when the file is not what it would write.
 

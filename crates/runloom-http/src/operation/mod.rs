@@ -48,8 +48,8 @@ pub(crate) enum Credential {
     Client,
 }
 
-/// The description of one route. Statuses that every route of its access has, or every route with a body or a query, are
-/// added by the generator; the row names the others.
+/// The description of one route. Statuses that every route of its access has, or every route with a body or a query,
+/// are added by the generator; the row names the others.
 #[cfg_attr(not(test), expect(dead_code, reason = "read by the generator"))]
 pub(crate) struct Operation {
     pub(crate) tag: Tag,

@@ -39,16 +39,16 @@ async fn check(request: Request, next: Next) -> Response {
         return response;
     }
     let status = response.status().as_u16();
+    // The answer to a preflight is CORS's, not an operation's.
+    if method == "options" && status == 204 {
+        return response;
+    }
     let place = format!("{method} {path} answered {status}");
     let Some(item) = path_item(&path) else {
         assert_eq!(status, 404, "{place}, but the path is not documented");
         return response;
     };
     let is_head = method == "head";
-    // The answer to a preflight is CORS's, not an operation's.
-    if method == "options" && status == 204 {
-        return response;
-    }
     let Some(operation) = item.get(if is_head { "get" } else { &method }) else {
         assert_eq!(status, 405, "{place}, but the method is not documented");
         return response;

@@ -11,13 +11,13 @@ use super::{Delivery, Idempotency, Millis, Page, RunNo, StoreResult, WorkspaceNo
 
 /// Keeps approvals and accepts decisions.
 ///
-/// Contract: an approval is opened by [`super::Batch::approvals`], in the transaction of its event, and decided once: by a
-/// person ([`Self::decide_approval`]), by its time limit ([`super::Batch::expired_approvals`]), or by the end of its run, which
-/// makes it `cancelled`. It is deleted with its run. Nothing here reads or writes another workspace's.
+/// Contract: an approval is opened by [`super::Batch::approvals`], in the transaction of its event, and decided once:
+/// by a person ([`Self::decide_approval`]), by its time limit ([`super::Batch::expired_approvals`]), or by the end of
+/// its run, which makes it `cancelled`. It is deleted with its run. Nothing here reads or writes another workspace's.
 #[async_trait]
 pub trait Approvals: Send + Sync {
-    /// Accepts a decision: the approval is marked decided and the mail to its run written in one transaction. One that has
-    /// expired by `now` is marked so, also when its run has not noticed yet.
+    /// Accepts a decision: the approval is marked decided and the mail to its run written in one transaction. One
+    /// that has expired by `now` is marked so, also when its run has not noticed yet.
     async fn decide_approval(&self, decision: PutDecision) -> StoreResult<DecisionDelivery>;
 
     /// One approval of a workspace.
@@ -27,8 +27,8 @@ pub trait Approvals: Send + Sync {
         id: &ApprovalId,
     ) -> StoreResult<Option<ApprovalRow>>;
 
-    /// Approvals of a workspace, newest first: a page, and no more of it than about `max_bytes` of requests and decisions, but
-    /// one at least.
+    /// Approvals of a workspace, newest first: a page, and no more of it than about `max_bytes` of requests and
+    /// decisions, but one at least.
     async fn list_approvals(
         &self,
         workspace: WorkspaceNo,

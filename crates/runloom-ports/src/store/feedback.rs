@@ -8,8 +8,8 @@ use super::{Millis, Page, StoreResult, WorkspaceNo};
 
 /// Keeps feedback.
 ///
-/// Contract: a run has one, which later ones replace; it keeps its id and the time of its first. It goes when its run goes. Nothing
-/// here reads or writes another workspace's.
+/// Contract: a run has one, which later ones replace; it keeps its id and the time of its first. It goes when its run
+/// goes. Nothing here reads or writes another workspace's.
 #[async_trait]
 pub trait Feedback: Send + Sync {
     /// Keeps what was said of a run.

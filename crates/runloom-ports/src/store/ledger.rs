@@ -1,8 +1,8 @@
 //! Monthly budgets and usage.
 //!
 //! The worst-case cost of a model call is reserved in its monthly budgets before the call ([`Ledger::reserve`]) and
-//! settled with the batch that records its end ([`UsageDelta::settle`]). So spent and reserved money together never exceed
-//! a budget.
+//! settled with the batch that records its end ([`UsageDelta::settle`]). So spent and reserved money together never
+//! exceed a budget.
 
 use std::fmt;
 

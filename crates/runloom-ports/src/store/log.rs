@@ -19,11 +19,11 @@ use super::{
 /// Claiming runs and writing their logs.
 #[async_trait]
 pub trait RunLog: Send + Sync {
-    /// Takes the lease of a run: the epoch rises, the claim is counted in `attempts`, `started_at` is set at the first
-    /// claim, and status `queued` becomes `running`. Refused as [`ClaimOutcome::NotNow`] when the run is over, held by a
-    /// live worker, parked with nothing to do, or behind an earlier live run of its session — unless a cancel is among its
-    /// mail, which needs no turn in the queue — and when this would be attempt number `most + 1`: refused claims are not
-    /// counted. Taking a parked run un-parks it.
+    /// Takes the lease of a run: the epoch rises, the claim is counted in `attempts`, `started_at` is set at the
+    /// first claim, and status `queued` becomes `running`. Refused as [`ClaimOutcome::NotNow`] when the run is over,
+    /// held by a live worker, parked with nothing to do, or behind an earlier live run of its session — unless a
+    /// cancel is among its mail, which needs no turn in the queue — and when this would be attempt number `most + 1`:
+    /// refused claims are not counted. Taking a parked run un-parks it.
     async fn claim(
         &self,
         run: RunNo,
@@ -38,14 +38,15 @@ pub trait RunLog: Send + Sync {
     /// Mail of the run that came after `after`, oldest first.
     async fn mail(&self, run: RunNo, after: MailNo) -> StoreResult<Vec<Mail>>;
 
-    /// Chunks of the log that hold events after `seq`, oldest first, at most about `max_bytes` of them (at least one). The
-    /// first chunk may begin before `seq + 1`.
+    /// Chunks of the log that hold events after `seq`, oldest first, at most about `max_bytes` of them (at least
+    /// one). The first chunk may begin before `seq + 1`.
     async fn read_log(&self, run: RunNo, seq: u64, max_bytes: usize) -> StoreResult<Vec<Chunk>>;
 
-    /// Runs that nobody holds and that have something to do: queued, interrupted by a crash, or parked with a due timer or
-    /// unread mail. Not those behind an earlier live run of their session (unless a cancel waits). Workspaces take turns, so
-    /// that one with many does not hide the others; of each the oldest come first. Runs with `trusted` attempts or more take
-    /// turns with the others of their workspace in the same way: neither hide the other.
+    /// Runs that nobody holds and that have something to do: queued, interrupted by a crash, or parked with a due
+    /// timer or unread mail. Not those behind an earlier live run of their session (unless a cancel waits).
+    /// Workspaces take turns, so that one with many does not hide the others; of each the oldest come first. Runs
+    /// with `trusted` attempts or more take turns with the others of their workspace in the same way: neither hide
+    /// the other.
     async fn claimable(
         &self,
         now: Millis,
@@ -113,8 +114,8 @@ pub struct Claim {
     pub log: Vec<LogEntry>,
     /// Unread mail, oldest first.
     pub mail: Vec<Mail>,
-    /// Claims since the last batch with [`Batch::progress`], or that parked the run, this one included: a run that kills its
-    /// workers is found by this.
+    /// Claims since the last batch with [`Batch::progress`], or that parked the run, this one included: a run that
+    /// kills its workers is found by this.
     pub attempts: u32,
     /// A worker that stays silent had it.
     pub taken_over: bool,
@@ -151,7 +152,8 @@ pub struct LogEntry {
 /// What is written in one transaction.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// The events and their numbers. The writer owns the numbers: `first_seq` is one more than the last batch's `last_seq`.
+    /// The events and their numbers. The writer owns the numbers: `first_seq` is one more than the last batch's
+    /// `last_seq`.
     pub chunk: Chunk,
     /// Private records, a JSON array, or empty.
     pub notes: String,
@@ -167,8 +169,8 @@ pub struct Batch {
     pub expired_approvals: Vec<ApprovalId>,
     /// Mail up to this number has been folded in and is deleted.
     pub mail_through: MailNo,
-    /// Refuse with [`CommitError::MailWaiting`] when there is mail after `mail_through`. Used when the batch rests on nothing
-    /// having arrived: timeouts and parking.
+    /// Refuse with [`CommitError::MailWaiting`] when there is mail after `mail_through`. Used when the batch rests on
+    /// nothing having arrived: timeouts and parking.
     pub unless_mail: bool,
     /// New status of the run, when it changes.
     pub status: Option<RunStatus>,
@@ -182,16 +184,16 @@ pub struct Batch {
     pub usage: Option<UsageDelta>,
     /// Catalog id of the model whose account that is, when it is not [`super::NewRun::model_id`].
     pub speaker: Option<Arc<str>>,
-    /// The run gets further with this batch: claims are counted anew. What every attempt at the same step would write again
-    /// is no progress.
+    /// The run gets further with this batch: claims are counted anew. What every attempt at the same step would write
+    /// again is no progress.
     pub progress: bool,
     /// What happens to the run afterwards.
     pub next: Next,
 }
 
 impl Batch {
-    /// How many of the claims counted so far this batch takes back: all when the run gets further or `parks` to wait for its
-    /// client, this one when it is left in order, none otherwise.
+    /// How many of the claims counted so far this batch takes back: all when the run gets further or `parks` to wait
+    /// for its client, this one when it is left in order, none otherwise.
     #[must_use]
     pub fn forgives(&self, parks: bool) -> u32 {
         match self.next {
@@ -213,19 +215,20 @@ pub enum Next {
         /// When to wake it although no mail came.
         wake_at: Option<Millis>,
     },
-    /// The lease is given back because this worker cannot go on with the run and others may: nobody holds it until mail or the
-    /// timer. That is no failed attempt: its claim is not counted, while those before it are.
+    /// The lease is given back because this worker cannot go on with the run and others may: nobody holds it until
+    /// mail or the timer. That is no failed attempt: its claim is not counted, while those before it are.
     Defer {
         /// When to wake it although no mail came.
         until: Millis,
     },
-    /// The lease is given back in order, and the run wants another worker at once (shutdown). That is no failed attempt: its
-    /// claim is not counted, while those before it are.
+    /// The lease is given back in order, and the run wants another worker at once (shutdown). That is no failed
+    /// attempt: its claim is not counted, while those before it are.
     Release,
     /// The lease is given back because its driver broke; the claim stays counted.
     Return,
-    /// The run is over; the chunk's last event is terminal. Its mail, pending calls and lease go, pending approvals become `cancelled`, a
-    /// reservation that is not settled counts as spent in full, and its session's messages are appended.
+    /// The run is over; the chunk's last event is terminal. Its mail, pending calls and lease go, pending approvals
+    /// become `cancelled`, a reservation that is not settled counts as spent in full, and its session's messages are
+    /// appended.
     Finish(Box<Ending>),
 }
 

@@ -9,8 +9,8 @@ use super::{Millis, StoreResult, WorkspaceNo};
 /// Contract:
 /// - A key is unique in its workspace. Putting it again replaces the text and keeps the links, unless links are given.
 /// - Links join memories of one workspace. They go with either of their ends.
-/// - [`Memories::matching`] compares words by their beginnings, without regard to case; what a word is, the caller says: it consists
-///   of letters and digits. Better matches come first; among equals the newer.
+/// - [`Memories::matching`] compares words by their beginnings, without regard to case; what a word is, the caller
+///   says: it consists of letters and digits. Better matches come first; among equals the newer.
 /// - Nothing here reads or writes another workspace's memories, whatever keys and words are asked for.
 #[async_trait]
 pub trait Memories: Send + Sync {
@@ -40,7 +40,8 @@ pub trait Memories: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<MemoryLink>>;
 
-    /// Memories in the order in which they were first kept, newest first; `before` is the number of an earlier page's last.
+    /// Memories in the order in which they were first kept, newest first; `before` is the number of an earlier page's
+    /// last.
     async fn memories(
         &self,
         workspace: WorkspaceNo,

@@ -1,7 +1,8 @@
 //! OAuth apps, what they were allowed, and the codes and tokens that stand for it.
 //!
-//! A grant is what somebody allowed an app: it has the refresh token, and access tokens hang on it. An app that acts for itself has one
-//! grant of nobody. Codes and tokens are kept as keyed hashes only, and found by their first characters.
+//! A grant is what somebody allowed an app: it has the refresh token, and access tokens hang on it. An app that acts
+//! for itself has one grant of nobody. Codes and tokens are kept as keyed hashes only, and found by their first
+//! characters.
 
 use async_trait::async_trait;
 use runloom_protocol::id::{GrantId, PersonId};
@@ -21,8 +22,8 @@ pub const TOKENS_MAX: usize = 100;
 /// Apps and what hangs on them.
 #[async_trait]
 pub trait OAuth: Send + Sync {
-    /// Creates an app, or changes the one with this id. False, and nothing changed: the id is another workspace's, or the app is new and
-    /// has no secret.
+    /// Creates an app, or changes the one with this id. False, and nothing changed: the id is another workspace's, or
+    /// the app is new and has no secret.
     async fn put_app(&self, app: PutApp, now: Millis) -> StoreResult<bool>;
 
     /// One app, by client id.
@@ -40,8 +41,8 @@ pub trait OAuth: Send + Sync {
     /// Codes that share a prefix, used ones included; few.
     async fn codes_by_prefix(&self, prefix: &str) -> StoreResult<Vec<CodeRow>>;
 
-    /// Makes the grant and the first token of a code, once. False, and nothing changed: the code is gone or was used, or its person
-    /// does not belong to the workspace any more.
+    /// Makes the grant and the first token of a code, once. False, and nothing changed: the code is gone or was used,
+    /// or its person does not belong to the workspace any more.
     async fn redeem_code(
         &self,
         code: [u8; 32],
@@ -213,8 +214,8 @@ pub struct GrantRow {
 }
 
 impl GrantRow {
-    /// Whether its app may still have it: one that became private only in its own workspace, and one that may not act for itself any more
-    /// only for people.
+    /// Whether its app may still have it: one that became private only in its own workspace, and one that may not act
+    /// for itself any more only for people.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         let here = self.app.public || self.app.workspace == self.workspace.no;

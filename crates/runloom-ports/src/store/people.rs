@@ -8,8 +8,9 @@ use super::{Millis, StoreResult, WorkspaceNo, WorkspaceRow};
 /// People and their memberships.
 #[async_trait]
 pub trait People: Send + Sync {
-    /// Creates a person, or changes the one with this address. Who leaves a workspace takes along what they allowed apps there, codes
-    /// that are not redeemed included. `None`: nobody has this address, and without a password nobody is made.
+    /// Creates a person, or changes the one with this address. Who leaves a workspace takes along what they allowed
+    /// apps there, codes that are not redeemed included. `None`: nobody has this address, and without a password
+    /// nobody is made.
     async fn put_person(&self, person: PutPerson, now: Millis) -> StoreResult<Option<PersonRow>>;
 
     /// One person, by id.

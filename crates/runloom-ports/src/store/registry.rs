@@ -9,8 +9,8 @@ use super::{Millis, RunNo, SessionNo, StoreResult, WorkspaceNo};
 /// Contract:
 /// - A slug is unique in its workspace and kind; an id is unique everywhere and never comes back.
 /// - A document begins with version 1, and each replacement adds one. Of kinds that keep versions
-///   ([`DocumentKind::keeps_versions`]) the last [`VERSIONS_KEPT`] can be read; of the others, and of deleted documents,
-///   nothing old is left.
+///   ([`DocumentKind::keeps_versions`]) the last [`VERSIONS_KEPT`] can be read; of the others, and of deleted
+///   documents, nothing old is left.
 /// - A precondition and the change that it guards are one transaction.
 #[async_trait]
 pub trait Registry: Send + Sync {
@@ -53,12 +53,12 @@ pub trait Registry: Send + Sync {
         expect: Expect,
     ) -> StoreResult<Deleted>;
 
-    /// Everything that may hold sealed texts and comes after `after`, in a stable order: documents of every workspace with
-    /// their old versions, specs of sessions that go on and of runs that live. `None` is the beginning.
+    /// Everything that may hold sealed texts and comes after `after`, in a stable order: documents of every workspace
+    /// with their old versions, specs of sessions that go on and of runs that live. `None` is the beginning.
     async fn sealed(&self, after: Option<SealedKey>, limit: usize) -> StoreResult<Vec<Sealed>>;
 
-    /// Replaces texts whose content did not change: no version rises, no time moves. One whose row is gone, or whose text is
-    /// no longer `before`, is passed over; returns how many were replaced.
+    /// Replaces texts whose content did not change: no version rises, no time moves. One whose row is gone, or whose
+    /// text is no longer `before`, is passed over; returns how many were replaced.
     async fn reseal(&self, texts: Vec<Resealed>) -> StoreResult<usize>;
 
     /// A setting that the server keeps for itself.
@@ -125,7 +125,8 @@ impl DocumentKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// Whether old versions stay readable: those of agents, because runs name them. A secret that was replaced must be gone.
+    /// Whether old versions stay readable: those of agents, because runs name them. A secret that was replaced must
+    /// be gone.
     #[must_use]
     pub fn keeps_versions(self) -> bool {
         self == Self::Agent

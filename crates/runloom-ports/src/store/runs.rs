@@ -53,8 +53,8 @@ pub trait Runs: Send + Sync {
         now: Millis,
     ) -> StoreResult<Cancelled>;
 
-    /// How many runs of each workspace wait for their first worker, those behind an earlier one of their session included.
-    /// Workspaces without any may be missing.
+    /// How many runs of each workspace wait for their first worker, those behind an earlier one of their session
+    /// included. Workspaces without any may be missing.
     async fn backlog(&self) -> StoreResult<Vec<(WorkspaceNo, u64)>>;
 
     /// How many runs live, by who has them.
@@ -121,9 +121,9 @@ pub struct NewRun {
     pub created_at: Millis,
     /// Optional `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
-    /// A worker of this process takes the run at once: lease with epoch 1, status `running` and the first chunk come in the
-    /// same transaction. Ignored (the run is queued) when the run stands behind another one of its session, or when more
-    /// was said in the session than the caller knows.
+    /// A worker of this process takes the run at once: lease with epoch 1, status `running` and the first chunk come
+    /// in the same transaction. Ignored (the run is queued) when the run stands behind another one of its session, or
+    /// when more was said in the session than the caller knows.
     pub start: Option<StartNow>,
 }
 

@@ -23,8 +23,8 @@ pub trait Sessions: Send + Sync {
         id: &SessionId,
     ) -> StoreResult<Option<SessionRow>>;
 
-    /// Messages of a session, oldest first, numbered from 1: of those before `before` (all when `None`) the last `limit`, and no
-    /// more of them than `max_bytes` hold, but one at least.
+    /// Messages of a session, oldest first, numbered from 1: of those before `before` (all when `None`) the last
+    /// `limit`, and no more of them than `max_bytes` hold, but one at least.
     async fn session_messages(
         &self,
         session: SessionNo,
@@ -33,8 +33,8 @@ pub trait Sessions: Send + Sync {
         max_bytes: usize,
     ) -> StoreResult<Vec<(u64, PromptMessage)>>;
 
-    /// A session about to be continued by somebody who knows its first `known` messages: its row, what was said after those
-    /// (nothing when `known` is `None`), and whether a run of it is alive.
+    /// A session about to be continued by somebody who knows its first `known` messages: its row, what was said after
+    /// those (nothing when `known` is `None`), and whether a run of it is alive.
     async fn resume_session(
         &self,
         workspace: WorkspaceNo,

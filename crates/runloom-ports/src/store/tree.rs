@@ -37,8 +37,8 @@ impl Default for SubRuns {
     }
 }
 
-/// A child that a batch creates. Workspace, credential, metadata, root and depth follow from the row of its parent, which is
-/// the run of the batch. It is queued, and created at the time of the batch.
+/// A child that a batch creates. Workspace, credential, metadata, root and depth follow from the row of its parent,
+/// which is the run of the batch. It is queued, and created at the time of the batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSubRun {
     /// Public id; a function of the parent's id and the call.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::tool::{McpCall, ProcessCall, ToolAction, ToolDefinition};
 use crate::tools::SessionScope;
 
-/// A plugin: tools and MCP servers under one name, which runs use by `{"kind": "mantyx_plugin", "name": "@plugin/tool"}`.
+/// A plugin: tools and MCP servers under one name, which runs use by `{"kind": "mantyx_plugin", "name":
+/// "@plugin/tool"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -29,8 +30,8 @@ pub struct PluginManifest {
     /// place of `source`: the path of a text in `files` of the manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<PluginTool>,
-    /// The MCP servers whose tools belong to the plugin, at most 16, with unique names. A plugin has at least one tool or
-    /// server.
+    /// The MCP servers whose tools belong to the plugin, at most 16, with unique names. A plugin has at least one
+    /// tool or server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<PluginServer>,
 }
@@ -76,8 +77,8 @@ pub enum McpEndpoint {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
     },
-    /// As a process of the server's machine. Only the operator's configuration may name one, so that it is never written or read
-    /// with a stored document.
+    /// As a process of the server's machine. Only the operator's configuration may name one, so that it is never
+    /// written or read with a stored document.
     #[serde(skip)]
     Process(ProcessSpec),
 }

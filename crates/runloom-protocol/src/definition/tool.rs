@@ -88,9 +88,9 @@ pub struct HttpCall {
     /// Query parameters: templates. A parameter whose only argument is absent is left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub query: BTreeMap<String, String>,
-    /// The body. A string is a text template; anything else is JSON whose strings are templates, where a string that is nothing
-    /// but `{{argument}}` becomes the argument's JSON value. Absent: all arguments as a JSON object for methods that carry a
-    /// body, nothing for the others.
+    /// The body. A string is a text template; anything else is JSON whose strings are templates, where a string that
+    /// is nothing but `{{argument}}` becomes the argument's JSON value. Absent: all arguments as a JSON object for
+    /// methods that carry a body, nothing for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
     /// Which part of the response the model gets.
@@ -266,7 +266,8 @@ pub enum ShippedTool {
 }
 
 impl ToolDefinition {
-    /// What a repetition would do: as declared, else what the action shows. A plugin's own declaration is the plugin's business.
+    /// What a repetition would do: as declared, else what the action shows. A plugin's own declaration is the
+    /// plugin's business.
     #[must_use]
     pub fn effect(&self) -> DeclaredEffect {
         self.effect.unwrap_or(match &self.action {
@@ -285,7 +286,8 @@ impl ToolDefinition {
         })
     }
 
-    /// Milliseconds that one call may take: as declared, else what calls of this kind usually need. A plugin's tool brings its own.
+    /// Milliseconds that one call may take: as declared, else what calls of this kind usually need. A plugin's tool
+    /// brings its own.
     #[must_use]
     pub fn timeout_ms(&self) -> u64 {
         self.timeout_ms.unwrap_or(match &self.action {

@@ -26,8 +26,8 @@ pub enum FrameError {
 }
 
 impl Event {
-    /// Appends the event to `out` as the SSE frame that is stored and streamed. The payload stands both at the top level and
-    /// under `data`, because SDKs read it from either place. On an error, `out` is unchanged.
+    /// Appends the event to `out` as the SSE frame that is stored and streamed. The payload stands both at the top
+    /// level and under `data`, because SDKs read it from either place. On an error, `out` is unchanged.
     ///
     /// # Errors
     /// When the payload cannot be serialised, which no payload of this crate can cause.
@@ -98,8 +98,8 @@ fn write_delta(delta: &TextDelta, out: &mut BytesMut) -> Result<(), serde_json::
     Ok(())
 }
 
-/// Turns the object `{…}` from `at` to the end into `,…,"data":{…`: its braces become commas, and its content is copied. The
-/// caller closes both objects.
+/// Turns the object `{…}` from `at` to the end into `,…,"data":{…`: its braces become commas, and its content is
+/// copied. The caller closes both objects.
 fn mirror_payload(at: usize, out: &mut BytesMut) {
     const NESTED: &[u8] = b"\"data\":{";
     let inside = at + 1..out.len().saturating_sub(1);
@@ -131,8 +131,8 @@ fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Splits bytes into frames, each with its closing blank line. JSON has no raw line ends, so a blank line never stands inside a
-/// frame. Bytes after the last blank line are left out.
+/// Splits bytes into frames, each with its closing blank line. JSON has no raw line ends, so a blank line never
+/// stands inside a frame. Bytes after the last blank line are left out.
 pub fn split_frames(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut start = 0;
     memmem::find_iter(frames, b"\n\n").map(move |blank| {
@@ -150,8 +150,8 @@ pub fn frame_json(frame: &[u8]) -> Option<&[u8]> {
     frame.get(start..)?.strip_suffix(b"\n\n")
 }
 
-/// The kind on the `event:` line of a frame, without reading its JSON. `None` for a comment, for a kind of a newer version, and
-/// for anything else that has no such line before its data.
+/// The kind on the `event:` line of a frame, without reading its JSON. `None` for a comment, for a kind of a newer
+/// version, and for anything else that has no such line before its data.
 #[must_use]
 pub fn frame_kind(frame: &[u8]) -> Option<EventKind> {
     let line = frame

@@ -1,6 +1,7 @@
 //! The events of a run's log, and the one serialisation that is stored and streamed.
 //!
-//! A new event is a variant of [`Event`] and of [`EventKind`], with its payload below; the compiler then asks for its facts.
+//! A new event is a variant of [`Event`] and of [`EventKind`], with its payload below; the compiler then asks for its
+//! facts.
 
 mod approval;
 mod frame;

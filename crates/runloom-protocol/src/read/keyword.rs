@@ -16,7 +16,8 @@ pub trait Keyword: Copy + 'static {
     }
 }
 
-/// Declares an enum with its words, each beside its variant: `ALL`, `as_str`, `parse`, [`Keyword`] and serde all use them.
+/// Declares an enum with its words, each beside its variant: `ALL`, `as_str`, `parse`, [`Keyword`] and serde all use
+/// them.
 macro_rules! keywords {
     (
         $(#[$meta:meta])*

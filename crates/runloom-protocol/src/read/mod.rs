@@ -5,7 +5,8 @@
 //!
 //! # Parts
 //!
-//! - [`DocumentReader`] collects errors and warnings; [`DocumentReader::root`] begins, [`DocumentReader::finish`] ends a reading.
+//! - [`DocumentReader`] collects errors and warnings; [`DocumentReader::root`] begins, [`DocumentReader::finish`]
+//!   ends a reading.
 //! - [`Node`] is a value with its path. Its methods (`text`, `integer`, `boolean`, `keyword`, `fields`, `array`, …)
 //!   return the typed value, or record an error and return `None`.
 //! - [`Fields`] is an object. It has the same methods with a key in front (`fields.text("name", 64)`); an absent key is
@@ -47,12 +48,12 @@
 //!
 //! # TOML
 //!
-//! A TOML document is converted to a [`serde_json::Value`] first, and the caller keeps a map from path to line. A path
-//! in the map is what [`FieldPath`] displays, such as `workspaces[0].slug`; a missing key has no entry, so its line is that
-//! of the longest prefix which has one. What JSON cannot hold (dates, infinite floats, integers beyond 64 bits) is
-//! converted to text, which no reader of numbers accepts. [`ReaderOptions::toml`] makes messages speak of tables and keys.
-//! Values that come from environment variables are inserted as strings, with their paths in [`ReaderOptions::untyped`]:
-//! numbers, booleans and comma-separated lists are parsed from such strings.
+//! A TOML document is converted to a [`serde_json::Value`] first, and the caller keeps a map from path to line. A
+//! path in the map is what [`FieldPath`] displays, such as `workspaces[0].slug`; a missing key has no entry, so its
+//! line is that of the longest prefix which has one. What JSON cannot hold (dates, infinite floats, integers beyond
+//! 64 bits) is converted to text, which no reader of numbers accepts. [`ReaderOptions::toml`] makes messages speak of
+//! tables and keys. Values that come from environment variables are inserted as strings, with their paths in
+//! [`ReaderOptions::untyped`]: numbers, booleans and comma-separated lists are parsed from such strings.
 
 mod fields;
 mod keyword;

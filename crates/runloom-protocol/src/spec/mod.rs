@@ -231,12 +231,13 @@ pub struct PromptMessage {
     /// The text of the message.
     #[cfg_attr(feature = "schema", schemars(length(max = crate::limits::MESSAGE_MAX_CHARS)))]
     pub content: String,
-    /// The files of the message. In requests only on the last user message, with their content; in responses without it.
+    /// The files of the message. In requests only on the last user message, with their content; in responses without
+    /// it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = crate::limits::ATTACHMENTS_MAX)))]
     pub attachments: Vec<Attachment>,
-    /// Calls of the run that ended with this answer whose results later runs of the session are told; kept by the server and shown
-    /// to no client.
+    /// Calls of the run that ended with this answer whose results later runs of the session are told; kept by the
+    /// server and shown to no client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub retained: Vec<RetainedCall>,

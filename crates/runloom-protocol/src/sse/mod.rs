@@ -1,8 +1,8 @@
 //! An incremental parser of server-sent events: bytes in, events out.
 //!
-//! It follows the line rules of the HTML standard (LF, CR, CRLF, a BOM at the start, comments, several `data` lines, `event`
-//! names); `id` and `retry` are ignored. An event that lies in one chunk and has one `data` line is passed on without a copy,
-//! and every byte is looked at once. What must be kept between two chunks is bounded.
+//! It follows the line rules of the HTML standard (LF, CR, CRLF, a BOM at the start, comments, several `data` lines,
+//! `event` names); `id` and `retry` are ignored. An event that lies in one chunk and has one `data` line is passed on
+//! without a copy, and every byte is looked at once. What must be kept between two chunks is bounded.
 
 #[cfg(test)]
 mod tests;
@@ -123,8 +123,8 @@ impl SseParser {
         self.keep(&mut chunk.pending)
     }
 
-    /// Passes on the event whose lines are complete although no blank line ended it: some servers leave the last one out. For
-    /// streams whose connection was closed in order.
+    /// Passes on the event whose lines are complete although no blank line ended it: some servers leave the last one
+    /// out. For streams whose connection was closed in order.
     ///
     /// # Errors
     /// When the receiver refuses the event.

@@ -54,7 +54,8 @@ pub struct DelegateRef {
     /// How many levels of runs may be below the agent's runs. Absent means what is left of the calling run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,
-    /// The child's policy. `None`: the parent's policies; `Some(None)` (`null` on the wire): none; otherwise this one alone.
+    /// The child's policy. `None`: the parent's policies; `Some(None)` (`null` on the wire): none; otherwise this one
+    /// alone.
     #[serde(
         default,
         deserialize_with = "given_policy",

@@ -113,7 +113,8 @@ impl ToolRef {
         }
     }
 
-    /// Whether the server asks a peer what tools there are. The client's tools and delegates are known from the ref alone.
+    /// Whether the server asks a peer what tools there are. The client's tools and delegates are known from the ref
+    /// alone.
     #[must_use]
     pub fn is_server_resolved(&self) -> bool {
         self.client_tool().is_none() && self.delegate().is_none()
@@ -166,7 +167,8 @@ impl ToolRef {
         }
     }
 
-    /// What tells the ref from the others of its agent: a ref of a request replaces the agent's ref with the same identity.
+    /// What tells the ref from the others of its agent: a ref of a request replaces the agent's ref with the same
+    /// identity.
     #[must_use]
     pub fn identity(&self) -> ToolIdentity<'_> {
         match self {
@@ -246,8 +248,8 @@ pub(crate) fn read(fields: &Fields<'_, '_>) -> Option<Vec<ToolRef>> {
     Some(tools)
 }
 
-/// Calls `see` with every ref of a list and of the delegates in it, each with its path: `tools[0].tools[1]`. `path` stands
-/// before `tools`.
+/// Calls `see` with every ref of a list and of the delegates in it, each with its path: `tools[0].tools[1]`. `path`
+/// stands before `tools`.
 pub fn visit(tools: &[ToolRef], path: &str, see: &mut dyn FnMut(&str, &ToolRef)) {
     for (index, tool) in tools.iter().enumerate() {
         let path = format!("{path}tools[{index}]");

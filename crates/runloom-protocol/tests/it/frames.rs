@@ -37,7 +37,49 @@ const STRUCTURED_JSON: &str = r#""structuredOutput":{"schemaRequested":false,"sc
 
 /// Every event with its kind and the inside of its payload.
 fn every_event() -> Vec<(Event, &'static str, String)> {
-    [text_events(), tool_events(), terminal_events()].concat()
+    [
+        text_events(),
+        tool_events(),
+        approval_events(),
+        terminal_events(),
+    ]
+    .concat()
+}
+
+/// An event that is read from the inside of its payload.
+fn read(kind: &'static str, inside: String) -> (Event, &'static str, String) {
+    let json = format!(r#"{{"seq":1,"type":"{kind}","data":{{{inside}}}}}"#);
+    let read: Sequenced = serde_json::from_str(&json).unwrap();
+    (read.event, kind, inside)
+}
+
+fn approval_events() -> Vec<(Event, &'static str, String)> {
+    let call =
+        r#""approvalId":"apr_1","runId":"run_1","depth":1,"toolUseId":"tu_1","name":"write""#;
+    vec![
+        read(
+            "approval_requested",
+            format!(
+                r#"{call},"input":{{"path":"a"}},"effect":"once","annotations":{{"destructiveHint":true}},"rule":"writes","reason":"It writes.","expiresAt":"2026-11-18T10:00:00Z""#
+            ),
+        ),
+        read(
+            "approval_decided",
+            format!(
+                r#"{call},"decision":"approve","status":"approved","input":{{"path":"b"}},"note":"Not a.","by":{{"kind":"key","id":"key_1"}},"decidedAt":"2026-11-17T10:00:03Z""#
+            ),
+        ),
+        read(
+            "sub_action",
+            r#""toolUseId":"tu_1","subActionId":"0","name":"batch.write","phase":"completed","result":"done""#.to_owned(),
+        ),
+        read(
+            "subagent",
+            format!(
+                r#""phase":"completed","name":"librarian","toolUseId":"tu_1","runId":"run_2","parentRunId":"run_1","depth":1,"spanId":"b7ad6b7169203331","parentSpanId":"00f067aa0ba902b7",{TOKENS_JSON},"turns":2,{MODEL_JSON}"#
+            ),
+        ),
+    ]
 }
 
 fn text_events() -> Vec<(Event, &'static str, String)> {

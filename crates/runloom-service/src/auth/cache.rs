@@ -68,7 +68,8 @@ impl KnownKey {
     }
 }
 
-/// Rows of keys and tokens by prefix, for a few seconds. Bounded: strangers who try random keys only push each other out.
+/// Rows of keys and tokens by prefix, for a few seconds. Bounded: strangers who try random keys only push each other
+/// out.
 #[derive(Debug, Default)]
 pub struct KeyCache {
     state: Mutex<CacheState>,

@@ -42,8 +42,8 @@ impl KeyRing {
         }
     }
 
-    /// The key ring of a database. Its server key is made from `master_key` at the first start and then kept, sealed: the hashes of
-    /// API keys cannot be made anew, so they must outlive a change of the master key.
+    /// The key ring of a database. Its server key is made from `master_key` at the first start and then kept, sealed:
+    /// the hashes of API keys cannot be made anew, so they must outlive a change of the master key.
     ///
     /// # Errors
     /// When the store fails, or the kept key was sealed with an unknown master key.
@@ -102,15 +102,16 @@ impl KeyRing {
         Ok(format!("{prefix}{}", random_letters(KEY_RANDOM_CHARS)?))
     }
 
-    /// What a token of another kind is found by. Like a key it begins with what everybody knows, and shows eight characters more.
+    /// What a token of another kind is found by. Like a key it begins with what everybody knows, and shows eight
+    /// characters more.
     #[must_use]
     pub(crate) fn lookup_prefix_of<'token>(prefix: &str, token: &'token str) -> &'token str {
         let shown = prefix.len() + (LOOKUP_CHARS - KEY_PREFIX.len());
         token.get(..shown).unwrap_or(token)
     }
 
-    /// A signature under the server's key, for texts that come back to it. The purpose keeps texts of one kind from being taken for
-    /// another.
+    /// A signature under the server's key, for texts that come back to it. The purpose keeps texts of one kind from
+    /// being taken for another.
     #[must_use]
     pub(crate) fn sign(&self, purpose: &str, text: &str) -> [u8; 32] {
         hmac(&hmac(&self.server_key, purpose.as_bytes()), text.as_bytes())

@@ -1,8 +1,8 @@
 //! Credentials: how an API key is made, kept and recognised, and how OAuth's access tokens are.
 //!
 //! A key is stored as an HMAC under a server key that comes from the master key, found by its first characters and
-//! compared in constant time. Rows are cached for a few seconds, so that the hot path reads no store: a key that another
-//! process revokes is refused here a few seconds later at most, one that this process revokes at once.
+//! compared in constant time. Rows are cached for a few seconds, so that the hot path reads no store: a key that
+//! another process revokes is refused here a few seconds later at most, one that this process revokes at once.
 
 mod cache;
 mod keyring;
@@ -138,12 +138,12 @@ impl Authenticator {
         self
     }
 
-    /// Who holds this credential, whether it opens this entry_point, whether the workspace in the path, if one is there, is theirs, and whether
-    /// they may what the route needs.
+    /// Who holds this credential, whether it opens this entry_point, whether the workspace in the path, if one is
+    /// there, is theirs, and whether they may what the route needs.
     ///
     /// # Errors
-    /// In this order: no credential; unknown, expired or revoked; for another entry_point; the plan lacks API keys or OAuth apps; another
-    /// workspace's path; a token without the scopes.
+    /// In this order: no credential; unknown, expired or revoked; for another entry_point; the plan lacks API keys or
+    /// OAuth apps; another workspace's path; a token without the scopes.
     pub async fn authenticate(
         &self,
         credential: Option<&str>,
@@ -161,7 +161,8 @@ impl Authenticator {
         Ok(caller)
     }
 
-    /// Who holds this credential, where no path names a workspace. A token opens every entry_point: its scopes say what it may there.
+    /// Who holds this credential, where no path names a workspace. A token opens every entry_point: its scopes say
+    /// what it may there.
     ///
     /// # Errors
     /// As [`Self::authenticate`], but for path and scopes.

@@ -1,5 +1,5 @@
-//! Files that clients and tools send, made ready for models: texts and Word's documents become text, which every model reads; the rest
-//! stays as it is.
+//! Files that clients and tools send, made ready for models: texts and Word's documents become text, which every
+//! model reads; the rest stays as it is.
 
 mod kind;
 mod read_budget;
@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 
 use read_budget::ReadBudget;
 
-/// Requests whose documents are read at once, in the whole process: unpacked ones are many times as large as they came. Reading is
-/// bounded, so that whoever waits does not wait long.
+/// Requests whose documents are read at once, in the whole process: unpacked ones are many times as large as they
+/// came. Reading is bounded, so that whoever waits does not wait long.
 static READING: Semaphore = Semaphore::const_new(4);
 
 /// Whether a file of this type becomes text before a model is given it.
@@ -22,8 +22,8 @@ pub(crate) fn is_read(media_type: &str) -> bool {
     media_type == DOCX || is_text_type(media_type)
 }
 
-/// Reads what can be read of these files: the answer tells the first that cannot be, or is not what it says, by its place, and why.
-/// Together they are at most so many bytes, also when they are read.
+/// Reads what can be read of these files: the answer tells the first that cannot be, or is not what it says, by its
+/// place, and why. Together they are at most so many bytes, also when they are read.
 pub(crate) async fn read(
     files: Vec<Attachment>,
     most: usize,
@@ -48,8 +48,8 @@ pub(crate) async fn read(
     }
 }
 
-/// As [`read`], for files that nobody can be asked to send again: what cannot be read is only named, and the model is told why; a wrong
-/// type is put right.
+/// As [`read`], for files that nobody can be asked to send again: what cannot be read is only named, and the model is
+/// told why; a wrong type is put right.
 pub(crate) async fn read_leniently(files: Vec<Attachment>, most: usize) -> Vec<Attachment> {
     let known = files.into_iter().map(|mut file| match kind::other(&file) {
         Ok(None) => file,

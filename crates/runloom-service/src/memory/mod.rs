@@ -1,7 +1,8 @@
 //! What a workspace remembers: kept by agents through the `@memory` plugin, looked after by administrators.
 //!
-//! Finding is hybrid: words first, then links. What the words find is the seed; from there a part of each score spreads over
-//! links, so that a memory beside several good ones is found although it shares no word with the question.
+//! Finding is hybrid: words first, then links. What the words find is the seed; from there a part of each score
+//! spreads over links, so that a memory beside several good ones is found although it shares no word with the
+//! question.
 
 mod rank;
 

@@ -40,8 +40,8 @@ pub(super) fn asked(question: &str) -> Vec<String> {
     if telling.is_empty() { all } else { telling }
 }
 
-/// What words found, the best with 1, the others with less and less. Databases rank in figures of their own; their order is all
-/// that is taken from them.
+/// What words found, the best with 1, the others with less and less. Databases rank in figures of their own; their
+/// order is all that is taken from them.
 pub(super) fn seeded(seeds: &[MemoryRow]) -> HashMap<String, f64> {
     let score = |rank: usize| 1.0 / (1.0 + rank as f64 * 0.25);
     seeds
@@ -51,8 +51,8 @@ pub(super) fn seeded(seeds: &[MemoryRow]) -> HashMap<String, f64> {
         .collect()
 }
 
-/// Gives a part of the scores of `from` to what is linked with them; returns what was reached for the first time. What words found
-/// is strengthened by links among each other, but not by what they led to.
+/// Gives a part of the scores of `from` to what is linked with them; returns what was reached for the first time.
+/// What words found is strengthened by links among each other, but not by what they led to.
 pub(super) fn spread(
     scores: &mut HashMap<String, f64>,
     from: &[String],

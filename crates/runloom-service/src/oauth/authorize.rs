@@ -138,7 +138,8 @@ impl OAuthService {
     /// A person's yes, as a code. `agents`: which ones, `None` = every agent, of later too.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the workspace or an agent is not to be had; [`Error::RateLimited`] for who says yes all the time.
+    /// [`Error::Invalid`] when the workspace or an agent is not to be had; [`Error::RateLimited`] for who says yes
+    /// all the time.
     pub async fn approve(
         &self,
         asked: &Authorization,
@@ -254,8 +255,8 @@ pub(super) fn only<'pairs>(
     Ok(first.filter(|value| !value.is_empty()))
 }
 
-/// The redirect URI with an answer on it. `iss` names this server, so that an app that asks several does not take one's answer for
-/// another's (RFC 9207).
+/// The redirect URI with an answer on it. `iss` names this server, so that an app that asks several does not take
+/// one's answer for another's (RFC 9207).
 fn answer(redirect_uri: &str, pairs: &[(&str, &str)], state: Option<&str>, issuer: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs);

@@ -13,8 +13,8 @@ use runloom_ports::store::{GrantFilter, GrantRow, Millis, WorkspaceRow};
 /// Grants of one list.
 const LIST_MAX: usize = 500;
 
-/// Whose grants a credential may see and take back: an API key those in its workspace, an access token those of its app and person
-/// there.
+/// Whose grants a credential may see and take back: an API key those in its workspace, an access token those of its
+/// app and person there.
 #[derive(Debug, Clone)]
 pub struct GrantsOf(GrantFilter);
 

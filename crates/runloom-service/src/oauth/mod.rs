@@ -1,9 +1,10 @@
 //! OAuth 2.0: people let apps do things in their workspaces, and apps get tokens for it.
 //!
-//! `people` keeps who can sign in (`password` what they sign in with), `apps` who may ask; `authorize` is the way of a person's yes to a
-//! code (`seat` remembers who sits at the browser), `token` the way from a code to tokens and back, `grants` what was allowed. Access
-//! tokens are recognised where keys are, in `auth`. Every app has a secret *and* must use PKCE; a code is good once and for ten minutes,
-//! an access token for an hour, a refresh token until it is revoked.
+//! `people` keeps who can sign in (`password` what they sign in with), `apps` who may ask; `authorize` is the way of
+//! a person's yes to a code (`seat` remembers who sits at the browser), `token` the way from a code to tokens and
+//! back, `grants` what was allowed. Access tokens are recognised where keys are, in `auth`. Every app has a secret
+//! *and* must use PKCE; a code is good once and for ten minutes, an access token for an hour, a refresh token until
+//! it is revoked.
 
 mod apps;
 mod authorize;

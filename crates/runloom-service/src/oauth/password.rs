@@ -18,8 +18,8 @@ const WAITING: usize = 64;
 /// How long they may.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes and checks the hashes of passwords. The administrator, who makes them, does not stand in one line with strangers, who have them
-/// checked.
+/// Makes and checks the hashes of passwords. The administrator, who makes them, does not stand in one line with
+/// strangers, who have them checked.
 #[derive(Default)]
 pub(super) struct Passwords {
     making: Line,
@@ -51,7 +51,8 @@ impl Passwords {
         self.making.work(password, work).await
     }
 
-    /// Whether a password is the one of this hash. Without a hash it is not, which takes as long: nobody learns who is known here.
+    /// Whether a password is the one of this hash. Without a hash it is not, which takes as long: nobody learns who
+    /// is known here.
     pub(super) async fn fits(&self, password: &str, hash: Option<String>) -> Result<bool> {
         let work = move |password: &str| {
             let argon2 = Argon2::default();

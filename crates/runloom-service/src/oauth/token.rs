@@ -79,11 +79,13 @@ pub struct TokenFacts {
 }
 
 impl OAuthService {
-    /// The app that a credential is of; it is counted. Wrong secrets are counted apart, so that nobody can use up what an app may ask.
-    /// While too many short ones are wrong no short one is looked at; who has a long one is never kept out.
+    /// The app that a credential is of; it is counted. Wrong secrets are counted apart, so that nobody can use up
+    /// what an app may ask. While too many short ones are wrong no short one is looked at; who has a long one is
+    /// never kept out.
     ///
     /// # Errors
-    /// [`OAuthFault::InvalidClient`]; [`crate::error::Error::RateLimited`] for an app that asks too often, or is guessed at.
+    /// [`OAuthFault::InvalidClient`]; [`crate::error::Error::RateLimited`] for an app that asks too often, or is
+    /// guessed at.
     pub async fn client(
         &self,
         credential: Option<&ClientCredential>,
@@ -294,7 +296,8 @@ impl OAuthService {
         })
     }
 
-    /// Revokes a token of this app: an access token alone, a refresh token with its whole grant. What is not there is revoked already.
+    /// Revokes a token of this app: an access token alone, a refresh token with its whole grant. What is not there is
+    /// revoked already.
     ///
     /// # Errors
     /// When the store fails.

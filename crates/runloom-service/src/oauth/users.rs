@@ -19,7 +19,8 @@ const PASSWORD_CHARS: std::ops::RangeInclusive<usize> = 12..=256;
 const WORKSPACES_MAX: usize = 100;
 
 impl OAuthService {
-    /// Creates a person, or changes the one with this address. Who leaves a workspace takes along what they allowed apps there.
+    /// Creates a person, or changes the one with this address. Who leaves a workspace takes along what they allowed
+    /// apps there.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a bad address, name or password; [`Error::NotFound`] without the workspace.
@@ -86,7 +87,8 @@ impl OAuthService {
     /// Who this is, if the password is right. Whether an address is known takes nobody less long to try.
     ///
     /// # Errors
-    /// [`Error::RateLimited`] when an address was tried too often, [`Error::Unavailable`] when too many sign in at once.
+    /// [`Error::RateLimited`] when an address was tried too often, [`Error::Unavailable`] when too many sign in at
+    /// once.
     pub async fn sign_in(
         &self,
         rates: &RateLimiter,
@@ -108,7 +110,8 @@ impl OAuthService {
         Ok(person.filter(|_| fits))
     }
 
-    /// Where tries for an address are counted. There are 65,536 such places, so that inventing addresses costs no memory.
+    /// Where tries for an address are counted. There are 65,536 such places, so that inventing addresses costs no
+    /// memory.
     fn window(&self, email: &str) -> CredentialId {
         let [first, second, ..] = self.keys.sign("sign-in window", email);
         CredentialId::of_other(&format!("sign-in:{}", hex(&[first, second])))

@@ -71,8 +71,8 @@ impl RegistryService {
             .transpose()
     }
 
-    /// The spec with the agent that it names under it. What a client wrote may not name secrets: only an administrator's
-    /// texts may, because whoever writes them says where the secret goes.
+    /// The spec with the agent that it names under it. What a client wrote may not name secrets: only an
+    /// administrator's texts may, because whoever writes them says where the secret goes.
     ///
     /// # Errors
     /// [`Error::Forbidden`] when the agent is unknown, of another workspace, or not for this credential.

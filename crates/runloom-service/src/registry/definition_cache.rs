@@ -1,8 +1,8 @@
 //! Tools that were read before: a run asks for each of its tools when it is accepted, when it begins and at every call.
 //!
-//! Every change that this process makes passes [`DefinitionCache::forget`], and so does every announcement of another one. A change that is
-//! not heard of, because another process is silent or because a client hung up in the middle of its own, is noticed after
-//! [`BELIEVED`] at the latest.
+//! Every change that this process makes passes [`DefinitionCache::forget`], and so does every announcement of another
+//! one. A change that is not heard of, because another process is silent or because a client hung up in the middle of
+//! its own, is noticed after [`BELIEVED`] at the latest.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

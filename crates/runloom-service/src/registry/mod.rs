@@ -1,8 +1,8 @@
 //! What workspaces keep: agents, tools, plugins, secrets, external agents, providers, toolsets.
 //!
-//! `check` says what is a definition, `mentions` what it mentions of its workspace, `seal` keeps credentials closed, `definitions`
-//! and `host` serve tools at run time and `known` remembers them, `agents` lays an agent under a spec, `models` keeps the catalog in
-//! step with providers, `rotation` changes the master key.
+//! `check` says what is a definition, `mentions` what it mentions of its workspace, `seal` keeps credentials closed,
+//! `definitions` and `host` serve tools at run time and `known` remembers them, `agents` lays an agent under a spec,
+//! `models` keeps the catalog in step with providers, `rotation` changes the master key.
 
 mod agents;
 mod check;
@@ -47,7 +47,8 @@ pub struct RegistryService {
     catalog: Arc<LiveCatalog>,
     builder: Arc<dyn CatalogBuilder>,
     bus: Arc<dyn Bus>,
-    /// The catalog is built from what is stored, so two builders at once could leave the older one. What it was built from.
+    /// The catalog is built from what is stored, so two builders at once could leave the older one. What it was built
+    /// from.
     building: tokio::sync::Mutex<String>,
     schemas: Arc<SchemaCache>,
     /// Whether code tools are taken.
@@ -130,10 +131,12 @@ impl RegistryService {
         )
     }
 
-    /// Creates a document, or replaces the one with this slug or id. One that says the same as before keeps its version.
+    /// Creates a document, or replaces the one with this slug or id. One that says the same as before keeps its
+    /// version.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with every violation; [`Error::PreconditionFailed`]; [`Error::NotFound`] without the workspace.
+    /// [`Error::Invalid`] with every violation; [`Error::PreconditionFailed`]; [`Error::NotFound`] without the
+    /// workspace.
     pub async fn put(
         &self,
         workspace: &str,
@@ -147,8 +150,8 @@ impl RegistryService {
             .await
     }
 
-    /// As [`Self::put`], of what the configuration declares: a model that is not offered now, because a provider's key is missing
-    /// for example, is a warning. One missing key must not keep a server from starting.
+    /// As [`Self::put`], of what the configuration declares: a model that is not offered now, because a provider's
+    /// key is missing for example, is a warning. One missing key must not keep a server from starting.
     ///
     /// # Errors
     /// As [`Self::put`].

@@ -71,7 +71,8 @@ impl RegistryService {
         Ok(self.builder.check(&provider)?)
     }
 
-    /// The provider with its secrets filled in. Its adapter keeps them in memory, as it would keep a key of the configuration.
+    /// The provider with its secrets filled in. Its adapter keeps them in memory, as it would keep a key of the
+    /// configuration.
     async fn filled(
         &self,
         workspace: &WorkspaceRow,
@@ -107,8 +108,8 @@ impl RegistryService {
     }
 }
 
-/// The provider, unless something is wrong with it. When the store is away nothing is: without the provider the catalog would be
-/// poorer than what is stored, until something is changed.
+/// The provider, unless something is wrong with it. When the store is away nothing is: without the provider the
+/// catalog would be poorer than what is stored, until something is changed.
 fn usable(
     (workspace, provider): (&str, &str),
     opened: Result<StoredProvider>,

@@ -12,8 +12,8 @@ use runloom_ports::store::{DocumentKind, Resealed, Sealed};
 const PAGE: usize = 100;
 
 impl RegistryService {
-    /// Seals everything with the current master key: documents and their versions, specs of sessions that go on and of runs that
-    /// live, and the key that API keys are hashed with. May be repeated.
+    /// Seals everything with the current master key: documents and their versions, specs of sessions that go on and
+    /// of runs that live, and the key that API keys are hashed with. May be repeated.
     ///
     /// # Errors
     /// When the store fails. What was sealed anew stays so; both keys open until the end.

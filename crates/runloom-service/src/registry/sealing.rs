@@ -1,7 +1,8 @@
 //! Credentials inside definitions: found, sealed, opened, masked.
 //!
-//! A value that may be a credential is one that stands under `headers`, as `apiKey`, or under an option that sounds like one.
-//! Values that name a secret (`{{secret:…}}`) say nothing and stay as they are; a secret document's value is always sealed.
+//! A value that may be a credential is one that stands under `headers`, as `apiKey`, or under an option that sounds
+//! like one. Values that name a secret (`{{secret:…}}`) say nothing and stay as they are; a secret document's value
+//! is always sealed.
 
 use runloom_protocol::definition::template;
 use runloom_protocol::error::Issue;

@@ -63,7 +63,8 @@ impl SecretInjectingHost {
                     }
                 }
             }
-            // The peer refuses a call without its credential, and the model is told so; it must not get the template's text.
+            // The peer refuses a call without its credential, and the model is told so; it must not get the
+            // template's text.
             headers.retain(|name, _| !unfilled.contains(name));
         }
         let context = ToolContext {

@@ -1,7 +1,7 @@
 //! [`Ledger`]: purses, reservations, and the account of what was used.
 //!
-//! Purses are locked after the runs that pay with them, in the order of their names and months, and the account's rows after
-//! the purses, in the order of their keys: so nobody waits in a circle.
+//! Purses are locked after the runs that pay with them, in the order of their names and months, and the account's
+//! rows after the purses, in the order of their keys: so nobody waits in a circle.
 
 use async_trait::async_trait;
 use runloom_ports::store::{

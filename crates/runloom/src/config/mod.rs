@@ -1,9 +1,9 @@
 //! The configuration: a TOML file with the environment laid over it, checked before anything starts.
 //!
-//! One file per section has its type, its defaults and how it is read: `server`, `store`, `fabric`, `runs`, `limits`, `ag_ui`,
-//! `outbound`, `code`, `log`, `platform`, `workspace` (with `api_key`, `oauth_app`, `definition`, `provider`) and
-//! `plugin`. Below them: `table_reader` (the protocol's typed reader with secrets), `source_document` (TOML, overrides
-//! and line numbers) and `environment`. All problems are reported at once.
+//! One file per section has its type, its defaults and how it is read: `server`, `store`, `fabric`, `runs`, `limits`,
+//! `ag_ui`, `outbound`, `code`, `log`, `platform`, `workspace` (with `api_key`, `oauth_app`, `definition`,
+//! `provider`) and `plugin`. Below them: `table_reader` (the protocol's typed reader with secrets), `source_document`
+//! (TOML, overrides and line numbers) and `environment`. All problems are reported at once.
 
 mod ag_ui;
 mod api_key;

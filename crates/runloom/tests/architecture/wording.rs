@@ -16,42 +16,42 @@ struct Remaining {
 const REMAINING: &[Remaining] = &[
     Remaining {
         folder: "crates/runloom-engine/",
-        long_lines: 66,
+        long_lines: 0,
         retired_phrases: 20,
     },
     Remaining {
         folder: "crates/runloom-http/",
-        long_lines: 8,
+        long_lines: 0,
         retired_phrases: 4,
     },
     Remaining {
         folder: "crates/runloom-ports/",
-        long_lines: 81,
+        long_lines: 0,
         retired_phrases: 20,
     },
     Remaining {
         folder: "crates/runloom-protocol/",
-        long_lines: 30,
+        long_lines: 0,
         retired_phrases: 6,
     },
     Remaining {
         folder: "crates/runloom-service/",
-        long_lines: 66,
+        long_lines: 0,
         retired_phrases: 30,
     },
     Remaining {
         folder: "crates/runloom-store/",
-        long_lines: 2,
+        long_lines: 0,
         retired_phrases: 8,
     },
     Remaining {
         folder: "crates/runloom/",
-        long_lines: 1,
+        long_lines: 0,
         retired_phrases: 2,
     },
     Remaining {
         folder: "interop/",
-        long_lines: 1,
+        long_lines: 0,
         retired_phrases: 1,
     },
 ];

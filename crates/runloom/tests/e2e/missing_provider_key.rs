@@ -73,7 +73,7 @@ fn defers_a_run_without_provider_key() {
 
     let (mut server, api) = serve(folder.path(), &peer.url, false);
     for run in &runs {
-        until_said(&server, run, "cannot plan");
+        until_said(&server, run, "run deferred");
         let snapshot = api.get(&format!("/agent-runs/{run}")).json();
         assert_eq!(snapshot["status"], "running", "{snapshot}");
     }

@@ -172,7 +172,7 @@ fn configured_plugins_run_and_end_with_the_server() {
     let text = said["result"].as_str().unwrap();
     assert!(text.ends_with("token *** admin None"), "{text}");
     let pid = text.split(' ').nth(1).unwrap().to_owned();
-    let again = result(&api, "@local/command_line", "call desk_whoami {}");
+    let again = result(&api, "@local/command_line", "call command_line_whoami {}");
     assert_eq!(again["result"], text, "one process for all runs");
     assert_eq!(
         refused(&api, "@time/now"),

@@ -7,7 +7,8 @@ use runloom_protocol::limits::APPROVALS_PENDING_MAX;
 use runloom_protocol::policy::Policy;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, TIMEOUT, approve, calls, deny, facts, plan, says};
+use super::bench::{Bench, TIMEOUT, approve, calls, deny, plan, says};
+use super::facts::facts;
 use crate::policy::CompiledPolicy;
 use crate::run::{Step, replay};
 use runloom_schema::SchemaCache;

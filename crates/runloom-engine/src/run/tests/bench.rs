@@ -28,7 +28,8 @@ pub(super) const TIMEOUT: i64 = 1_000;
 /// More steps than any run of these tests needs between two things from outside.
 const STEPS: usize = 64;
 
-/// A plan with four client tools: `look` and `find` are read-only, `send` and `typed` are not; `typed` wants `{"n": integer}`.
+/// A plan with four client tools: `look` and `find` are read-only, `send` and `typed` are not; `typed` wants `{"n":
+/// integer}`.
 pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
     let tools = json!([
         {"kind": "local", "name": "look", "readOnly": true},
@@ -463,49 +464,4 @@ impl Bench {
         results.reverse();
         results
     }
-}
-
-/// Everything of a state but its plan, to be compared.
-pub(super) fn facts(state: &RunState) -> String {
-    let RunState {
-        plan: _,
-        toolbox,
-        resolved,
-        outputs,
-        messages,
-        calls,
-        started,
-        ended,
-        turns,
-        tool_turns,
-        tool_calls,
-        tokens,
-        shown,
-        restarts,
-        deferred_since,
-        economising,
-        before_fallback,
-        retained,
-        lost,
-        reserved,
-        structured,
-        answer,
-        forced,
-        malformed,
-        guards,
-        message,
-        tool_files,
-        approvals_below,
-        below,
-        sub_runs,
-        stopping,
-    } = state;
-    let tools: Vec<&str> = toolbox.names().collect();
-    let flags = (started, ended, shown, forced, resolved);
-    let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
-    format!(
-        "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
-         {economising:?} {lost:?} {reserved:?} {deferred_since:?} {before_fallback:?} {tool_files:?} {retained:?} \
-         {below:?} {sub_runs:?} {stopping:?} {approvals_below:?}"
-    )
 }

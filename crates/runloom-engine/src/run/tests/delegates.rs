@@ -7,7 +7,8 @@ use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ModelInfo, Tokens};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, calls, facts, plan, says};
+use super::bench::{Bench, calls, plan, says};
+use super::facts::facts;
 use crate::derived_ids::sub_run_id;
 use crate::run::{DelegateCall, Note, Plan, SUB_RUNS_AT_ONCE, Step};
 use crate::toolbox::Toolbox;

@@ -8,7 +8,8 @@ use runloom_protocol::spec::{Enforcement, OutputSchema};
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
-use super::bench::{Bench, Turn, calls, facts, model_facts, plan, says};
+use super::bench::{Bench, Turn, calls, model_facts, plan, says};
+use super::facts::facts;
 use crate::run::{Note, Plan, Price, Step, failed, next};
 use runloom_ports::model::{Message, ModelError, ProviderState, StructuredSupport};
 use runloom_schema::SchemaCache;

@@ -6,6 +6,7 @@ mod budgets;
 mod calls;
 mod delegates;
 mod endings;
+mod facts;
 mod fallback;
 mod loops;
 mod money;

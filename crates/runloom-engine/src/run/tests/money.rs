@@ -1,4 +1,5 @@
-//! The run's own budget of money: what a call may use of it, how a run ends that has used it, and that it is never overspent.
+//! The run's own budget of money: what a call may use of it, how a run ends that has used it, and that it is never
+//! overspent.
 
 use std::sync::Arc;
 
@@ -196,7 +197,8 @@ fn what_failed_attempts_cost_is_counted() {
 }
 
 proptest! {
-    /// Whatever a provider bills within the bounds it was given, and whatever calls are lost in a crash, the sum of what was
+    /// Whatever a provider bills within the bounds it was given, and whatever calls are lost in a crash, the sum of
+    /// what was
     /// billed stays within the cap.
     #[test]
     fn a_run_never_costs_more_than_its_budget(

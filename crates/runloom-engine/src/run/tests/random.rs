@@ -1,4 +1,5 @@
-//! Random interleavings: a random model, clients that answer in any order, late or twice, time that passes, cancels, and
+//! Random interleavings: a random model, clients that answer in any order, late or twice, time that passes, cancels,
+//! and
 //! processes that die. Whatever happens, the log stays legal and means the same to whoever folds it.
 
 use std::collections::{HashMap, HashSet};
@@ -15,7 +16,8 @@ use runloom_protocol::spec::{Enforcement, LoopDetection, OutputSchema};
 use serde_json::{Value, json};
 
 use super::approvals::compiled;
-use super::bench::{Bench, TIMEOUT, Turn, approve, deny, facts, model_facts, plan, says};
+use super::bench::{Bench, TIMEOUT, Turn, approve, deny, model_facts, plan, says};
+use super::facts::facts;
 use crate::run::{Note, Plan, Spent, Step, cancelled, failed, replay};
 use runloom_ports::model::{Message, ModelError, StructuredSupport};
 use runloom_schema::SchemaCache;
@@ -29,7 +31,8 @@ enum Action {
     Break,
     /// A client answers one of all calls there ever were.
     Answer(prop::sample::Index),
-    /// A person decides about one of all calls there ever were: approves it, approves it with other arguments, or denies it.
+    /// A person decides about one of all calls there ever were: approves it, approves it with other arguments, or
+    /// denies it.
     Decide(prop::sample::Index, Ruling),
     /// Time passes.
     Pass(i64),
@@ -412,7 +415,8 @@ fn assert_one_voice_at_a_time(bench: &Bench) {
     }
 }
 
-/// No call is published to a client while an approval is undecided, and none that a person denied ever is. Each approval is asked and
+/// No call is published to a client while an approval is undecided, and none that a person denied ever is. Each
+/// approval is asked and
 /// decided at most once.
 fn assert_decided_before_executed(events: &[Event]) {
     let (mut asked, mut open, mut denied) = (HashSet::new(), HashSet::new(), HashSet::new());

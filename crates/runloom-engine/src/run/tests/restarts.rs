@@ -4,7 +4,8 @@ use runloom_protocol::event::Event;
 use runloom_protocol::outcome::ErrorClass;
 use serde_json::json;
 
-use super::bench::{Bench, calls, facts, plan, says};
+use super::bench::{Bench, calls, plan, says};
+use super::facts::facts;
 use crate::run::{Step, next};
 
 #[test]

@@ -8,7 +8,8 @@ use runloom_protocol::limits::{
 use runloom_protocol::spec::LoopDetection;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, TIMEOUT, calls, facts, plan};
+use super::bench::{Bench, TIMEOUT, calls, plan};
+use super::facts::facts;
 use crate::run::Step;
 use crate::toolbox::Toolbox;
 use runloom_schema::SchemaCache;

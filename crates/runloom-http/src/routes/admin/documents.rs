@@ -1,7 +1,7 @@
 //! Agents, tools, plugins, secrets, external agents, providers and toolsets: listed, read, put and deleted alike.
 //!
-//! Every answer with one document carries its `ETag`. `If-Match` guards a change against changes of others, `If-None-Match: *`
-//! against what is there already.
+//! Every answer with one document carries its `ETag`. `If-Match` guards a change against changes of others,
+//! `If-None-Match: *` against what is there already.
 
 use std::collections::BTreeMap;
 

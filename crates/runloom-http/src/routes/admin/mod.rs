@@ -1,4 +1,5 @@
-//! The administrator's side: workspaces, keys, the documents that workspaces keep and what they remember, OAuth apps and people.
+//! The administrator's side: workspaces, keys, the documents that workspaces keep and what they remember, OAuth apps
+//! and people.
 
 mod documents;
 mod memories;
