@@ -2,8 +2,8 @@
 //
 //   MANTYX_BASE_URL=… MANTYX_API_KEY=… MANTYX_WORKSPACE_SLUG=… node interop/ag_ui/run.mjs FOLDER RECORD
 //
-// FOLDER has @ag-ui/client in its node_modules. RECORD gets every event that the server sent, one JSON document per line, for
-// the types of the PyPI package. The last line is `N passed, N failed`.
+// FOLDER has @ag-ui/client in its node_modules. RECORD gets every event that the server sent, one JSON document per
+// line, for the types of the PyPI package. The last line is `N passed, N failed`.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";

@@ -1,4 +1,5 @@
-// The form in which a person decides about a tool call: approve it, approve it with other arguments, or deny it, with a note.
+// The form in which a person decides about a tool call: approve it, approve it with other arguments, or deny it,
+// with a note.
 
 import { newOnce, post } from "./api.js";
 import { button, field, h, problem, say, show } from "./dom.js";

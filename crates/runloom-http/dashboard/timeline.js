@@ -1,5 +1,5 @@
-// The timeline of a run. Events only append; deltas are joined and written once per frame, so that a log of thousands of
-// events needs few elements.
+// The timeline of a run. Events only append; deltas are joined and written once per frame, so that a log of
+// thousands of events needs few elements.
 
 import { h } from "./dom.js";
 import { fileList } from "./files.js";
