@@ -11,7 +11,14 @@ const EXAMPLE = path.resolve(import.meta.dirname ?? path.dirname(new URL(import.
 async function site(folder) {
   const require = createRequire(`${folder}/`);
   const client = path.join(folder, "ag-ui-client.js");
-  await require("esbuild").build({ entryPoints: [require.resolve("@ag-ui/client")], bundle: true, format: "esm", outfile: client, logLevel: "silent" });
+  await require("esbuild").build({
+    absWorkingDir: folder,
+    entryPoints: ["@ag-ui/client"],
+    bundle: true,
+    format: "esm",
+    outfile: client,
+    logLevel: "silent",
+  });
   const files = { "/chat.html": [EXAMPLE, "text/html"], "/ag-ui-client.js": [client, "text/javascript"] };
   const served = createServer((request, response) => {
     const [file, type] = files[new URL(request.url, "http://x").pathname] ?? [];
