@@ -37,6 +37,8 @@ pub enum DocumentKind {
     Provider,
     /// A named connection to an MCP server.
     Toolset,
+    /// The project of the workspace; there is one.
+    Project,
 }
 
 impl DocumentKind {
@@ -56,6 +58,7 @@ impl DocumentKind {
             Self::ExternalAgent => "externalAgents",
             Self::Provider => "providers",
             Self::Toolset => "toolsets",
+            Self::Project => "project",
         }
     }
 }
@@ -336,6 +339,7 @@ impl AdminClient {
         kind: DocumentKind,
         slug: Option<&str>,
     ) -> reqwest::Url {
+        let slug = slug.filter(|_| kind != DocumentKind::Project);
         let kind = kind.in_paths();
         let segments = ["api", "admin", "v1", "workspaces", workspace, kind];
         self.transport.url(segments.into_iter().chain(slug))

@@ -5,33 +5,58 @@
 //! which providers and this server remember, changes seldom and not with every message. What goes follows from what
 //! was said alone: whoever adds message by message and whoever reads all of it at once come to the same.
 
-use runloom_protocol::limits::RETAINED_CALLS_MAX;
+use runloom_protocol::limits::{PROJECT_PAIRS_MAX, PROJECT_PAIRS_MAX_BYTES, RETAINED_CALLS_MAX};
+use runloom_protocol::tools::PROJECT_TOOL;
 
 use runloom_ports::conversation::Conversation;
 use runloom_ports::model::Message;
 
-/// Arguments and results of all calls that are told again.
-const MAX_BYTES: usize = 64 * 1024;
+/// How many calls of one kind are told again, and their arguments and results together.
+#[derive(Clone, Copy)]
+struct Bounds {
+    calls: usize,
+    bytes: usize,
+}
+
+/// Of client tools with `retain`.
+const CLIENT_TOOLS: Bounds = Bounds {
+    calls: RETAINED_CALLS_MAX,
+    bytes: 64 * 1024,
+};
+
+/// Of the project tool.
+const PROJECT: Bounds = Bounds {
+    calls: PROJECT_PAIRS_MAX,
+    bytes: PROJECT_PAIRS_MAX_BYTES,
+};
 
 /// The history of a session without the calls that are too much.
 pub fn bounded(history: Conversation) -> Conversation {
     if !history.has_calls() {
         return history;
     }
-    let gone = too_many(&history);
-    history.without_first_calls(gone)
+    let is_project = |name: &str| name == PROJECT_TOOL;
+    let is_other = |name: &str| name != PROJECT_TOOL;
+    let gone = too_many(&history, CLIENT_TOOLS, is_other);
+    let history = history.without_first_calls(gone, is_other);
+    let gone = too_many(&history, PROJECT, is_project);
+    history.without_first_calls(gone, is_project)
 }
 
 /// How many calls go, from the first on.
-fn too_many(history: &Conversation) -> usize {
+fn too_many(history: &Conversation, bounds: Bounds, is_meant: fn(&str) -> bool) -> usize {
     let (mut sizes, mut starts, mut answered) = (Vec::new(), Vec::new(), 0);
     for message in history.iter() {
         match message {
-            Message::Assistant { calls, .. } if !calls.is_empty() => {
-                starts.push(sizes.len());
-                sizes.extend(calls.iter().map(|call| call.input.to_string().len()));
+            Message::Assistant { calls, .. } => {
+                let meant = calls.iter().filter(|call| is_meant(&call.name));
+                let before = sizes.len();
+                sizes.extend(meant.map(|call| call.input.to_string().len()));
+                if sizes.len() > before {
+                    starts.push(before);
+                }
             }
-            Message::Tool { content, .. } => {
+            Message::Tool { content, name, .. } if is_meant(name) => {
                 if let Some(size) = sizes.get_mut(answered) {
                     *size += content.len();
                 }
@@ -45,7 +70,7 @@ fn too_many(history: &Conversation) -> usize {
     for (start, end) in starts.iter().copied().zip(ends) {
         let fits = |from: usize, part: usize| {
             let bytes: usize = sizes.iter().take(end).skip(from).sum();
-            end - from <= RETAINED_CALLS_MAX / part && bytes <= MAX_BYTES / part
+            end - from <= bounds.calls / part && bytes <= bounds.bytes / part
         };
         if fits(from, 1) {
             continue;
@@ -78,6 +103,7 @@ mod tests {
             output: "x".repeat(bytes),
         };
         PromptMessage {
+            unfinished: false,
             role: Role::Assistant,
             content: format!("answer {run}"),
             attachments: Vec::new(),

@@ -10,6 +10,7 @@ use runloom_protocol::error::{ErrorBody, ErrorCode, Required};
 use runloom_protocol::scope::{Scope, ScopeSet};
 use runloom_service::entry_point::EntryPoint;
 use runloom_service::error::{Chain, Error, OAuthFault, PlanFeature};
+use runloom_service::project::ApiStatus;
 use runloom_service::rate::RateState;
 use serde_json::json;
 
@@ -329,6 +330,19 @@ fn last(mut response: Response) -> Response {
 
 fn put(response: &mut Response, name: axum::http::HeaderName, value: HeaderValue) {
     response.headers_mut().insert(name, value);
+}
+
+/// The status of a response of the project tool's loopback API.
+pub(crate) fn project_status(status: ApiStatus) -> StatusCode {
+    match status {
+        ApiStatus::Ok => StatusCode::OK,
+        ApiStatus::InvalidInput => StatusCode::BAD_REQUEST,
+        ApiStatus::InvalidCredential => StatusCode::UNAUTHORIZED,
+        ApiStatus::NotAllowed => StatusCode::FORBIDDEN,
+        ApiStatus::UnknownAction => StatusCode::NOT_FOUND,
+        ApiStatus::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ApiStatus::TooMany => StatusCode::TOO_MANY_REQUESTS,
+    }
 }
 
 #[cfg(test)]

@@ -98,6 +98,10 @@ async fn authenticate(
         found = second.await.or(found);
     }
     let mut caller = found?;
+    if let Some(owner) = parts.headers.get("x-runloom-owner") {
+        // A name that is not even text is given on, to be refused as none.
+        caller = caller.acting_for(owner.to_str().unwrap_or_default())?;
+    }
     caller.trace = trace_parent(&parts.headers);
     mark_authenticated(&parts.extensions);
     let state = service

@@ -36,5 +36,5 @@ pub use axum::Router;
 pub use app::{AdminToken, Settings};
 pub use cors::CorsOrigins;
 pub use openapi::DOCUMENT as OPENAPI;
-pub use router::{probe_router, route_table, router, scope_table, watch_router};
+pub use router::{probe_router, project_router, route_table, router, scope_table, watch_router};
 pub use serve::{listen, serve};

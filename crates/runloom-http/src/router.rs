@@ -36,6 +36,11 @@ pub fn watch_router(service: Arc<Services>, settings: Settings, shutdown: Shutdo
     assemble(App::new(service, settings, shutdown), routes::watched())
 }
 
+/// The loopback API of the project tool, on a listener of its own.
+pub fn project_router(service: Arc<Services>, settings: Settings, shutdown: Shutdown) -> Router {
+    assemble(App::new(service, settings, shutdown), routes::loopback())
+}
+
 /// Method and path of every route of the API, for documents and their tests.
 #[must_use]
 pub fn route_table() -> Vec<(&'static str, String)> {

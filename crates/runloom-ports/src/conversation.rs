@@ -107,7 +107,7 @@ impl Conversation {
 
     /// The same without the first `count` calls and their results. What stands before them is shared as it is.
     #[must_use]
-    pub fn without_first_calls(mut self, count: usize) -> Self {
+    pub fn without_first_calls(mut self, count: usize, is_meant: impl Fn(&str) -> bool) -> Self {
         let first = self.blocks.iter().position(|block| block.has_calls);
         let Some(first) = first.filter(|_| count > 0) else {
             return self;
@@ -118,17 +118,21 @@ impl Conversation {
         for message in rest.iter().flat_map(|block| &block.messages) {
             match message {
                 Message::Assistant { text, calls, .. } if asked > 0 && !calls.is_empty() => {
-                    let gone = calls.len().min(asked);
-                    asked -= gone;
-                    if gone < calls.len() || !text.is_empty() {
+                    let mut left = calls.clone();
+                    left.retain(|call| {
+                        let goes = asked > 0 && is_meant(&call.name);
+                        asked -= usize::from(goes);
+                        !goes
+                    });
+                    if !left.is_empty() || !text.is_empty() {
                         kept.push(Message::Assistant {
                             text: text.clone(),
-                            calls: calls.iter().skip(gone).cloned().collect(),
+                            calls: left,
                             state: None,
                         });
                     }
                 }
-                Message::Tool { .. } if answered > 0 => answered -= 1,
+                Message::Tool { name, .. } if answered > 0 && is_meant(name) => answered -= 1,
                 other => kept.push(other.clone()),
             }
         }

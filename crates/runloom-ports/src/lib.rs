@@ -16,6 +16,7 @@ pub mod memory;
 pub mod message;
 pub mod model;
 pub mod planted;
+pub mod project;
 pub mod queue;
 pub mod sealer;
 pub mod secret;

@@ -1,5 +1,6 @@
 //! The tools port: tools that the server executes itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use runloom_protocol::attachment::{essence, is_text_type};
 use runloom_protocol::error::Issue;
-use runloom_protocol::id::RunId;
+use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::policy::Policy;
 use runloom_protocol::resource::{InstalledPlugin, ToolsetTool};
 use runloom_protocol::spec::ToolFile;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 
 use crate::effect::Effect;
 use crate::error::{Error, Result};
+use crate::project::RunProject;
 use crate::secret::Secret;
 use crate::trace::TraceParent;
 
@@ -183,6 +185,10 @@ pub struct ToolContext {
     /// The refs of the spec. Header values are as written: those of a persisted agent may name secrets, which are
     /// filled in for the call ([`fill_secrets`]); those of a client cannot.
     pub refs: Arc<Vec<ToolRef>>,
+    /// Its session.
+    pub session: Option<SessionId>,
+    /// What it may do through the project tool.
+    pub project: Option<Arc<RunProject>>,
 }
 
 /// One resolved tool, stored with the run, so that it keeps its tools (and the provider's prompt cache) over restarts.
@@ -210,6 +216,23 @@ pub struct ServerTool {
     pub from: usize,
     /// What to call, in the format of the host; without secrets.
     pub target: Value,
+    /// Of a tool whose arguments name an action (`module`, `method`): the effect of each action `module.method`. The
+    /// host checks the arguments of such a tool itself, and a call of another action has no effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_effects: Option<BTreeMap<String, Effect>>,
+}
+
+impl ServerTool {
+    /// The effect of a call with these arguments.
+    #[must_use]
+    pub fn effect_of(&self, input: &Value) -> Effect {
+        let Some(effects) = &self.action_effects else {
+            return self.effect;
+        };
+        let name = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
+        let action = format!("{}.{}", name("module"), name("method"));
+        effects.get(&action).copied().unwrap_or(Effect::Read)
+    }
 }
 
 /// One call.
@@ -232,6 +255,19 @@ pub struct Outcome {
     pub is_error: bool,
     /// Files beside the text.
     pub files: Vec<ToolFile>,
+    /// Of the project tool: what front ends get beside the text.
+    pub report: Option<Box<ToolReport>>,
+}
+
+/// What the project tool says of a call beside its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolReport {
+    /// `metadata` of the `tool_result` event.
+    pub metadata: Value,
+    /// What `metadata` was compiled from; stored and never sent.
+    pub ui_hints: Value,
+    /// `summary` of the event.
+    pub summary: String,
 }
 
 impl Outcome {
@@ -309,7 +345,7 @@ impl ToolHost for NoTools {
         Outcome {
             content,
             is_error: true,
-            files: Vec::new(),
+            ..Outcome::default()
         }
     }
 

@@ -89,6 +89,9 @@ pub struct CreateKey {
     /// The key's own limit of run starts; absent means the server's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_per_minute: Option<u32>,
+    /// Whether requests with the key may name the owner that they act for (`X-Runloom-Owner`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub act_for_owners: bool,
 }
 
 /// A new API key. This is the only response that contains the key.
@@ -126,6 +129,9 @@ pub struct ApiKey {
     pub agent_ids: Vec<String>,
     /// The key's own limit of run starts; `null` means the server's default.
     pub runs_per_minute: Option<u32>,
+    /// Whether requests with the key may name the owner that they act for (`X-Runloom-Owner`).
+    #[serde(default)]
+    pub act_for_owners: bool,
     /// When the key was created.
     pub created_at: String,
     /// When the key was revoked; `null` while it is valid.

@@ -211,3 +211,16 @@ pub const RETAINED_RESULT_MAX_BYTES: usize = 8 * 1024;
 pub const RETAINED_INPUT_MAX_BYTES: usize = 8 * 1024;
 /// Calls of one run that are retained; of more, the last ones (ours).
 pub const RETAINED_CALLS_MAX: usize = 32;
+
+/// Characters of the name of a module or method of a project.
+pub const PROJECT_NAME_MAX_CHARS: usize = 32;
+/// Modules of a project.
+pub const PROJECT_MODULES_MAX: usize = 32;
+/// Methods that a project names of one module.
+pub const PROJECT_METHODS_MAX: usize = 64;
+/// Entries of `allow` of a project ref.
+pub const PROJECT_ALLOW_MAX: usize = 64;
+/// Results of `project_cli` that later runs of a session read, and their bytes with arguments.
+pub const PROJECT_PAIRS_MAX: usize = 64;
+/// See [`PROJECT_PAIRS_MAX`].
+pub const PROJECT_PAIRS_MAX_BYTES: usize = 256 * 1024;

@@ -13,6 +13,7 @@ use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
 use crate::paging::{PAGE_BYTES, PageRequest, cursor_behind, cut_page};
 use crate::view;
+use crate::visibility::check_run_visible;
 use runloom_engine::call_checks::CallChecks;
 use runloom_engine::policy::compile_all;
 use runloom_ports::clock::{Clock, rfc3339};
@@ -43,6 +44,7 @@ impl ApprovalService {
         idempotency: Option<Idempotency>,
     ) -> Result<ApprovalReceipt> {
         let run = RunId::parse(run).ok_or(Error::NotFound { what: "run" })?;
+        check_run_visible(&*self.store, caller, &run).await?;
         let DecideApproval {
             approval_id,
             mut ruling,
@@ -135,7 +137,15 @@ impl ApprovalService {
 
     async fn find_approval(&self, caller: &Caller, id: &ApprovalId) -> Result<Option<ApprovalRow>> {
         let (store, workspace) = (&self.store, caller.workspace.no);
-        Ok(store.approval(workspace, id).await?)
+        let found = store.approval(workspace, id).await?;
+        if let Some(row) = &found {
+            let visible = check_run_visible(&**store, caller, &row.request.run_id).await;
+            visible.map_err(|error| match error {
+                Error::NotFound { .. } => Error::UnknownApproval,
+                other => other,
+            })?;
+        }
+        Ok(found)
     }
 
     /// Checks changed arguments against the tool's schema and the policies of the run, off the async threads.

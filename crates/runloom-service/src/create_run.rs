@@ -130,6 +130,7 @@ impl RunCreation {
             input_preview: preview(&stored.messages),
             created_at: self.clock.now(),
             idempotency: run.idempotency.clone(),
+            private_to: private_to(caller, stored),
             start,
         })
     }
@@ -185,6 +186,12 @@ impl RunCreation {
         };
         Some(worker.begin(slot, leased))
     }
+}
+
+/// The personal owner whose run it is, when it has the project tool.
+pub(crate) fn private_to(caller: &Caller, stored: &StoredRun) -> Option<String> {
+    stored.project.as_ref()?;
+    caller.sees_only().map(str::to_owned)
 }
 
 /// The response to a request that created a run.

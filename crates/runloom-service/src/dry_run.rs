@@ -40,6 +40,11 @@ impl DryRunService {
     /// When a run of this request would be refused.
     pub async fn dry_run(&self, caller: &Caller, request: CreateRun) -> Result<DryRun> {
         let CreateRun { spec, messages } = request;
+        let checked = self
+            .resolver
+            .registry
+            .check_project_refs(&caller.workspace, &spec.tools);
+        checked.await?;
         let stored = self.resolver.resolve(caller, spec, messages, None).await?;
         let window = self
             .planner
@@ -95,6 +100,8 @@ impl DryRunService {
         state.apply(Record::Event(Event::Started(Started {})));
         if !state.resolved {
             let context = ToolContext {
+                session: None,
+                project: planned.project.clone(),
                 workspace: Arc::clone(&planned.workspace),
                 run: id,
                 refs: Arc::clone(&planned.refs),

@@ -9,6 +9,7 @@ use runloom_protocol::spec::SubmitFeedback;
 use super::auth::Caller;
 use crate::error::{Error, Result};
 use crate::paging::{PAGE_BYTES, PageRequest, cursor_behind, cut_page};
+use crate::visibility::check_run_visible;
 use runloom_ports::clock::{Clock, rfc3339};
 use runloom_ports::store::{FeedbackFilter, FeedbackPut, FeedbackRow, PutFeedback, Store};
 
@@ -30,6 +31,7 @@ impl FeedbackService {
         said: SubmitFeedback,
     ) -> Result<(FeedbackReceipt, bool)> {
         let run = RunId::parse(run).ok_or(Error::NotFound { what: "run" })?;
+        check_run_visible(&*self.store, caller, &run).await?;
         let id = FeedbackId::from_suffix(self.clock.new_id());
         let put = PutFeedback {
             id: id.clone(),

@@ -29,6 +29,7 @@ pub mod memory;
 mod merged_metadata;
 pub mod oauth;
 mod paging;
+pub mod project;
 pub mod published_agents;
 pub mod rate;
 pub mod rate_state;
@@ -41,6 +42,7 @@ pub mod tenancy;
 mod usage;
 pub mod vault;
 mod view;
+mod visibility;
 
 pub use ag_ui_settings::AgUiSettings;
 pub use approvals::ApprovalService;

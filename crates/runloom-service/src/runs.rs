@@ -18,6 +18,7 @@ use crate::idempotency::or_first_result;
 use crate::paging::{PAGE_BYTES, PageRequest, cut_page};
 use crate::spec_resolver::SpecResolver;
 use crate::view;
+use crate::visibility::check_run_visible;
 use runloom_engine::hub::{EventStream, Hub, subscribe};
 use runloom_ports::clock::Clock;
 use runloom_ports::conversation::Conversation;
@@ -73,6 +74,11 @@ impl RunService {
     ) -> Result<RunId> {
         let CreateRun { spec, messages } = request;
         self.creation.check_backlog(caller.workspace.no).await?;
+        let checked = self
+            .resolver
+            .registry
+            .check_project_refs(&caller.workspace, &spec.tools);
+        checked.await?;
         let stored = self.resolver.resolve(caller, spec, messages, None).await?;
         let id = RunId::from_suffix(self.clock.new_id());
         let planner = &self.creation.planner;
@@ -113,9 +119,10 @@ impl RunService {
     pub async fn list(
         &self,
         caller: &Caller,
-        filter: RunFilter,
+        mut filter: RunFilter,
         page: PageRequest,
     ) -> Result<RunList> {
+        filter.visible_to = caller.sees_only().map(str::to_owned);
         let workspace = caller.workspace.no;
         let rows = self.store.list_runs(workspace, &filter, page.for_store()?);
         let mut rows = rows.await?;
@@ -140,6 +147,7 @@ impl RunService {
     /// When the workspace has no such run.
     pub async fn stream(&self, caller: &Caller, id: &str, after: u64) -> Result<EventStream> {
         let run_id = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
+        check_run_visible(&*self.store, caller, &run_id).await?;
         let hub = &self.hub;
         let live = match hub.find(&run_id) {
             Some(live) if live.workspace == caller.workspace.no => live,
@@ -205,6 +213,7 @@ impl RunService {
         idempotency: Option<Idempotency>,
     ) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
+        check_run_visible(&*self.store, caller, &run).await?;
         let answer = SubmitToolResult {
             files: files::read_leniently(answer.files, TOOL_FILES_MAX_BYTES).await,
             ..answer
@@ -246,6 +255,7 @@ impl RunService {
         reason: &'static str,
     ) -> Result<()> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
+        check_run_visible(&*self.store, caller, &run).await?;
         let (workspace, now) = (caller.workspace.no, self.clock.now());
         let (store, dispatcher) = (Arc::clone(&self.store), self.dispatcher.clone());
         let work = async move {
@@ -263,6 +273,7 @@ impl RunService {
 
     pub(crate) async fn row(&self, caller: &Caller, id: &str) -> Result<RunRow> {
         let run = RunId::parse(id).ok_or(Error::NotFound { what: "run" })?;
+        check_run_visible(&*self.store, caller, &run).await?;
         self.store
             .run(caller.workspace.no, &run)
             .await?

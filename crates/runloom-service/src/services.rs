@@ -18,6 +18,7 @@ use crate::feedback::FeedbackService;
 use crate::health::HealthService;
 use crate::memory::MemoryService;
 use crate::oauth::OAuthService;
+use crate::project::ProjectService;
 use crate::published_agents::PublishedAgentService;
 use crate::rate::RateLimiter;
 use crate::registry::RegistryService;
@@ -56,6 +57,8 @@ pub struct ServiceParts {
     pub tools: Arc<dyn ToolHost>,
     /// Memories of workspaces.
     pub memory: Arc<MemoryService>,
+    /// The project tool.
+    pub project: Arc<ProjectService>,
     /// The worker of this process, if it drives runs.
     pub worker: Option<Arc<Worker>>,
     /// Ends cancelled runs that no worker holds: that worker, or one that does nothing else. Without it they are
@@ -82,6 +85,7 @@ pub struct Services {
     health: HealthService,
     registry: Arc<RegistryService>,
     memory: Arc<MemoryService>,
+    project: Arc<ProjectService>,
     tenancy: TenancyService,
     oauth: OAuthService,
     auth: Authenticator,
@@ -116,6 +120,7 @@ impl Services {
             registry,
             tools,
             memory,
+            project,
             worker,
             ender,
             shutdown,
@@ -214,6 +219,7 @@ impl Services {
             sessions,
             registry,
             memory,
+            project,
             tenancy,
             rates,
             tools,
@@ -285,6 +291,12 @@ impl Services {
     #[must_use]
     pub fn memory(&self) -> &MemoryService {
         &self.memory
+    }
+
+    /// The project tool.
+    #[must_use]
+    pub fn project(&self) -> &ProjectService {
+        &self.project
     }
 
     /// Workspaces and API keys.

@@ -8,18 +8,21 @@ use runloom_protocol::resource::{
     RunAccepted, SessionCreated, SessionEvents, SessionList, SessionSnapshot, SessionStatus,
 };
 use runloom_protocol::spec::{AgentSpec, CreateMessage, CreateSession};
+use runloom_protocol::tools::ToolRef;
 
 use super::auth::Caller;
 use super::conversations::Conversations;
 use super::conversations::Remembered;
-use super::create_run::{AcceptedRun, RunCreation, accepted};
+use super::create_run::{AcceptedRun, RunCreation, accepted, private_to};
 use crate::dispatcher::Dispatcher;
 use crate::error::{Error, Result};
 use crate::idempotency::or_first_result;
 use crate::merged_metadata::check_merged;
 use crate::paging::{PAGE_BYTES, PageRequest, cut_page};
+use crate::registry::agents;
 use crate::spec_resolver::{SessionModel, SpecResolver};
 use crate::view;
+use crate::visibility::check_session_visible;
 use runloom_engine::planner::StoredRun;
 use runloom_ports::clock::Clock;
 use runloom_ports::conversation::Conversation;
@@ -103,6 +106,11 @@ impl SessionService {
         request: CreateSession,
         idempotency: Option<Idempotency>,
     ) -> Result<SessionId> {
+        let checked = self
+            .resolver
+            .registry
+            .check_project_refs(&caller.workspace, &request.spec.tools);
+        checked.await?;
         let spec = request.spec.clone();
         let stored = self
             .resolver
@@ -132,6 +140,7 @@ impl SessionService {
             metadata: stored.spec.metadata.clone(),
             created_at: self.clock.now(),
             idempotency,
+            private_to: private_to(caller, &stored),
         };
         match self.store.create_session(new).await? {
             CreatedSession::New => Ok(id),
@@ -150,7 +159,9 @@ impl SessionService {
             .store
             .session_messages(row.no, None, SNAPSHOT_MESSAGES, PAGE_BYTES)
             .await?;
-        view::session_snapshot(row, messages)
+        let is_cut = messages.first().is_some_and(|(number, _)| *number > 1)
+            && self.store.count_messages(row.no).await? > messages.len() as u64;
+        view::session_snapshot(row, messages, is_cut)
     }
 
     /// Accepts a message to a session as a run, which waits for earlier runs of the session.
@@ -181,6 +192,7 @@ impl SessionService {
         idempotency: Option<Idempotency>,
     ) -> Result<RunId> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
+        check_session_visible(&*self.store, caller, &session).await?;
         self.creation.check_backlog(caller.workspace.no).await?;
         let slot = self.dispatcher.reserve(caller.workspace.no);
         let start = match slot {
@@ -266,6 +278,7 @@ impl SessionService {
     /// When the workspace has no such session.
     pub async fn end(&self, caller: &Caller, id: &str) -> Result<()> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
+        check_session_visible(&*self.store, caller, &session).await?;
         let (workspace, now) = (caller.workspace.no, self.clock.now());
         let (store, dispatcher) = (Arc::clone(&self.store), self.dispatcher.clone());
         let conversations = Arc::clone(&self.conversations);
@@ -292,9 +305,10 @@ impl SessionService {
     pub async fn list(
         &self,
         caller: &Caller,
-        filter: SessionFilter,
+        mut filter: SessionFilter,
         page: PageRequest,
     ) -> Result<SessionList> {
+        filter.visible_to = caller.sees_only().map(str::to_owned);
         let workspace = caller.workspace.no;
         let mut rows = self
             .store
@@ -344,6 +358,7 @@ impl SessionService {
 
     pub(crate) async fn row(&self, caller: &Caller, id: &str) -> Result<SessionRow> {
         let session = SessionId::parse(id).ok_or(Error::NotFound { what: "session" })?;
+        check_session_visible(&*self.store, caller, &session).await?;
         let row = self.store.session(caller.workspace.no, &session).await?;
         row.ok_or(Error::NotFound { what: "session" })
     }
@@ -357,7 +372,12 @@ impl SessionService {
         model: SessionModel<'_>,
     ) -> Result<StoredRun> {
         let mut spec = base;
-        spec.tools = message.tools.unwrap_or(spec.tools);
+        if let Some(tools) = message.tools {
+            let workspace = &caller.workspace;
+            let checked = self.resolver.registry.check_project_refs(workspace, &tools);
+            checked.await?;
+            spec.tools = tools_over(tools, &spec.tools);
+        }
         spec.reasoning_level = message.reasoning_level.or(spec.reasoning_level);
         spec.output_schema = message.output_schema.or(spec.output_schema);
         spec.loop_detection = message.loop_detection.or(spec.loop_detection);
@@ -375,4 +395,17 @@ impl SessionService {
             .resolve(caller, spec, message.messages, Some(model))
             .await
     }
+}
+
+/// The tools of a message in the place of its session's. What a project ref allows is what both allow.
+fn tools_over(given: Vec<ToolRef>, session: &[ToolRef]) -> Vec<ToolRef> {
+    let below = |tool: &ToolRef| {
+        let mut session = session.iter();
+        session.find(|known| known.identity() == tool.identity())
+    };
+    let over = |tool: ToolRef| match below(&tool) {
+        Some(known) => agents::over(tool, known),
+        None => tool,
+    };
+    given.into_iter().map(over).collect()
 }

@@ -12,6 +12,7 @@ use crate::registry::RegistryService;
 use runloom_engine::catalog::CatalogModel;
 use runloom_engine::live_catalog::LiveCatalog;
 use runloom_engine::planner::StoredRun;
+use runloom_ports::project::Via;
 use runloom_ports::tools::ToolHost;
 
 /// Resolves what a spec refers to.
@@ -40,6 +41,11 @@ impl SpecResolver {
         session: Option<SessionModel<'_>>,
     ) -> Result<StoredRun> {
         let spec = self.registry.resolve_agent(caller, spec).await?;
+        let via = match session {
+            Some(_) => Via::Chat,
+            None => Via::Automation,
+        };
+        let project = self.registry.run_project(caller, &spec.tools, via).await?;
         self.tools
             .check(&caller.workspace.slug, &spec.tools)
             .await?;
@@ -64,6 +70,7 @@ impl SpecResolver {
             trace: caller.trace,
             thread: None,
             place: None,
+            project,
         })
     }
 

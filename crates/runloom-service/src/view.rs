@@ -124,8 +124,8 @@ pub(super) fn run_list_item(row: RunSummary) -> RunListItem {
 pub(super) fn session_snapshot(
     row: SessionRow,
     messages: Vec<(u64, PromptMessage)>,
+    truncated: bool,
 ) -> Result<SessionSnapshot> {
-    let truncated = messages.first().is_some_and(|(seq, _)| *seq > 1);
     let shown = |(_, message)| PromptMessage {
         retained: Vec::new(),
         ..message

@@ -322,6 +322,7 @@ mod tests {
             "properties": {"tok-12345678": {"enum": ["tok-12345678"], "examples": ["tok-12345678"]}},
         });
         let tool = secrets.redact_tool(ServerTool {
+            action_effects: None,
             name: "t".to_owned(),
             description: "knows tok-12345678".to_owned(),
             parameters,

@@ -112,6 +112,7 @@ impl ResultContent {
             content: self.text,
             is_error: true,
             files: self.files,
+            report: None,
         }
     }
 }
@@ -121,7 +122,7 @@ pub(crate) fn failure(message: impl AsRef<str>) -> Outcome {
     Outcome {
         content: truncate(message.as_ref(), MAX_FAILURE_BYTES).to_owned(),
         is_error: true,
-        files: Vec::new(),
+        ..Outcome::default()
     }
 }
 

@@ -138,6 +138,7 @@ impl DefinitionExecutor {
             return None;
         }
         let mut tool = ServerTool {
+            action_effects: None,
             name: definition.name.clone(),
             description: definition.description.clone(),
             parameters: object_schema(&definition.parameters),

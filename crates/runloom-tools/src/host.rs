@@ -27,6 +27,7 @@ use crate::mcp::Mcp;
 use crate::names::{self, NamedRef};
 use crate::outbound::Outbound;
 use crate::plugin::{PluginCatalog, PluginSet, PluginTools};
+use crate::project_cli::{ProjectCli, ProjectParts};
 use crate::shipped::ShippedTools;
 use crate::tool_kind::{IndexedRef, ToolKind};
 use crate::tool_limits::ToolLimits;
@@ -45,6 +46,8 @@ pub struct HostParts {
     pub memory: Option<Arc<dyn WorkspaceMemory>>,
     /// Program that runs code tools; `None` disables them.
     pub sandbox: Option<SandboxProgram>,
+    /// The project tool; `None` disables it.
+    pub project: Option<ProjectParts>,
     /// Timeouts and concurrency limits.
     pub limits: ToolLimits,
 }
@@ -63,6 +66,7 @@ struct KindTable {
     workspace: WorkspaceTools,
     plugin: PluginTools,
     toolset: ToolsetTools,
+    project: ProjectCli,
 }
 
 impl KindTable {
@@ -74,6 +78,7 @@ impl KindTable {
             ToolRef::Mantyx(_) => Some(&self.workspace),
             ToolRef::MantyxPlugin(_) => Some(&self.plugin),
             ToolRef::Toolset(_) => Some(&self.toolset),
+            ToolRef::Project(_) => Some(&self.project),
             ToolRef::Local(_)
             | ToolRef::A2aLocal(_)
             | ToolRef::McpLocal(_)
@@ -81,13 +86,14 @@ impl KindTable {
         }
     }
 
-    fn all(&self) -> [&dyn ToolKind; 5] {
+    fn all(&self) -> [&dyn ToolKind; 6] {
         [
             self.mcp.as_ref(),
             self.a2a.as_ref(),
             &self.workspace,
             &self.plugin,
             &self.toolset,
+            &self.project,
         ]
     }
 
@@ -116,8 +122,10 @@ impl Host {
             plugins,
             memory,
             sandbox,
+            project,
             limits,
         } = parts;
+        let project = ProjectCli::new(project, Arc::clone(&definitions), tasks);
         let shipped = ShippedTools::new(outbound.clone(), memory);
         let plugins = Arc::new(PluginCatalog::new(definitions, plugins, &shipped));
         let mcp = Arc::new(Mcp::new(outbound.clone(), tasks, limits.clone()));
@@ -143,6 +151,7 @@ impl Host {
             a2a,
             workspace: WorkspaceTools::new(Arc::clone(&executor)),
             plugin: PluginTools::new(Arc::clone(&plugins), executor),
+            project,
         };
         Self {
             kinds,

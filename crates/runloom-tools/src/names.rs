@@ -108,6 +108,7 @@ mod tests {
 
     fn tool(name: &str) -> ServerTool {
         ServerTool {
+            action_effects: None,
             name: name.to_owned(),
             description: String::new(),
             parameters: json!({}),

@@ -48,6 +48,7 @@ pub(crate) fn placeholder(
         target.insert("unavailable".to_owned(), json!(reason));
     }
     ServerTool {
+        action_effects: None,
         name: format!("{name}_unavailable"),
         description,
         parameters: json!({"type": "object", "properties": {}}),

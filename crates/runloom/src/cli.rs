@@ -2,9 +2,11 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::app::PROJECT_CLI;
 use crate::app::SANDBOX_COMMAND;
 use crate::commands::{
-    admin, approvals, chat, config_check, dev, doctor, migrate, models, run, runs, serve, version,
+    admin, approvals, chat, config_check, dev, doctor, migrate, models, project_cli, run, runs,
+    serve, version,
 };
 use crate::config::Environment;
 use crate::config_file::ConfigFile;
@@ -76,6 +78,13 @@ pub(crate) enum Command {
     Models(models::Models),
     /// Manage workspaces and keys of a running server
     Admin(admin::Admin),
+    /// Run one action of a shipped project module: MODULE METHOD --format json, or --list
+    #[command(name = PROJECT_CLI, disable_help_flag = true, disable_version_flag = true)]
+    ProjectCli {
+        /// MODULE METHOD --format json, or --list
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run one code tool; started by the server itself
     #[command(name = SANDBOX_COMMAND, hide = true)]
     Sandbox {
@@ -120,6 +129,7 @@ pub(crate) async fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Approvals(command) => approvals::run(command, &environment).await,
         Command::Models(models) => models::run(models, &environment).await,
         Command::Admin(admin) => admin::run(admin, &environment).await,
+        Command::ProjectCli { arguments } => Ok(project_cli::run(&arguments).await?),
         Command::Sandbox { .. } => Err(Failure::new(
             Exit::Usage,
             "a sandbox is started by the server alone".to_owned(),

@@ -14,6 +14,7 @@ mod config_file;
 mod connect;
 mod data_dir;
 mod exit;
+mod module_folder;
 mod output;
 mod plugin_folder;
 mod render;

@@ -116,6 +116,7 @@ impl Driver {
             ok: false,
             summary: text.chars().take(160).collect(),
             result: text,
+            metadata: None,
         }))
     }
 
@@ -181,6 +182,7 @@ impl Driver {
             content: ended.content,
             is_error: ended.is_error,
             files: Vec::new(),
+            report: None,
         };
         self.record_outcome(end.tool_use_id.clone(), &ended.name, outcome)?;
         crash::point("sub_run_ended");

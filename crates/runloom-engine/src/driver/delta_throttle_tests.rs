@@ -231,6 +231,7 @@ impl Scene {
                 model: Arc::new(model),
                 fallback: None,
                 missing_fallback: None,
+                project: None,
                 workspace: "acme".into(),
                 refs: Arc::default(),
                 monthly_budgets: Vec::new(),

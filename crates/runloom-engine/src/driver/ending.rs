@@ -5,6 +5,7 @@ use runloom_protocol::event::{Event, Started, Terminal};
 use runloom_protocol::outcome::{RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
+use runloom_protocol::tools::PROJECT_TOOL;
 use tracing::info;
 
 use super::delegate::without;
@@ -12,7 +13,7 @@ use super::{Abandon, Driver, Left, RunTail};
 use crate::metrics::METRICS;
 use crate::run::{self, Spent};
 use runloom_ports::clock::rfc3339;
-use runloom_ports::model::ModelError;
+use runloom_ports::model::{Message, ModelError};
 use runloom_ports::store::{Ending, Next};
 
 impl Driver {
@@ -110,18 +111,55 @@ impl Driver {
                 ending.final_text = error.partial_text.clone();
                 (ending.tokens, ending.turns, ending.cost_usd) =
                     (error.tokens, error.turns, error.cost_usd);
+                ending.session_messages = self.unfinished(error.partial_text.as_deref());
             }
             Some(Terminal::Cancelled(receipt)) => {
                 ending.status = RunStatus::Cancelled;
                 (ending.tokens, ending.turns, ending.cost_usd) =
                     (receipt.tokens, receipt.turns, receipt.cost_usd);
                 ending.cancel = Some(receipt.clone());
+                ending.session_messages = self.unfinished(None);
             }
             None => {}
         }
         ending
     }
+
+    /// What later runs of the session are told of a run that did not succeed although it acted through the project
+    /// tool.
+    fn unfinished(&self, partial: Option<&str>) -> Vec<PromptMessage> {
+        let kept = self.state.retained.iter();
+        let pairs: Vec<RetainedCall> = kept
+            .filter(|call| call.name == PROJECT_TOOL)
+            .cloned()
+            .collect();
+        if !self.run.in_session || pairs.is_empty() {
+            return Vec::new();
+        }
+        let opening = self.state.plan.opening.len();
+        let turns = self.state.messages.iter().skip(opening);
+        let mut texts: Vec<&str> = turns
+            .filter_map(|message| match message {
+                Message::Assistant { text, .. } if !text.is_empty() => Some(&**text),
+                _ => None,
+            })
+            .collect();
+        let partial = partial.filter(|text| !text.is_empty() && texts.last() != Some(text));
+        texts.extend(partial);
+        let text = match texts.is_empty() {
+            true => NO_ANSWER.to_owned(),
+            false => texts.join("\n\n"),
+        };
+        let mut messages = said(&self.run.request, &text, pairs);
+        for message in &mut messages {
+            message.unfinished = true;
+        }
+        messages
+    }
 }
+
+/// Stands for the answer of a run that had said nothing.
+const NO_ANSWER: &str = "(no answer)";
 
 /// What a run adds to its session: the request and the answer, with the retained results.
 fn said(

@@ -184,7 +184,16 @@ impl Driver {
         outcome: Outcome,
     ) -> Result<(), Abandon> {
         let shown = cut(&outcome.content, SHOWN_BYTES);
-        let summary = summary_of(&outcome.content);
+        let (summary, metadata) = match outcome.report {
+            None => (summary_of(&outcome.content), None),
+            Some(report) => {
+                self.note(Note::UiHints {
+                    tool_use_id: tool_use_id.clone(),
+                    hints: report.ui_hints,
+                });
+                (report.summary, Some(report.metadata))
+            }
+        };
         let result = if shown.len() < outcome.content.len() {
             format!(
                 "{shown}\n… cut for display: {} of {} bytes",
@@ -206,6 +215,7 @@ impl Driver {
             ok: !outcome.is_error,
             result,
             summary,
+            metadata,
         }))
     }
 }

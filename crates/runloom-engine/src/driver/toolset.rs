@@ -70,6 +70,7 @@ mod tests {
 
     fn tool(parameters: Value) -> ServerTool {
         ServerTool {
+            action_effects: None,
             from: 0,
             name: "t".to_owned(),
             description: String::new(),

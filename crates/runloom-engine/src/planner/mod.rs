@@ -25,6 +25,7 @@ use runloom_ports::agents::Agents;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::error::{Chain, Error, Result};
 use runloom_ports::model::{Capabilities, Model};
+use runloom_ports::project::RunProject;
 use runloom_ports::sealer::Sealer;
 use runloom_ports::tools::ToolContext;
 use runloom_ports::trace::TraceParent;
@@ -65,6 +66,9 @@ pub struct StoredRun {
     /// Its place in a tree; `None` for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<StoredPlace>,
+    /// What it may do through the project tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<Arc<RunProject>>,
 }
 
 /// What a run of an AG-UI thread has beside its spec and its messages.
@@ -105,6 +109,8 @@ pub struct Planned {
     pub policies: Arc<[Policy]>,
     /// Its place in a tree; `None` for a root.
     pub place: Option<Arc<StoredPlace>>,
+    /// What it may do through the project tool.
+    pub project: Option<Arc<RunProject>>,
 }
 
 /// The model of a run, and its fallback.
@@ -131,6 +137,8 @@ impl Planned {
             workspace: Arc::clone(&self.workspace),
             run: run.clone(),
             refs: Arc::clone(&self.refs),
+            session: self.origin.session.clone(),
+            project: self.project.clone(),
         }
     }
 }
@@ -318,6 +326,7 @@ impl Planner {
             key: stored.and_then(|stored| stored.key.clone()),
             policies: Arc::default(),
             place: stored.and_then(|stored| stored.place.clone()).map(Arc::new),
+            project: None,
         }
     }
 
@@ -352,7 +361,7 @@ impl Planner {
         };
         let plan = Plan {
             run: id,
-            system: system_prompt(spec, &stored.messages).into(),
+            system: system_prompt(stored).into(),
             opening: opening(history, stored),
             toolbox: Arc::new(toolbox),
             has_server_tools: spec.tools.iter().any(ToolRef::is_server_resolved),
@@ -389,6 +398,7 @@ impl Planner {
             key: stored.key.clone(),
             policies: spec.policies().map(|(_, policy)| policy.clone()).collect(),
             place: stored.place.clone().map(Arc::new),
+            project: stored.project.clone(),
         })
     }
 }

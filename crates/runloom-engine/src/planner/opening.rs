@@ -1,30 +1,36 @@
-//! The conversation with which a run begins: system prompt, history and the request's messages.
+//! What the model reads first: the system prompt, and the conversation with the messages of the request.
 
 use std::sync::Arc;
 
-use runloom_protocol::spec::{AgentSpec, PromptMessage, RetainedCall, Role};
-
-use super::StoredRun;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::file::{self, File};
 use runloom_ports::model::{CallRequest, Message};
+use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
 
-/// The spec's prompt, then the request's system messages: providers differ in where they take them, so they stand
-/// together.
-pub(super) fn system_prompt(spec: &AgentSpec, messages: &[PromptMessage]) -> String {
-    let said = messages
+use super::StoredRun;
+
+/// The spec's prompt, the project's index cards, then the request's system messages: providers differ in where they
+/// take them, so they stand together.
+pub(super) fn system_prompt(stored: &StoredRun) -> String {
+    let said = stored
+        .messages
         .iter()
         .filter(|message| message.role == Role::System)
         .map(|message| message.content.as_str());
-    let parts: Vec<&str> = spec
-        .system_prompt
-        .as_deref()
+    let project = stored
+        .project
+        .as_ref()
+        .map(|project| project.prompt.as_str());
+    let spec_prompt = stored.spec.system_prompt.as_deref();
+    let parts: Vec<&str> = spec_prompt
         .into_iter()
+        .chain(project.filter(|text| !text.is_empty()))
         .chain(said)
         .collect();
     parts.join("\n\n")
 }
 
+/// The conversation with the messages of the request behind it.
 pub(super) fn opening(mut history: Conversation, stored: &StoredRun) -> Conversation {
     let context = stored.thread.as_ref();
     let context = context.and_then(|thread| thread.context.as_deref());
@@ -53,9 +59,9 @@ fn files_of(message: &PromptMessage) -> Option<Arc<[File]>> {
     (!files.is_empty()).then_some(files)
 }
 
-/// A message as part of the conversation, with what was retained of its run before it; system messages stand before
-/// it all. Files belong to the turn that they came with and are mentioned afterwards: a session would otherwise send
-/// them again, and pay for them, with every message.
+/// A message as part of the conversation, with what was retained of its run before it; system messages stand before it
+/// all. Files belong to the turn that they came with and are mentioned afterwards: a session would otherwise send them
+/// again, and pay for them, with every message.
 pub fn spoken(message: &PromptMessage) -> impl Iterator<Item = Message> {
     let text = if message.attachments.is_empty() {
         message.content.as_str().into()

@@ -133,6 +133,8 @@ impl PlanSubRuns for Planner {
             trace: Some(trace(parent)),
             thread: None,
             place: Some(place),
+            // The project tool is for the run that a client starts: children have no owner.
+            project: None,
         };
         let json = |run: &StoredRun| serde_json::to_string(run).map_err(Error::internal);
         let shown = public_spec(&stored.spec);

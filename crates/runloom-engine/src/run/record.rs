@@ -4,6 +4,7 @@ use runloom_protocol::attachment::Attachment;
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::{StructuredOutput, Tokens};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use runloom_ports::model::ProviderState;
 use runloom_ports::store::TreeUsage;
@@ -69,6 +70,13 @@ pub enum Note {
         tool_use_id: String,
         /// The whole of it.
         content: String,
+    },
+    /// Stands before the result of the project tool: what its `ui_schema` was compiled from.
+    UiHints {
+        /// Which call.
+        tool_use_id: String,
+        /// See `runloom_project::ui`.
+        hints: Value,
     },
     /// Stands before the result of a tool that returned files: their content, as far as the model gets it.
     Files {

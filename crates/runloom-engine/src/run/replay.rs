@@ -51,10 +51,10 @@ pub struct Divergence {
     pub expected: String,
 }
 
-/// The plan of a run from what is public of it.
+/// The plan of a run from its public spec.
 ///
 /// # Errors
-/// When a schema of the spec cannot be used by this version.
+/// If this version cannot use a schema of the spec.
 pub fn recorded_plan(
     run: RunId,
     spec: &AgentSpec,
@@ -145,8 +145,7 @@ fn nobody() -> ModelInfo {
     }
 }
 
-/// The support of the model for output schemas. The log shows it only if the run failed for lack of it; otherwise the
-/// model counts as one that can be forced, and the log decides.
+/// The support of the model for output schemas, which the log shows only if the run failed for lack of it.
 fn structured_support(events: &[Event]) -> StructuredSupport {
     if let Some(Event::Error(error)) = events.last()
         && error.error_class == ErrorClass::StructuredOutputNotSupported
@@ -486,6 +485,7 @@ fn stand_ins(events: &[Event], state: &RunState) -> Vec<ServerTool> {
         .filter(|name| state.toolbox.get(name).is_none())
         .collect();
     let tool = |name: &str| ServerTool {
+        action_effects: None,
         name: name.to_owned(),
         description: String::new(),
         parameters: any_object(),

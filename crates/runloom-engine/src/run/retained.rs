@@ -1,9 +1,11 @@
-//! Results that later runs of the session are told: those of tools with `retain`, in the text that the model read.
+//! Results that later runs of the session are told: those of tools with `retain` and of the project tool, in the text
+//! that the model read.
 
 use runloom_protocol::limits::{
-    RETAINED_CALLS_MAX, RETAINED_INPUT_MAX_BYTES, RETAINED_RESULT_MAX_BYTES,
+    PROJECT_PAIRS_MAX, RETAINED_CALLS_MAX, RETAINED_INPUT_MAX_BYTES, RETAINED_RESULT_MAX_BYTES,
 };
 use runloom_protocol::spec::RetainedCall;
+use runloom_protocol::tools::PROJECT_TOOL;
 
 use super::state::{Call, CallState, RunState};
 
@@ -11,6 +13,9 @@ impl RunState {
     /// Retains the result of a call whose tool wants that. A failure is no result, and one that is too large is left
     /// out whole: half of it would be believed to be all.
     pub(super) fn retain(&mut self, call: &Call) {
+        if self.is_project_call(call) {
+            return self.retain_project_call(call);
+        }
         let CallState::Done {
             content,
             is_error: false,
@@ -25,8 +30,37 @@ impl RunState {
         if call.input.to_string().len() > RETAINED_INPUT_MAX_BYTES {
             return;
         }
-        if self.retained.len() == RETAINED_CALLS_MAX {
-            self.retained.remove(0);
+        let is_other = |kept: &RetainedCall| kept.name != PROJECT_TOOL;
+        if self.retained.iter().filter(|kept| is_other(kept)).count() >= RETAINED_CALLS_MAX
+            && let Some(oldest) = self.retained.iter().position(is_other)
+        {
+            self.retained.remove(oldest);
+        }
+        self.retained.push(RetainedCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            input: call.input.clone(),
+            output: content.clone(),
+        });
+    }
+
+    /// Whether the server ran it as an action of the project.
+    fn is_project_call(&self, call: &Call) -> bool {
+        let server = self.toolbox.get(&call.name).and_then(|tool| tool.server());
+        call.name == PROJECT_TOOL && server.is_some_and(|tool| tool.action_effects.is_some())
+    }
+
+    /// Every call of the project tool is kept whole, failures too: the model must know what was done. Their sum is
+    /// bounded when they are told again.
+    fn retain_project_call(&mut self, call: &Call) {
+        let CallState::Done { content, .. } = &call.state else {
+            return;
+        };
+        let is_pair = |kept: &RetainedCall| kept.name == PROJECT_TOOL;
+        if self.retained.iter().filter(|kept| is_pair(kept)).count() >= PROJECT_PAIRS_MAX
+            && let Some(oldest) = self.retained.iter().position(is_pair)
+        {
+            self.retained.remove(oldest);
         }
         self.retained.push(RetainedCall {
             id: call.id.clone(),

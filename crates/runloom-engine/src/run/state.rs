@@ -308,9 +308,8 @@ impl RunState {
             }
             Note::Economise { reason } => {
                 self.economising = Some(reason);
-                self.push(Message::User {
-                    text: guard::ECONOMISE.into(),
-                });
+                let text = guard::ECONOMISE.into();
+                self.push(Message::User { text });
             }
             Note::Toolset { tools } => {
                 self.toolbox = Arc::new(self.plan.toolbox.with_server(tools, &self.plan.schemas));
@@ -322,6 +321,7 @@ impl RunState {
             } => {
                 self.outputs.insert(tool_use_id, content);
             }
+            Note::UiHints { .. } => {} // for front ends alone
             Note::Files { tool_use_id, files } => self.tool_files.put(tool_use_id, files),
             Note::Asked {
                 tool_use_id,

@@ -211,7 +211,7 @@ fn go_on(state: &RunState, interrupted: &[&Call]) -> Step {
         state
             .toolbox
             .get(&call.name)
-            .is_some_and(|tool| tool.effect != Effect::Once)
+            .is_some_and(|tool| tool.effect_of(&call.input) != Effect::Once)
     };
     let text = json!({
         "error": "outcome_unknown",
@@ -248,7 +248,7 @@ fn start(state: &RunState, ready: &[&Call]) -> Step {
         |call: &&Call| tool_of(call).map(|tool| tool.local_call(&call.id, call.input.clone()));
     let (reading, acting): (Vec<&Call>, Vec<&Call>) = ready
         .iter()
-        .partition(|call| tool_of(call).is_some_and(|tool| tool.read_only));
+        .partition(|call| tool_of(call).is_some_and(|tool| tool.is_read_only(&call.input)));
     if reading.is_empty()
         && let Some(step) = delegation::next_of_delegates(state, ready)
     {
@@ -362,6 +362,7 @@ pub(super) fn synthetic(call: &Call, text: &str) -> Event {
         ok: false,
         result: text.to_owned(),
         summary: summary_of(text),
+        metadata: None,
     })
 }
 

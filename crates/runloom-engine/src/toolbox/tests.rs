@@ -356,6 +356,7 @@ fn an_unusable_schema_in_a_clients_listing_is_told_verbatim_and_takes_any_argume
 #[test]
 fn a_strangers_tool_with_an_unusable_schema_takes_any_arguments() {
     let listed = ServerTool {
+        action_effects: None,
         name: "docs_find".to_owned(),
         description: "Finds.".to_owned(),
         parameters: json!({"type": "object", "properties": {"a": {"type": "zzz"}}}),
@@ -377,6 +378,7 @@ fn a_server_tool_has_the_policy_and_the_hints_of_its_toolset() {
     let policy =
         json!({"rules": [{"tools": ["docs_*"], "decision": "deny", "reason": "Not here."}]});
     let listed = |annotations: Option<ToolAnnotations>| ServerTool {
+        action_effects: None,
         name: "docs_drop".to_owned(),
         description: "Drops.".to_owned(),
         parameters: json!({"type": "object"}),

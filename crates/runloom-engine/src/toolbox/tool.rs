@@ -64,6 +64,10 @@ impl Tool {
     /// # Errors
     /// JSON text for the model: what failed and where, so that it can correct itself.
     pub fn check(&self, input: &Value) -> Result<(), String> {
+        let host_checks = |tool: &Arc<ServerTool>| tool.action_effects.is_some();
+        if self.server().is_some_and(host_checks) {
+            return Ok(());
+        }
         let Err(violations) = self.validator.check(input) else {
             return Ok(());
         };
@@ -113,6 +117,22 @@ impl Tool {
             | ToolKind::Delegate(_)
             | ToolKind::A2aLocal { .. }
             | ToolKind::Server(_) => Hints::of_effect(self.call_effect()),
+        }
+    }
+
+    /// What a repetition of a call with these arguments would do.
+    #[must_use]
+    pub fn effect_of(&self, input: &Value) -> Effect {
+        self.server()
+            .map_or(self.effect, |tool| tool.effect_of(input))
+    }
+
+    /// Whether a call with these arguments may run beside others of its turn.
+    #[must_use]
+    pub fn is_read_only(&self, input: &Value) -> bool {
+        match self.server() {
+            Some(tool) => tool.effect_of(input) == Effect::Read,
+            None => self.read_only,
         }
     }
 

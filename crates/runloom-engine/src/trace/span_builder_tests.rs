@@ -64,6 +64,7 @@ fn answered(id: &str, ok: bool) -> Event {
         ok,
         result: "secret result".to_owned(),
         summary: "secret summary".to_owned(),
+        metadata: None,
     })
 }
 

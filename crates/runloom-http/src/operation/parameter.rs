@@ -1,8 +1,8 @@
-//! Parameters in the query and the headers.
+//! Parameters in the path, the query and the headers.
 
 use serde_json::{Value, json};
 
-/// A parameter in the query or in a header.
+/// A parameter in the path, in the query or in a header.
 #[derive(Clone)]
 #[cfg_attr(not(test), expect(dead_code, reason = "read by the generator"))]
 pub(crate) struct Parameter {
@@ -33,6 +33,15 @@ impl Parameter {
     pub(crate) fn header(name: &'static str, about: &'static str) -> Self {
         Self {
             place: "header",
+            ..Self::text(name, about)
+        }
+    }
+
+    /// A part of the path beside `{slug}` and `{id}`.
+    pub(crate) fn path(name: &'static str, about: &'static str) -> Self {
+        Self {
+            place: "path",
+            required: true,
             ..Self::text(name, about)
         }
     }

@@ -11,6 +11,7 @@ mod health;
 mod mcp;
 mod models;
 mod oauth;
+mod project;
 mod runs;
 mod sessions;
 mod usage;
@@ -52,6 +53,11 @@ pub(crate) fn pages() -> Vec<Route> {
 /// The routes of a worker.
 pub(crate) fn probes() -> Vec<Route> {
     health::probes()
+}
+
+/// The routes of the listener for child processes of the project tool.
+pub(crate) fn loopback() -> Vec<Route> {
+    project::routes()
 }
 
 /// The routes of the metrics listener.

@@ -200,6 +200,7 @@ async fn list_runs(
 ) -> Answer<Json<RunList>> {
     let statuses = RunStatus::ALL.map(RunStatus::as_str).join(", ");
     let filter = RunFilter {
+        visible_to: None,
         status: query.word("status", RunStatus::parse, &statuses)?,
         model_id: query.text("modelId")?,
         agent_id: query.text("agentId")?,

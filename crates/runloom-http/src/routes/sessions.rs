@@ -195,6 +195,7 @@ async fn list_sessions(
     query: QueryPairs,
 ) -> Answer<Json<SessionList>> {
     let filter = SessionFilter {
+        visible_to: None,
         status: query.word("status", SessionStatus::parse, "active, ended")?,
         metadata: query.metadata()?,
     };

@@ -53,6 +53,11 @@ pub(crate) async fn service(limits: RateLimits) -> (Services, TempDir) {
     );
     let parts = ServiceParts {
         memory: Arc::new(runloom_service::memory::MemoryService::new(store.clone())),
+        project: Arc::new(runloom_service::project::ProjectService::new(
+            store.clone(),
+            Arc::new(runloom_service::memory::MemoryService::new(store.clone())),
+            &[7; 32],
+        )),
         store,
         registry: Arc::new(registry),
         queue: Arc::new(EmbeddedQueue::new()),

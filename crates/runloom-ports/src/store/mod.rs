@@ -16,6 +16,7 @@ mod log;
 mod memory;
 mod oauth;
 mod people;
+mod project;
 mod registry;
 mod retention;
 mod runs;
@@ -43,6 +44,10 @@ pub use oauth::{
     NewToken, OAuth, PutApp, TOKENS_MAX, TokenRow,
 };
 pub use people::{People, PersonRow, PutPerson};
+pub use project::{
+    CallReceipt, InviteRow, InviteStatus, OwnerErasure, ProjectChange, ProjectChanged, ProjectData,
+    ProjectRecord, ProjectWrite, RECEIPT_MILLIS, RecordKind, RecordQuery,
+};
 pub use registry::{
     Deleted, Document, DocumentKind, Expect, Put, PutDocument, Registry, Resealed, Sealed,
     SealedKey, VERSIONS_KEPT,
@@ -80,6 +85,7 @@ pub trait Store:
     + Feedback
     + Approvals
     + Threads
+    + ProjectData
 {
 }
 
@@ -97,6 +103,7 @@ impl<T> Store for T where
         + Feedback
         + Approvals
         + Threads
+        + ProjectData
 {
 }
 

@@ -91,11 +91,13 @@ pub enum DocumentKind {
     Provider,
     /// A named connection to an MCP server.
     Toolset,
+    /// The project of a workspace; its slug is `project`.
+    Project,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Agent,
         Self::Tool,
         Self::Plugin,
@@ -103,6 +105,7 @@ impl DocumentKind {
         Self::ExternalAgent,
         Self::Provider,
         Self::Toolset,
+        Self::Project,
     ];
 
     /// The word in the database.
@@ -116,6 +119,7 @@ impl DocumentKind {
             Self::ExternalAgent => "external_agent",
             Self::Provider => "provider",
             Self::Toolset => "toolset",
+            Self::Project => "project",
         }
     }
 

@@ -121,6 +121,8 @@ pub struct NewRun {
     pub created_at: Millis,
     /// Optional `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
+    /// The personal owner whose run it is: it is hidden from other personal owners.
+    pub private_to: Option<String>,
     /// A worker of this process takes the run at once: lease with epoch 1, status `running` and the first chunk come
     /// in the same transaction. Ignored (the run is queued) when the run stands behind another one of its session, or
     /// when more was said in the session than the caller knows.
@@ -263,6 +265,8 @@ pub struct RunFilter {
     pub metadata: Vec<(String, String)>,
     /// One session.
     pub session: Option<SessionId>,
+    /// Without those that are private to another owner than this one.
+    pub visible_to: Option<String>,
     /// Which part of the trees.
     pub tree: TreeFilter,
 }

@@ -23,8 +23,8 @@ pub trait Sessions: Send + Sync {
         id: &SessionId,
     ) -> StoreResult<Option<SessionRow>>;
 
-    /// Messages of a session, oldest first, numbered from 1: of those before `before` (all when `None`) the last
-    /// `limit`, and no more of them than `max_bytes` hold, but one at least.
+    /// Messages of a session that clients may see, oldest first, numbered in the order of all from 1: of those before
+    /// `before` (all when `None`) the last `limit`, and no more of them than `max_bytes` hold, but one at least.
     async fn session_messages(
         &self,
         session: SessionNo,
@@ -42,7 +42,7 @@ pub trait Sessions: Send + Sync {
         known: Option<u64>,
     ) -> StoreResult<Option<ResumedSession>>;
 
-    /// How many messages a session has.
+    /// How many messages of a session clients may see.
     async fn count_messages(&self, session: SessionNo) -> StoreResult<u64>;
 
     /// Ends a session and writes a cancel (`session_ended`) to each of its live runs, in one transaction.
@@ -99,6 +99,8 @@ pub struct NewSession {
     pub created_at: Millis,
     /// Optional `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
+    /// The personal owner whose session it is: it is hidden from other personal owners.
+    pub private_to: Option<String>,
 }
 
 /// Answer to [`Sessions::create_session`].
@@ -165,6 +167,8 @@ pub struct SessionFilter {
     pub status: Option<SessionStatus>,
     /// Labels that must all match.
     pub metadata: Vec<(String, String)>,
+    /// Without those that are private to another owner than this one.
+    pub visible_to: Option<String>,
 }
 
 /// Answer to [`Sessions::end_session`].

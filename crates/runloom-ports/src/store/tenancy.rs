@@ -73,6 +73,8 @@ pub struct NewKey {
     pub agent_ids: Vec<String>,
     /// Its own limit of run starts, when it has one.
     pub runs_per_minute: Option<u32>,
+    /// Whether a request with it may name the owner that it acts for.
+    pub act_for_owners: bool,
 }
 
 /// A key as it is stored.
@@ -94,6 +96,8 @@ pub struct KeyRow {
     pub agent_ids: Vec<String>,
     /// Its own limit of run starts, when it has one.
     pub runs_per_minute: Option<u32>,
+    /// Whether a request with it may name the owner that it acts for.
+    pub act_for_owners: bool,
     /// Created.
     pub created_at: Millis,
     /// Revoked.

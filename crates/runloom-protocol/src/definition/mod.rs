@@ -6,6 +6,7 @@
 mod agent;
 mod document;
 mod plugin;
+mod project;
 mod provider;
 pub mod template;
 mod tool;
@@ -14,6 +15,7 @@ mod toolset;
 pub use agent::{AgentDefinition, Skill};
 pub use document::{ExternalAgentDefinition, PutSecret};
 pub use plugin::{McpEndpoint, PluginManifest, PluginMatch, PluginServer, PluginTool, ProcessSpec};
+pub use project::{NamedModule, ProjectDefinition};
 pub use provider::{ModelDefinition, ModelPrice, ProviderDefinition, ProviderKind};
 pub use tool::{
     CodeCall, DeclaredEffect, ExternalAgent, HttpCall, HttpMethod, McpCall, PluginCall,

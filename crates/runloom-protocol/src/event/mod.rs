@@ -366,6 +366,9 @@ pub struct ToolResult {
     pub result: String,
     /// The output in one line.
     pub summary: String,
+    /// Of the project tool: `tool_agent_output` and, where the action has a template, `ui_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
 }
 
 /// Payload of `tool_files`.

@@ -2,6 +2,7 @@
 //! the wire as `null` when there is nothing, unless its doc says that it is left out.
 
 mod approval;
+mod contact;
 mod document;
 mod feedback;
 mod history;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{RunId, SessionId};
 
 pub use approval::{Approval, ApprovalList, ApprovalReceipt};
+pub use contact::{Contact, ContactList, ContactView, OwnerErased};
 pub use document::{
     AgentDocuments, AgentList, AgentListItem, ExternalAgentDocuments, InstalledFrom,
     InstalledPlugin, InstalledToolset, PluginDocuments, ProviderDocuments, SecretDocuments,

@@ -226,6 +226,10 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PromptMessage {
+    /// Of a run that did not succeed: later runs of the session are told it, clients are not shown it. First, so that a
+    /// store finds it at the beginning of the JSON text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
     /// The author of the message.
     pub role: Role,
     /// The text of the message.
@@ -248,6 +252,7 @@ impl PromptMessage {
     #[must_use]
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
+            unfinished: false,
             role,
             content: content.into(),
             attachments: Vec::new(),

@@ -6,6 +6,7 @@ mod delegate;
 mod local;
 mod mcp;
 mod plugin;
+mod project;
 mod toolset;
 mod workspace;
 
@@ -25,6 +26,7 @@ pub use delegate::{DelegateRef, DelegateSource};
 pub use local::LocalTool;
 pub use mcp::{McpLocalTool, McpTool, McpToolEntry, SessionScope};
 pub use plugin::PluginToolRef;
+pub use project::{ActionPattern, PROJECT_TOOL, ProjectToolRef, is_project_name};
 pub use toolset::ToolsetRef;
 pub use workspace::WorkspaceToolRef;
 
@@ -54,6 +56,8 @@ pub enum ToolRef {
     Delegate(DelegateRef),
     /// A toolset of the workspace; the server runs its tools.
     Toolset(ToolsetRef),
+    /// The project of the workspace; the server runs its actions.
+    Project(ProjectToolRef),
 }
 
 keywords! {
@@ -77,6 +81,8 @@ keywords! {
         Delegate = "delegate",
         /// See [`ToolRef::Toolset`].
         Toolset = "toolset",
+        /// See [`ToolRef::Project`].
+        Project = "project",
     }
 }
 
@@ -94,6 +100,7 @@ impl ToolRef {
             Self::McpLocal(_) => ToolRefKind::McpLocal,
             Self::Delegate(_) => ToolRefKind::Delegate,
             Self::Toolset(_) => ToolRefKind::Toolset,
+            Self::Project(_) => ToolRefKind::Project,
         }
     }
 
@@ -109,7 +116,8 @@ impl ToolRef {
             | Self::A2a(_)
             | Self::Mcp(_)
             | Self::Delegate(_)
-            | Self::Toolset(_) => None,
+            | Self::Toolset(_)
+            | Self::Project(_) => None,
         }
     }
 
@@ -132,7 +140,8 @@ impl ToolRef {
             | Self::A2aLocal(_)
             | Self::Mcp(_)
             | Self::McpLocal(_)
-            | Self::Toolset(_) => None,
+            | Self::Toolset(_)
+            | Self::Project(_) => None,
         }
     }
 
@@ -148,7 +157,8 @@ impl ToolRef {
             | Self::A2aLocal(_)
             | Self::McpLocal(_)
             | Self::Delegate(_)
-            | Self::Toolset(_) => None,
+            | Self::Toolset(_)
+            | Self::Project(_) => None,
         }
     }
 
@@ -163,7 +173,8 @@ impl ToolRef {
             | Self::A2aLocal(_)
             | Self::McpLocal(_)
             | Self::Delegate(_)
-            | Self::Toolset(_) => None,
+            | Self::Toolset(_)
+            | Self::Project(_) => None,
         }
     }
 
@@ -181,6 +192,7 @@ impl ToolRef {
             Self::A2aLocal(tool) => ToolIdentity::ModelFacing(&tool.name),
             Self::Delegate(delegate) => ToolIdentity::ModelFacing(&delegate.name),
             Self::Toolset(toolset) => ToolIdentity::Toolset(&toolset.name),
+            Self::Project(_) => ToolIdentity::ModelFacing(PROJECT_TOOL),
         }
     }
 }
@@ -288,5 +300,6 @@ fn read_ref<'v>(node: Node<'v, '_>, names: &mut Names<'v>, level: usize) -> Opti
             DelegateRef::read(&fields, names, level + 1).map(ToolRef::Delegate)
         }
         ToolRefKind::Toolset => ToolsetRef::read(&fields, names).map(ToolRef::Toolset),
+        ToolRefKind::Project => ProjectToolRef::read(&fields, names).map(ToolRef::Project),
     }
 }

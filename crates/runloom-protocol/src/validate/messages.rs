@@ -104,6 +104,7 @@ fn message(node: Node<'_, '_>) -> Option<PromptMessage> {
     let content = fields.require("content").and_then(content);
     let attachments = attachments::read(&fields);
     Some(PromptMessage {
+        unfinished: false,
         role: role?,
         content: content?,
         attachments,

@@ -28,8 +28,8 @@ use crate::error::Issue;
 use crate::read::{DocumentReader, Fields, ReaderOptions};
 use crate::spec::{CreateMessage, CreateRun, CreateSession, SubmitFeedback, SubmitToolResult};
 pub use definitions::{
-    DefinitionSource, agent_definition, external_agent, plugin_manifest, provider_definition,
-    secret_value, tool_definition, toolset_definition,
+    DefinitionSource, agent_definition, external_agent, plugin_manifest, project_definition,
+    provider_definition, secret_value, tool_definition, toolset_definition,
 };
 pub use depth::fits_in_depth;
 

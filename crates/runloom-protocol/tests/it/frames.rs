@@ -164,6 +164,7 @@ fn tool_events() -> Vec<(Event, &'static str, String)> {
         ok: true,
         result: "r".into(),
         summary: "s".into(),
+        metadata: None,
     };
     vec![
         (

@@ -13,6 +13,7 @@ use runloom_protocol::spec::{AgentSpec, Metadata};
 use super::AgUiService;
 use super::MESSAGES_MAX;
 use crate::auth::Caller;
+use crate::create_run::private_to;
 use crate::entry_point::{AG_UI, THREAD, VIA};
 use crate::error::{Error, Result};
 use crate::history::HistoryReader;
@@ -44,11 +45,6 @@ impl ThreadAgent {
     fn key(&self) -> &str {
         self.id.as_ref().map_or("", AgentId::as_str)
     }
-}
-
-/// The owner whose threads a caller reaches.
-fn owner(_caller: &Caller) -> &'static str {
-    "workspace"
 }
 
 impl AgUiService {
@@ -169,6 +165,7 @@ impl AgUiService {
             metadata: stored.spec.metadata.clone(),
             created_at: self.clock.now(),
             idempotency: None,
+            private_to: private_to(caller, &stored),
         };
         let key = thread_key(caller, agent, thread)?;
         let id = match self.store.create_thread(new, &key).await? {
@@ -181,7 +178,7 @@ impl AgUiService {
 
 /// The name of a thread in the store: the same thread id of another owner or agent is another thread.
 fn thread_key(caller: &Caller, agent: &ThreadAgent, thread: &str) -> Result<String> {
-    serde_json::to_string(&[owner(caller), agent.key(), thread]).map_err(Error::internal)
+    serde_json::to_string(&[caller.owner.id.as_str(), agent.key(), thread]).map_err(Error::internal)
 }
 
 /// Where a thread stands.

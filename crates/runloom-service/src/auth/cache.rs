@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Caller;
 use crate::error::PlanFeature;
+use runloom_ports::project::Owner;
 use runloom_ports::store::{KeyRow, KeyUsage, Millis, TokenRow};
 
 /// How long a cached row is believed.
@@ -39,6 +40,14 @@ impl KnownKey {
             expires_at: None,
             caller: Caller {
                 workspace: Arc::new(row.workspace),
+                owner: match row.usage {
+                    KeyUsage::DeveloperApi => Owner::workspace(),
+                    _ => Owner {
+                        id: format!("key:{}", row.id),
+                        email: None,
+                    },
+                },
+                act_for_owners: row.act_for_owners && row.usage == KeyUsage::DeveloperApi,
                 key_id: row.id.into(),
                 agent_ids: row.agent_ids.into(),
                 runs_per_minute: row.runs_per_minute,
@@ -57,6 +66,17 @@ impl KnownKey {
             feature: PlanFeature::OauthApps,
             expires_at: Some(row.expires_at),
             caller: Caller {
+                owner: match row.grant.person {
+                    Some((id, email)) => Owner {
+                        id: format!("user:{id}"),
+                        email: Some(email),
+                    },
+                    None => Owner {
+                        id: format!("app:{}", row.grant.app.client_id),
+                        email: None,
+                    },
+                },
+                act_for_owners: false,
                 workspace: Arc::new(row.grant.workspace),
                 key_id: row.grant.id.into(),
                 agent_ids: row.grant.agent_ids.into(),

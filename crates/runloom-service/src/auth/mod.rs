@@ -18,6 +18,7 @@ use crate::entry_point::EntryPoint;
 use crate::error::{Error, Result};
 use cache::{KnownKey, KnownKeys};
 use runloom_ports::clock::Clock;
+use runloom_ports::project::Owner;
 use runloom_ports::store::{OAuth, Tenancy, WorkspaceRow};
 use runloom_ports::trace::TraceParent;
 
@@ -87,9 +88,43 @@ pub struct Caller {
     pub trace: Option<TraceParent>,
     /// What an access token may; an API key has no scopes and may everything.
     pub scopes: Option<ScopeSet>,
+    /// For whom its runs act.
+    pub owner: Owner,
+    /// Whether it may name another owner.
+    pub act_for_owners: bool,
 }
 
 impl Caller {
+    /// The caller as it acts for the owner that a request names.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for a credential that may not; [`Error::Invalid`] for a name that is none.
+    pub fn acting_for(mut self, name: &str) -> Result<Self> {
+        if !self.act_for_owners {
+            return Err(Error::Forbidden {
+                message: "This credential may not act for other owners (X-Runloom-Owner)."
+                    .to_owned(),
+            });
+        }
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._@+-".contains(&byte);
+        if !(1..=128).contains(&name.len()) || !name.bytes().all(plain) {
+            let message = "must be 1 to 128 of A-Z, a-z, 0-9, ., _, @, + and -";
+            return Err(Error::invalid("X-Runloom-Owner", message));
+        }
+        let name = name.to_ascii_lowercase();
+        self.owner = Owner {
+            id: format!("ext:{name}"),
+            email: name.contains('@').then_some(name),
+        };
+        Ok(self)
+    }
+
+    /// The owner whose private runs and sessions this caller sees, when it does not see all.
+    #[must_use]
+    pub fn sees_only(&self) -> Option<&str> {
+        self.owner.is_personal().then_some(self.owner.id.as_str())
+    }
+
     /// Lets a caller through who has all these scopes.
     ///
     /// # Errors
@@ -247,6 +282,8 @@ pub(crate) fn test_caller(key: &str, runs_per_minute: Option<u32>) -> Caller {
         runs_per_minute,
         trace: None,
         scopes: None,
+        owner: Owner::workspace(),
+        act_for_owners: false,
     }
 }
 

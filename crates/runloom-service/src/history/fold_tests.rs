@@ -114,6 +114,7 @@ fn calls_and_results_follow_their_turn() {
         ok: true,
         result: "12 degrees".to_owned(),
         summary: String::new(),
+        metadata: None,
     });
     let fold = folded(
         vec![

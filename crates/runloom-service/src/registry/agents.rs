@@ -160,7 +160,7 @@ fn merge_tools(agent: Vec<ToolRef>, given: Vec<ToolRef>) -> Result<Vec<ToolRef>>
             .iter_mut()
             .find(|known| known.identity() == tool.identity())
         {
-            Some(known) => *known = tool,
+            Some(known) => *known = over(tool, known),
             None => tools.push(tool),
         }
     }
@@ -170,6 +170,14 @@ fn merge_tools(agent: Vec<ToolRef>, given: Vec<ToolRef>) -> Result<Vec<ToolRef>>
         return Err(Error::invalid("tools", message));
     }
     Ok(tools)
+}
+
+/// A given ref in the place of its namesake. What a project ref allows is what both allow.
+pub(crate) fn over(given: ToolRef, below: &ToolRef) -> ToolRef {
+    match (given, below) {
+        (ToolRef::Project(given), ToolRef::Project(below)) => ToolRef::Project(given.over(below)),
+        (given, _) => given,
+    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ pub(super) fn definition(kind: DocumentKind, slug: &str, body: &Value) -> Result
             let source = validate::DefinitionSource::Administrator;
             plain(validate::toolset_definition(body, slug, source))
         }
+        DocumentKind::Project => plain(validate::project_definition(body)),
         DocumentKind::Secret => {
             plain(validate::secret_value(body).map(|value| json!({ "value": value })))
         }
@@ -62,7 +63,7 @@ pub(super) fn declared(kind: DocumentKind, definition: &Value) -> Result<Vec<Dec
         }
         DocumentKind::Toolset => ToolsetDefinition::deserialize(definition)
             .map(|toolset| by_policy(toolset.policy.as_ref())),
-        DocumentKind::Provider | DocumentKind::Secret => Ok(Vec::new()),
+        DocumentKind::Provider | DocumentKind::Secret | DocumentKind::Project => Ok(Vec::new()),
     };
     declared.map_err(Error::internal)
 }

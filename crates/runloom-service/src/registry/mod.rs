@@ -4,17 +4,19 @@
 //! `definitions` and `host` serve tools at run time and `known` remembers them, `agents` lays an agent under a spec,
 //! `models` keeps the catalog in step with providers, `rotation` changes the master key.
 
-mod agents;
+pub(crate) mod agents;
 mod check;
 mod definition_cache;
 mod definitions;
 mod models;
+mod projects;
 mod reference_check;
 mod rotation;
 mod sealing;
 mod secret_injecting_host;
 mod toolsets;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,10 +34,13 @@ use runloom_ports::sealer::Sealer;
 use runloom_ports::store::{
     Deleted, Document, DocumentKind, Expect, Put, PutDocument, Store, WorkspaceRow,
 };
+use runloom_project::ModuleSet;
 use runloom_schema::SchemaCache;
 
 use definition_cache::DefinitionCache;
 
+pub use projects::PROJECT;
+pub(crate) use projects::no_project;
 pub use reference_check::{code_tools, named_secrets, named_tools};
 pub use secret_injecting_host::SecretInjectingHost;
 pub use toolsets::OperatorToolset;
@@ -56,6 +61,10 @@ pub struct RegistryService {
     known: DefinitionCache,
     operator_toolsets: Vec<OperatorToolset>,
     clock: Clock,
+    /// The modules that projects may name.
+    modules: Arc<ModuleSet>,
+    /// Slugs of workspaces whose project the configuration file declares.
+    configured_projects: BTreeSet<String>,
 }
 
 impl fmt::Debug for RegistryService {
@@ -101,6 +110,8 @@ impl RegistryService {
             known: DefinitionCache::default(),
             operator_toolsets: Vec::new(),
             clock: Clock,
+            modules: Arc::new(ModuleSet::with_operator(Vec::new())),
+            configured_projects: BTreeSet::new(),
         }
     }
 
@@ -176,6 +187,7 @@ impl RegistryService {
     ) -> Result<PutOutcome> {
         let workspace = self.workspace(workspace).await?;
         self.check_changeable(&workspace.slug, kind, name)?;
+        self.refuse_configured(author, &workspace.slug, kind)?;
         let known = self.store.document(workspace.no, kind, name).await?;
         // A document may be named by its id as well; only its slug is put.
         let slug = known.as_ref().map_or(name, |known| known.slug.as_str());
@@ -276,6 +288,7 @@ impl RegistryService {
     ) -> Result<()> {
         let workspace = self.workspace(workspace).await?;
         self.check_changeable(&workspace.slug, kind, name)?;
+        self.refuse_configured(Author::Administrator, &workspace.slug, kind)?;
         let deleted = self.store.delete_document(workspace.no, kind, name, expect);
         match deleted.await? {
             Deleted::Gone => self.changed(kind).await,
@@ -314,6 +327,12 @@ impl RegistryService {
         }
         if kind == DocumentKind::Provider {
             self.check_provider(workspace, slug, definition).await?;
+        }
+        if kind == DocumentKind::Project {
+            self.check_project(workspace, definition)?;
+        }
+        if kind == DocumentKind::Agent {
+            self.check_agents_project(workspace, definition).await?;
         }
         Ok(())
     }
@@ -414,6 +433,7 @@ fn id_prefix(kind: DocumentKind) -> &'static str {
         DocumentKind::ExternalAgent => "peer_",
         DocumentKind::Provider => "prov_",
         DocumentKind::Toolset => "toolset_",
+        DocumentKind::Project => "project_",
     }
 }
 
@@ -426,6 +446,7 @@ fn word(kind: DocumentKind) -> &'static str {
         DocumentKind::ExternalAgent => "external agent",
         DocumentKind::Provider => "provider",
         DocumentKind::Toolset => "toolset",
+        DocumentKind::Project => "project",
     }
 }
 

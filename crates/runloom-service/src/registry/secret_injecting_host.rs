@@ -181,6 +181,7 @@ mod tests {
             let headers = refs[0].clone().headers_mut().cloned().unwrap();
             let said = headers["A"].clone();
             vec![ServerTool {
+                action_effects: None,
                 name: "x".to_owned(),
                 description: said.clone(),
                 parameters: json!({"anyOf": [{"default": said}]}),
@@ -266,6 +267,8 @@ mod tests {
     async fn redacts_secrets_in_tool_listings() {
         let tool = json!({"kind": "mcp", "name": "x", "url": "https://x.example/", "headers": {"A": "Bearer {{secret:KEY}}"}});
         let context = ToolContext {
+            session: None,
+            project: None,
             workspace: "acme".into(),
             run: RunId::from_suffix("1"),
             refs: Arc::new(vec![serde_json::from_value(tool).unwrap()]),
@@ -289,12 +292,15 @@ mod tests {
         let tool = json!({"kind": "mcp", "name": "x", "url": "https://x.example/",
             "headers": {"A": "Bearer {{secret:KEY}}", "B": "{{secret:GONE}}", "C": "plain"}});
         let context = ToolContext {
+            session: None,
+            project: None,
             workspace: "acme".into(),
             run: RunId::from_suffix("1"),
             refs: Arc::new(vec![serde_json::from_value(tool).unwrap()]),
         };
         let host = SecretInjectingHost::new(Arc::new(Echo), Arc::new(One));
         let tool = ServerTool {
+            action_effects: None,
             name: "x".to_owned(),
             description: String::new(),
             parameters: json!({}),

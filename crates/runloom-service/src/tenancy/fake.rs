@@ -58,6 +58,7 @@ impl Tenancy for FakeTenancy {
         let mut rows = self.keys.lock().unwrap();
         let known = rows.iter().position(|row| row.hash == key.hash);
         let row = KeyRow {
+            act_for_owners: key.act_for_owners,
             id: known.map_or(key.id, |index| rows[index].id.clone()),
             workspace: workspace.cloned().unwrap(),
             name: key.name,

@@ -195,6 +195,7 @@ impl TenancyService {
             usage: create.usage,
             agent_ids: create.agent_ids,
             runs_per_minute: create.runs_per_minute,
+            act_for_owners: create.act_for_owners,
         };
         let id = self.store.put_key(new, now).await?;
         self.changed();

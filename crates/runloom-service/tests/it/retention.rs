@@ -18,6 +18,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 async fn old_session(world: &World, name: &str) -> SessionId {
     let id = SessionId::from_suffix(name);
     let session = NewSession {
+        private_to: None,
         id: id.clone(),
         workspace: world.caller.workspace.no,
         name: None,

@@ -53,6 +53,7 @@ impl ToolHost for Host {
         self.resolved.send_modify(|count| *count += 1);
         self.resolving.pass().await;
         vec![ServerTool {
+            action_effects: None,
             name: "docs_write".to_owned(),
             description: "Writes.".to_owned(),
             parameters: json!({"type": "object"}),

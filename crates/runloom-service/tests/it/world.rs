@@ -194,6 +194,8 @@ impl World {
             runs_per_minute: None,
             trace: None,
             scopes: None,
+            owner: runloom_ports::project::Owner::workspace(),
+            act_for_owners: false,
         };
         Self::on(dir, (store, tools), caller, settings, money, having)
     }
@@ -491,6 +493,11 @@ fn service(
         ServiceParts {
             store: Arc::clone(&parts.store),
             memory: Arc::new(MemoryService::new(Arc::clone(&parts.store))),
+            project: Arc::new(runloom_service::project::ProjectService::new(
+                Arc::clone(&parts.store),
+                Arc::new(MemoryService::new(Arc::clone(&parts.store))),
+                &[7; 32],
+            )),
             queue: Arc::clone(&parts.queue),
             hub: Arc::clone(&parts.hub),
             planner: Arc::clone(&parts.planner),

@@ -15,6 +15,10 @@ use super::{filter, int, uint};
 const FIRST_EPOCH: u64 = 1;
 
 /// Inserts the run, or says why not.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one statement with all columns of a run"
+)]
 pub(super) async fn insert(session: &Session, new: &NewRun) -> Result<Created, Failure> {
     if let Some(key) = &new.idempotency {
         match earlier_use(session, new.workspace, key).await? {
@@ -52,6 +56,14 @@ pub(super) async fn insert(session: &Session, new: &NewRun) -> Result<Created, F
         &new.metadata,
     )
     .await?;
+    if let Some(owner) = &new.private_to {
+        session
+            .execute(
+                "UPDATE runs SET private_to = $2 WHERE no = $1",
+                &[&run.0, &text(owner)],
+            )
+            .await?;
+    }
     if let Some(of) = of {
         session
             .execute(

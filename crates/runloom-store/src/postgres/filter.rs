@@ -77,6 +77,12 @@ impl Conditions {
                 [word(session.as_str()), Box::new(workspace.0)],
             );
         }
+        if let Some(owner) = &filter.visible_to {
+            conditions.and(
+                "(runs.private_to IS NULL OR runs.private_to = ?)",
+                [word(owner)],
+            );
+        }
         let run = |id: &RunId| [word(id.as_str()), Box::new(workspace.0)];
         match &filter.tree {
             TreeFilter::Roots => conditions.and("runs.parent IS NULL", []),
@@ -99,6 +105,12 @@ impl Conditions {
         let mut conditions = Self::of_workspace("sessions", workspace);
         if let Some(status) = filter.status {
             conditions.and("sessions.status = ?", [Box::new(status.as_str()) as Value]);
+        }
+        if let Some(owner) = &filter.visible_to {
+            conditions.and(
+                "(sessions.private_to IS NULL OR sessions.private_to = ?)",
+                [word(owner)],
+            );
         }
         conditions.labelled("sessions", Kind::Session, workspace, &filter.metadata);
         conditions

@@ -25,6 +25,7 @@ mod log;
 mod mail;
 mod notify;
 mod pool;
+mod project;
 mod retention;
 mod runs;
 mod schema;

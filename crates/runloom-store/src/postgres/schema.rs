@@ -76,6 +76,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0011_threads.sql"),
         breaking: false,
     },
+    Migration {
+        name: "0012_project",
+        sql: include_str!("migrations/0012_project.sql"),
+        breaking: false,
+    },
 ];
 
 /// Number of the advisory lock under which migrations are applied: "runloom" in ASCII.

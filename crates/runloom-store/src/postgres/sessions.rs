@@ -103,7 +103,10 @@ impl Sessions for PostgresStore {
         self.pool
             .read(|session| async move {
                 let row = session
-                    .first("SELECT messages FROM sessions WHERE no = $1", &[&of])
+                    .first(
+                        "SELECT count(*) FROM messages WHERE session = $1 AND body NOT LIKE '{\"unfinished\":true%'",
+                        &[&of],
+                    )
                     .await?;
                 match row {
                     Some(row) => Ok(uint(row.try_get(0)?)),
@@ -185,7 +188,8 @@ fn session_row(row: &Row) -> Result<SessionRow, Failure> {
 /// The sum runs from the newest backwards, so that the server sends no more than what fits, and always the newest.
 const LAST_MESSAGES: &str = "SELECT n, body FROM (
         SELECT n, body, sum(octet_length(body)) OVER (ORDER BY n DESC) AS bytes, row_number() OVER (ORDER BY n DESC) AS nth
-        FROM (SELECT n, body FROM messages WHERE session = $1 AND n < $2 ORDER BY n DESC LIMIT $3) AS page
+        FROM (SELECT n, body FROM messages WHERE session = $1 AND n < $2 AND body NOT LIKE '{\"unfinished\":true%'
+              ORDER BY n DESC LIMIT $3) AS page
     ) AS sized WHERE nth = 1 OR bytes <= $4 ORDER BY n";
 
 fn session_summary(row: &Row) -> Result<SessionSummary, Failure> {
@@ -241,6 +245,15 @@ pub(super) async fn insert(session: &Session, new: &NewSession) -> Result<Create
         &new.metadata,
     )
     .await?;
+    if let Some(owner) = &new.private_to {
+        let no: i64 = row.try_get(0)?;
+        session
+            .execute(
+                "UPDATE sessions SET private_to = $2 WHERE no = $1",
+                &[&no, &text(owner)],
+            )
+            .await?;
+    }
     if let Some(key) = &new.idempotency {
         create::remember_use(session, new.workspace, key, new.id.as_str(), new.created_at).await?;
     }

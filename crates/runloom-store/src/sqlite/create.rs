@@ -16,6 +16,10 @@ use super::{commit, filter};
 const FIRST_EPOCH: u64 = 1;
 
 /// Inserts the run, or says why not.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one statement with all columns of a run"
+)]
 pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created> {
     if let Some(key) = &new.idempotency {
         match earlier_use(tx.connection, new.workspace, key)? {
@@ -70,6 +74,12 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun) -> rusqlite::Result<Created>
         params![run.0, new.spec, new.public_spec],
     )?;
     filter::label(tx, filter::Kind::Run, new.workspace, run.0, &new.metadata)?;
+    if let Some(owner) = &new.private_to {
+        tx.execute(
+            "UPDATE runs SET private_to = ?2 WHERE no = ?1",
+            params![run.0, owner],
+        )?;
+    }
     if let Some(session) = session {
         tx.execute(
             "UPDATE sessions SET last_used_at = max(last_used_at, ?2) WHERE no = ?1",

@@ -84,6 +84,12 @@ impl Conditions {
                 [session.as_str().to_owned().into(), workspace.0.into()],
             );
         }
+        if let Some(owner) = &filter.visible_to {
+            conditions.and(
+                "(runs.private_to IS NULL OR runs.private_to = ?)",
+                [owner.clone().into()],
+            );
+        }
         let run = |id: &RunId| [id.as_str().to_owned().into(), workspace.0.into()];
         match &filter.tree {
             TreeFilter::Roots => conditions.and("runs.parent IS NULL", []),
@@ -106,6 +112,12 @@ impl Conditions {
         let mut conditions = Self::of_workspace("sessions", workspace);
         if let Some(status) = filter.status {
             conditions.and("sessions.status = ?", [status.as_str().to_owned().into()]);
+        }
+        if let Some(owner) = &filter.visible_to {
+            conditions.and(
+                "(sessions.private_to IS NULL OR sessions.private_to = ?)",
+                [owner.clone().into()],
+            );
         }
         conditions.labelled("sessions", Kind::Session, workspace, &filter.metadata);
         conditions

@@ -25,6 +25,7 @@ mod lock;
 mod log;
 mod loss;
 mod mail;
+mod project;
 mod readers;
 mod redo;
 mod retention;

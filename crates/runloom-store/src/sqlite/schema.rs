@@ -39,6 +39,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         include_str!("migrations/0011_approvals.sql"),
     ),
     ("0012_threads", include_str!("migrations/0012_threads.sql")),
+    ("0013_project", include_str!("migrations/0013_project.sql")),
 ];
 
 /// The version this program reads and writes.

@@ -69,7 +69,9 @@ impl Sessions for SqliteStore {
     async fn count_messages(&self, session: SessionNo) -> StoreResult<u64> {
         self.read(move |connection| {
             let count = connection
-                .prepare_cached("SELECT messages FROM sessions WHERE no = ?1")?
+                .prepare_cached(
+                    "SELECT count(*) FROM messages WHERE session = ?1 AND body NOT LIKE '{\"unfinished\":true%'",
+                )?
                 .query_row([session.0], |row| Ok(uint(row.get(0)?)))
                 .optional()?;
             Ok(count.unwrap_or(0))
@@ -187,7 +189,8 @@ fn last_messages(
     (limit, max_bytes): (usize, usize),
 ) -> rusqlite::Result<Vec<(u64, PromptMessage)>> {
     let mut statement = connection.prepare_cached(
-        "SELECT n, body FROM messages WHERE session = ?1 AND n < ?2 ORDER BY n DESC LIMIT ?3",
+        "SELECT n, body FROM messages WHERE session = ?1 AND n < ?2 AND body NOT LIKE '{\"unfinished\":true%'
+         ORDER BY n DESC LIMIT ?3",
     )?;
     let before = before.map_or(i64::MAX, int);
     let mut rows = statement.query([session.0, before, int(limit as u64)])?;
@@ -241,6 +244,12 @@ pub(super) fn insert(tx: &Tx<'_>, new: &NewSession) -> rusqlite::Result<CreatedS
         session,
         &new.metadata,
     )?;
+    if let Some(owner) = &new.private_to {
+        tx.execute(
+            "UPDATE sessions SET private_to = ?2 WHERE no = ?1",
+            params![session, owner],
+        )?;
+    }
     if let Some(key) = &new.idempotency {
         create::remember_use(tx, new.workspace, key, new.id.as_str(), new.created_at)?;
     }

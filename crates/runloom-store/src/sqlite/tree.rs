@@ -95,8 +95,9 @@ fn create(
 ) -> rusqlite::Result<Option<RunNo>> {
     let inserted = tx.execute(
         "INSERT INTO runs (epoch, attempts, status, workspace, id, created_at, credential, model_id, agent_id, spec_name,
-             input_preview, metadata, parent, root, depth, parent_call)
-         SELECT 0, 0, ?2, workspace, ?3, ?4, credential, ?5, ?6, ?7, ?8, metadata, no, coalesce(root, no), depth + 1, ?9
+             input_preview, metadata, parent, root, depth, parent_call, private_to)
+         SELECT 0, 0, ?2, workspace, ?3, ?4, credential, ?5, ?6, ?7, ?8, metadata, no, coalesce(root, no), depth + 1, ?9,
+             private_to
          FROM runs WHERE no = ?1
          ON CONFLICT (id) DO NOTHING",
         params![

@@ -50,7 +50,7 @@ pub(super) const WORKSPACE: &str =
     "workspaces.no, workspaces.slug, workspaces.name, workspaces.switched_off";
 
 const SELECT_KEYS: &str = "SELECT workspaces.no, workspaces.slug, workspaces.name, workspaces.switched_off,
-        api_keys.id AS key_id, api_keys.name AS key_name, prefix, hash, usage, agent_ids, runs_per_minute,
+        api_keys.id AS key_id, api_keys.name AS key_name, prefix, hash, usage, agent_ids, runs_per_minute, act_for_owners,
         api_keys.created_at AS key_created_at, revoked_at
     FROM api_keys JOIN workspaces ON workspaces.no = api_keys.workspace";
 
@@ -91,10 +91,12 @@ async fn put_key<S: Statements>(
 ) -> Result<KeyId, S::Error> {
     let row = statements
         .first(
-            "INSERT INTO api_keys (id, workspace, name, prefix, hash, usage, agent_ids, runs_per_minute, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            "INSERT INTO api_keys (id, workspace, name, prefix, hash, usage, agent_ids, runs_per_minute, created_at,
+                 act_for_owners)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
              ON CONFLICT (hash) DO UPDATE SET
-                 workspace = $2, name = $3, prefix = $4, usage = $6, agent_ids = $7, runs_per_minute = $8
+                 workspace = $2, name = $3, prefix = $4, usage = $6, agent_ids = $7, runs_per_minute = $8,
+                 act_for_owners = $10
              RETURNING id",
             &values![
                 key.id.as_str(),
@@ -106,6 +108,7 @@ async fn put_key<S: Statements>(
                 json(&key.agent_ids)?,
                 key.runs_per_minute.map(i64::from),
                 *now,
+                key.act_for_owners,
             ],
         )
         .await?;
@@ -158,6 +161,7 @@ fn key_row(row: &Row) -> Result<KeyRow, Malformed> {
         usage: row.word("usage")?,
         agent_ids: row.json("agent_ids")?,
         runs_per_minute: limit.and_then(|limit| u32::try_from(limit).ok()),
+        act_for_owners: row.bool("act_for_owners")?,
         created_at: row.time("key_created_at")?,
         revoked_at: row.maybe_time("revoked_at")?,
     })

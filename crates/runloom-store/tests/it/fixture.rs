@@ -95,6 +95,7 @@ impl Fixture {
 
     pub(crate) fn new_run(&self, name: &str) -> NewRun {
         NewRun {
+            private_to: None,
             id: run_id(name),
             workspace: self.acme,
             credential: "key_1".to_owned(),
@@ -145,6 +146,7 @@ impl Fixture {
 
     pub(crate) fn new_session(&self, name: &str) -> NewSession {
         NewSession {
+            private_to: None,
             id: session_id(name),
             workspace: self.acme,
             name: Some(name.to_owned()),

@@ -322,6 +322,7 @@ impl ToolKind for A2a {
         let own = agent.description.as_deref();
         let own = own.filter(|text| !text.trim().is_empty());
         vec![ServerTool {
+            action_effects: None,
             name: agent.name.clone(),
             description: own.map_or_else(|| description(&agent.name), str::to_owned),
             parameters: parameters(),

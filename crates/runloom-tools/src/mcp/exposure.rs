@@ -48,6 +48,7 @@ pub(super) fn expose(
         let output = tool.output_schema.as_ref();
         let output = output.map(|schema| Value::Object(schema.as_ref().clone()));
         ServerTool {
+            action_effects: None,
             name: match prefix {
                 "" => tool.name.to_string(),
                 prefix => format!("{prefix}_{}", tool.name),

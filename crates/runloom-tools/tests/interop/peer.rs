@@ -196,6 +196,7 @@ impl TestBed {
         };
         let tasks = Tasks::default();
         let parts = HostParts {
+            project: None,
             outbound: Outbound::new(policy).unwrap(),
             definitions: Arc::new(definitions),
             plugins,
@@ -213,6 +214,8 @@ impl TestBed {
     pub(crate) async fn resolve(&self, refs: &Value) -> (ToolContext, Vec<ServerTool>) {
         let refs: Vec<ToolRef> = serde_json::from_value(refs.clone()).unwrap();
         let context = ToolContext {
+            session: None,
+            project: None,
             workspace: "acme".into(),
             run: RunId::from_suffix(1),
             refs: Arc::new(refs.clone()),

@@ -257,6 +257,7 @@ impl TestBed {
     ) -> Self {
         let tasks = Tasks::default();
         let parts = HostParts {
+            project: None,
             outbound: Outbound::new(policy).unwrap(),
             plugins: defined.configured.clone(),
             definitions: Arc::new(defined),
@@ -304,6 +305,8 @@ impl TestBed {
     ) -> (ToolContext, Vec<ServerTool>) {
         let refs: Vec<ToolRef> = serde_json::from_value(refs.clone()).unwrap();
         let context = ToolContext {
+            session: None,
+            project: None,
             workspace: workspace.into(),
             run,
             refs: Arc::new(refs.clone()),

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use runloom_ports::clock::Clock;
 use runloom_ports::store::{DocumentKind, KeyUsage, Store};
 use runloom_service::oauth::{CreateOauthApp, OAuthService, Visibility};
-use runloom_service::registry::RegistryService;
+use runloom_service::registry::{PROJECT, RegistryService};
 use runloom_service::tenancy::{CreateKey, PutWorkspace, TenancyService};
 use serde_json::{Value, json};
 
@@ -76,6 +76,9 @@ async fn documents(registry: &RegistryService, workspace: &WorkspaceConfig) -> R
         )
         .await?;
     }
+    if let Some(project) = &workspace.project {
+        put(registry, workspace, DocumentKind::Project, PROJECT, project).await?;
+    }
     for (kind, declared) in [
         (DocumentKind::Tool, &workspace.tools),
         (DocumentKind::Plugin, &workspace.plugins),
@@ -137,6 +140,7 @@ pub(super) fn create_key(key: &ApiKeyConfig) -> CreateKey {
         },
         agent_ids: key.agent_ids.clone(),
         runs_per_minute: key.runs_per_minute,
+        act_for_owners: key.act_for_owners,
     }
 }
 

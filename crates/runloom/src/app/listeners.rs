@@ -68,6 +68,25 @@ impl Listeners {
         self.serve("http_listener", listener, router);
     }
 
+    /// Serves the loopback API of the project tool, on a free port of this machine only.
+    pub(super) async fn serve_project(&self) -> Result<()> {
+        let listener = runloom_http::listen("127.0.0.1:0")
+            .await
+            .context("cannot listen on 127.0.0.1 for the project tool")?;
+        let address = listener
+            .local_addr()
+            .context("the listener has no address")?;
+        let router = runloom_http::project_router(
+            Arc::clone(&self.service),
+            self.settings.clone(),
+            self.shutdown.clone(),
+        );
+        self.serve("project_listener", listener, router);
+        let base = format!("http://{address}/api/project/v1");
+        self.service.project().serve_at(base);
+        Ok(())
+    }
+
     /// Serves metrics and probes. Returns the address.
     pub(super) async fn watch(&self, address: &str) -> Result<SocketAddr> {
         let listener = runloom_http::listen(address)

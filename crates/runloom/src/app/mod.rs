@@ -10,6 +10,7 @@ mod monthly_budgets;
 pub(crate) mod server_config;
 mod tools;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +26,12 @@ use runloom_ports::sealer::Sealer;
 use runloom_ports::store::Store;
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::ToolHost;
+use runloom_project::ModuleSet;
 use runloom_schema::SchemaCache;
 use runloom_service::auth::{Authenticator, KeyCache, KeyRing};
 use runloom_service::listener::listen;
 use runloom_service::memory::MemoryService;
+use runloom_service::project::ProjectService;
 use runloom_service::rate::{RateLimiter, RateLimits};
 use runloom_service::registry::{RegistryService, SecretInjectingHost};
 use runloom_service::tenancy::TenancyService;
@@ -44,7 +47,7 @@ use self::models::Models;
 use crate::config::Config;
 use crate::telemetry::traces;
 
-pub(crate) use tools::SANDBOX_COMMAND;
+pub(crate) use tools::{PROJECT_CLI, SANDBOX_COMMAND};
 
 /// How long a driver may take to release its run after it was interrupted.
 const KILL_GRACE: Duration = Duration::from_secs(5);
@@ -106,6 +109,9 @@ impl App {
             Some(address) => Some(listeners.watch(address).await?),
             None => None,
         };
+        if role != Role::Api {
+            listeners.serve_project().await?;
+        }
         listeners.open(role, listener);
         let connections = listeners.connections;
         Ok(Self {
@@ -186,6 +192,7 @@ fn hub(bus: &Arc<dyn Bus>) -> Hub {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "wiring: one part after the other")]
 async fn wire(
     config: &Config,
     role: Role,
@@ -209,13 +216,16 @@ async fn wire(
     let registry = registry
         .announcing(Arc::clone(&bus))
         .taking_code(config.code.enabled)
-        .with_operator_toolsets(tools::operator_toolsets(config));
+        .with_operator_toolsets(tools::operator_toolsets(config))
+        .with_projects(modules(config), configured_projects(config));
     let registry = Arc::new(registry);
     let source = Arc::downgrade(&registry);
     catalog.set_source(source);
     let memory = Arc::new(MemoryService::new(Arc::clone(&store)));
+    let project = ProjectService::new(Arc::clone(&store), Arc::clone(&memory), master_key);
+    let project = Arc::new(project);
     let tools: Arc<dyn ToolHost> = Arc::new(SecretInjectingHost::new(
-        tools::open(config, &registry, &memory, tasks)?,
+        tools::open(config, &registry, &memory, &project, tasks)?,
         Arc::clone(&registry) as _,
     ));
     // Before the worker, which needs the models and budgets of the runs that it resumes.
@@ -254,6 +264,7 @@ async fn wire(
     };
     let parts = ServiceParts {
         memory,
+        project,
         store,
         queue,
         bus: Arc::clone(&bus),
@@ -348,4 +359,16 @@ fn worker_settings(config: &Config) -> WorkerSettings {
             ..DriverSettings::default()
         },
     }
+}
+
+/// The modules that projects may name.
+fn modules(config: &Config) -> Arc<ModuleSet> {
+    Arc::new(ModuleSet::with_operator(config.project_modules.clone()))
+}
+
+/// The workspaces whose project the file declares.
+fn configured_projects(config: &Config) -> BTreeSet<String> {
+    let declared = config.workspaces.iter();
+    let declared = declared.filter(|workspace| workspace.project.is_some());
+    declared.map(|workspace| workspace.slug.clone()).collect()
 }

@@ -6,20 +6,28 @@ use anyhow::{Context, Result};
 use runloom_ports::tasks::Tasks;
 use runloom_ports::tools::ToolHost;
 use runloom_service::memory::MemoryService;
+use runloom_service::project::ProjectService;
 use runloom_service::registry::{OperatorToolset, RegistryService};
 use runloom_tools::outbound::{Outbound, OutboundPolicy};
-use runloom_tools::{ConfiguredPlugin, Host, HostParts, PluginSet, SandboxProgram, ToolLimits};
+use runloom_tools::{
+    ConfiguredPlugin, Host, HostParts, PluginSet, ProjectParts, ProjectProgram, SandboxProgram,
+    ToolLimits,
+};
 
 use crate::config::{Config, PluginConfig, WorkspaceConfig};
 
 /// The command that makes this program the sandbox of a code tool.
 pub(crate) const SANDBOX_COMMAND: &str = "sandbox";
 
+/// The command that makes this program an action of a shipped project module.
+pub(crate) const PROJECT_CLI: &str = "project-cli";
+
 /// The host of server tools.
 pub(super) fn open(
     config: &Config,
     registry: &Arc<RegistryService>,
     memory: &Arc<MemoryService>,
+    project: &Arc<ProjectService>,
     tasks: &Tasks,
 ) -> Result<Arc<dyn ToolHost>> {
     let policy = OutboundPolicy {
@@ -39,6 +47,14 @@ pub(super) fn open(
             }
             false => None,
         },
+        project: Some(ProjectParts {
+            modules: Arc::clone(registry.modules()),
+            authority: Arc::clone(project) as _,
+            program: ProjectProgram {
+                program: std::env::current_exe().context("cannot find this program")?,
+                arguments: vec![PROJECT_CLI.to_owned()],
+            },
+        }),
         limits: ToolLimits::default(),
     };
     Ok(Arc::new(Host::new(parts, tasks)))

@@ -84,6 +84,7 @@ fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentia
         None => config.server.admin_token = Some(Secret::new(&credentials.admin_token)),
     }
     let key = ApiKeyConfig {
+        act_for_owners: false,
         name: "dev".to_owned(),
         key: Secret::new(&credentials.api_key),
         usage: KeyUsage::DeveloperApi,
@@ -98,6 +99,7 @@ fn prepare(config: &mut Config, folder: &DataDir, credentials: &mut DevCredentia
     {
         Some(workspace) => workspace.api_keys.push(key),
         None => config.workspaces.push(WorkspaceConfig {
+            project: None,
             slug: credentials.workspace.clone(),
             name: "Demo".to_owned(),
             default_model: None,

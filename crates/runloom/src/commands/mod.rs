@@ -9,6 +9,7 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod migrate;
 pub(crate) mod models;
+pub(crate) mod project_cli;
 mod replay;
 pub(crate) mod run;
 pub(crate) mod runs;

@@ -27,6 +27,8 @@ pub struct ApiKeyConfig {
     pub runs_per_minute: Option<u32>,
     /// Maximum cost of its runs in a month (UTC), in US dollars.
     pub monthly_budget_usd: Option<f64>,
+    /// Whether requests with it may name the owner that they act for.
+    pub act_for_owners: bool,
 }
 
 /// The API that a key is for.
@@ -65,6 +67,13 @@ pub(super) fn read(table: &Table<'_>) -> Option<ApiKeyConfig> {
     let agent_ids = table.texts("agent_ids");
     let runs_per_minute = table.integer("runs_per_minute", 1..=u32::MAX);
     let monthly_budget_usd = monthly_budget(table);
+    let act_for_owners = table.boolean("act_for_owners").unwrap_or(false);
+    if act_for_owners && usage != KeyUsage::DeveloperApi {
+        table.refuse(
+            "act_for_owners",
+            "only keys with usage developer_api may act for owners",
+        );
+    }
     table.finish();
     Some(ApiKeyConfig {
         name,
@@ -73,6 +82,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<ApiKeyConfig> {
         agent_ids,
         runs_per_minute,
         monthly_budget_usd,
+        act_for_owners,
     })
 }
 

@@ -1,8 +1,8 @@
 //! The configuration: a TOML file with the environment laid over it, checked before anything starts.
 //!
 //! One file per section has its type, its defaults and how it is read: `server`, `store`, `fabric`, `runs`, `limits`,
-//! `ag_ui`, `outbound`, `code`, `log`, `platform`, `workspace` (with `api_key`, `oauth_app`, `definition`,
-//! `provider`) and `plugin`. Below them: `table_reader` (the protocol's typed reader with secrets), `source_document`
+//! `ag_ui`, `outbound`, `code`, `log`, `platform`, `workspace` (with `api_key`, `oauth_app`, `definition`, `provider`),
+//! `plugin` and `project`. Below them: `table_reader` (the protocol's typed reader with secrets), `source_document`
 //! (TOML, overrides and line numbers) and `environment`. All problems are reported at once.
 
 mod ag_ui;
@@ -18,6 +18,7 @@ mod outbound;
 mod platform;
 mod plugin;
 mod problem;
+mod project;
 mod provider;
 mod runs;
 mod server;
@@ -29,6 +30,7 @@ mod workspace;
 
 use std::path::{Path, PathBuf};
 
+use runloom_project::OfferedModule;
 use runloom_protocol::error::Issue;
 use runloom_protocol::read::DocumentReader;
 use runloom_service::AgUiSettings;
@@ -92,6 +94,8 @@ pub struct Config {
     pub workspaces: Vec<WorkspaceConfig>,
     /// `[[plugins]]`.
     pub plugins: Vec<PluginConfig>,
+    /// `[[project_modules]]`.
+    pub project_modules: Vec<OfferedModule>,
     /// Settings that are allowed but probably not meant.
     pub warnings: Vec<Problem>,
 }
@@ -183,6 +187,7 @@ fn read(root: &Table<'_>) -> Config {
         log: log::read(&root.section("log")),
         workspaces: workspace::read_all(root, &platform),
         plugins: plugin::read_all(root),
+        project_modules: project::read_modules(root),
         platform,
         warnings: Vec::new(),
     };

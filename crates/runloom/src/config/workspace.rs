@@ -1,11 +1,13 @@
 //! `[[workspaces]]`.
 
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 use super::api_key::{self, ApiKeyConfig};
 use super::definition::{self, DeclaredNames, DefinitionConfig, DefinitionKind, SecretConfig};
 use super::oauth_app::{self, OauthAppConfig};
 use super::platform::PlatformConfig;
+use super::project;
 use super::provider::{self, ModelNames, ProviderConfig};
 use super::table_reader::Table;
 use super::toolset::{self, ToolsetConfig};
@@ -41,6 +43,8 @@ pub struct WorkspaceConfig {
     pub external_agents: Vec<DefinitionConfig>,
     /// Its OAuth apps.
     pub oauth_apps: Vec<OauthAppConfig>,
+    /// Its project, as the admin API takes it.
+    pub project: Option<Value>,
 }
 
 /// Values that must differ between all workspaces of the file.
@@ -91,6 +95,7 @@ fn read(
     ];
     declared.warn_about_secrets(table, all.into_iter().flatten());
     let oauth_apps = oauth_apps(table, seen);
+    let project = project::read_project(table);
     table.finish();
     Some(WorkspaceConfig {
         slug: slug?,
@@ -107,6 +112,7 @@ fn read(
         process_toolsets: toolsets.processes,
         external_agents,
         oauth_apps,
+        project,
     })
 }
 

@@ -49,6 +49,11 @@ const RULES: &[Rule] = &[
         never: &[SERVER, SQL, HTTP_CLIENT, CRYPTO, ZIP],
     },
     Rule {
+        name: "runloom-project",
+        may_use: &["runloom-ports", "runloom-protocol", "runloom-schema"],
+        never: &[SERVER, SQL, HTTP_CLIENT, CRYPTO, ZIP],
+    },
+    Rule {
         name: "runloom-engine",
         may_use: &["runloom-ports", "runloom-protocol", "runloom-schema"],
         never: &[SERVER, SQL, HTTP_CLIENT, CRYPTO, ZIP],
@@ -59,6 +64,7 @@ const RULES: &[Rule] = &[
             "runloom-documents",
             "runloom-engine",
             "runloom-ports",
+            "runloom-project",
             "runloom-protocol",
             "runloom-schema",
         ],
@@ -71,7 +77,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "runloom-tools",
-        may_use: &["runloom-ports", "runloom-protocol", "runloom-schema"],
+        may_use: &[
+            "runloom-ports",
+            "runloom-project",
+            "runloom-protocol",
+            "runloom-schema",
+        ],
         never: &[SERVER, SQL],
     },
     Rule {
@@ -108,6 +119,7 @@ const RULES: &[Rule] = &[
             "runloom-http",
             "runloom-models",
             "runloom-ports",
+            "runloom-project",
             "runloom-protocol",
             "runloom-schema",
             "runloom-service",

@@ -46,6 +46,7 @@ mod model_probe;
 mod overload;
 mod parked;
 mod plugins;
+mod project;
 mod provider_faults;
 mod published_agents;
 mod replaying;

@@ -63,6 +63,7 @@ impl Bed {
             ..OutboundPolicy::default()
         };
         let parts = HostParts {
+            project: None,
             plugins: PluginSet::default(),
             memory: None,
             outbound: Outbound::new(policy).unwrap(),
@@ -76,6 +77,8 @@ impl Bed {
         let host = Host::new(parts, &Tasks::default());
         let refs = serde_json::from_value(json!([{"kind": "mantyx", "id": "t"}])).unwrap();
         let context = ToolContext {
+            session: None,
+            project: None,
             workspace: "acme".into(),
             run: RunId::from_suffix(1),
             refs: Arc::new(refs),

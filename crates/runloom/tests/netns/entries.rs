@@ -222,6 +222,7 @@ impl Attacker {
             ..OutboundPolicy::default()
         };
         let parts = HostParts {
+            project: None,
             outbound: Outbound::new(policy).unwrap(),
             definitions: Arc::clone(&trap) as _,
             plugins: PluginSet::default(),
@@ -244,6 +245,8 @@ impl Attacker {
         url.clone_into(&mut self.trap.url.lock().unwrap());
         let tool: ToolRef = serde_json::from_value((entry.tool)(url)).unwrap();
         let context = ToolContext {
+            session: None,
+            project: None,
             workspace: "acme".into(),
             run: RunId::from_suffix(1),
             refs: Arc::new(vec![tool]),

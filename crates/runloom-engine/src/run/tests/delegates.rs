@@ -87,6 +87,7 @@ impl Bench {
             ok: !ended.is_error,
             result: ended.content,
             summary: String::new(),
+            metadata: None,
         }));
         true
     }

@@ -236,18 +236,18 @@ impl Kind {
     }
 }
 
-fn if_match() -> Parameter {
+pub(super) fn if_match() -> Parameter {
     let about = "Change the document only if it has this `ETag`, or with `*` only if it exists. Fails with 412 otherwise.";
     Parameter::header("If-Match", about)
 }
 
-fn if_none_match() -> Parameter {
+pub(super) fn if_none_match() -> Parameter {
     let about = "`*`: only if the document does not exist. Fails with 412 otherwise.";
     Parameter::header("If-None-Match", about)
 }
 
 /// A definition; what it must be depends on its kind.
-struct Definition(Value);
+pub(super) struct Definition(Value);
 
 impl Checkable for Definition {
     const OPERATION: &'static str = "put_document";
@@ -306,7 +306,7 @@ async fn list_toolset_tools(
     Ok(Json(ToolsetToolList { tools }))
 }
 
-async fn get_document(
+pub(super) async fn get_document(
     State(app): State<App>,
     target: Target,
     query: QueryPairs,
@@ -320,7 +320,7 @@ async fn get_document(
     Ok(shown(StatusCode::OK, found.await?))
 }
 
-async fn put_document(
+pub(super) async fn put_document(
     State(app): State<App>,
     target: Target,
     headers: HeaderMap,
@@ -341,7 +341,7 @@ async fn put_document(
     Ok(shown(status, put.document))
 }
 
-async fn delete_document(
+pub(super) async fn delete_document(
     State(app): State<App>,
     target: Target,
     headers: HeaderMap,

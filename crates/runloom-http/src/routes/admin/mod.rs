@@ -4,6 +4,7 @@
 mod documents;
 mod memories;
 mod oauth_apps;
+mod project;
 mod users;
 mod wire;
 
@@ -95,6 +96,7 @@ pub(super) fn routes() -> Vec<Route> {
     ];
     routes.extend(documents::routes());
     routes.extend(memories::routes());
+    routes.extend(project::routes());
     routes.extend(oauth_apps::routes());
     routes.extend(users::routes());
     routes

@@ -27,6 +27,7 @@ pub(super) fn api_key(row: KeyRow) -> ApiKey {
         usage: row.usage,
         agent_ids: row.agent_ids,
         runs_per_minute: row.runs_per_minute,
+        act_for_owners: row.act_for_owners,
         created_at: rfc3339(row.created_at),
         revoked_at: row.revoked_at.map(rfc3339),
     }
@@ -90,7 +91,7 @@ impl Checkable for PutUser {
     }
 }
 
-fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Vec<Issue>> {
+pub(super) fn read<T: DeserializeOwned>(body: &Value) -> Result<T, Vec<Issue>> {
     T::deserialize(body).map_err(|error| {
         vec![Issue {
             path: String::new(),

@@ -8,6 +8,7 @@ mod camel_case;
 mod http_tool;
 mod plugin;
 mod process;
+mod project;
 mod provider;
 mod tool;
 mod toolset;
@@ -16,7 +17,8 @@ use serde_json::Value;
 
 use self::camel_case::Alias;
 use crate::definition::{
-    AgentDefinition, PluginManifest, ProviderDefinition, ToolDefinition, ToolsetDefinition,
+    AgentDefinition, PluginManifest, ProjectDefinition, ProviderDefinition, ToolDefinition,
+    ToolsetDefinition,
 };
 use crate::error::Issue;
 use crate::limits;
@@ -105,6 +107,15 @@ pub fn external_agent(body: &Value, slug: &str) -> Checked<ToolDefinition> {
 pub fn provider_definition(body: &Value) -> Checked<ProviderDefinition> {
     let body = camel_case::normalize(body, &[]);
     checked(&body, provider::read)
+}
+
+/// Checks the project of a workspace. Whether its modules exist, the workspace knows.
+///
+/// # Errors
+/// Every violation, at most [`crate::limits::ISSUES_MAX`] of them.
+pub fn project_definition(body: &Value) -> Checked<ProjectDefinition> {
+    let body = camel_case::normalize(body, &[]);
+    checked(&body, |fields| Some(project::read(fields)))
 }
 
 /// Checks `{"value": …}` and returns the value. No message repeats it.

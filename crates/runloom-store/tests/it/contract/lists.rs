@@ -226,6 +226,7 @@ pub(crate) async fn sessions_are_filtered_by_status_and_labels(fixture: Fixture)
         rows.into_iter().map(|row| row.id).collect()
     };
     let by_status = |status| SessionFilter {
+        visible_to: None,
         status: Some(status),
         metadata: Vec::new(),
     };
@@ -238,6 +239,7 @@ pub(crate) async fn sessions_are_filtered_by_status_and_labels(fixture: Fixture)
         [session_id("b")]
     );
     let blue = SessionFilter {
+        visible_to: None,
         status: None,
         metadata: labels(&[("team", "blue")]),
     };

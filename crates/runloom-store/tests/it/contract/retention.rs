@@ -145,6 +145,7 @@ pub(crate) async fn an_old_ended_session_goes_with_all_that_was_said(fixture: Fi
     let mut labelled = fixture.new_session("old");
     labelled.metadata = Metadata::from([("team".to_owned(), "blue".to_owned())]);
     let filter = SessionFilter {
+        visible_to: None,
         status: None,
         metadata: labelled.metadata.clone().into_iter().collect(),
     };

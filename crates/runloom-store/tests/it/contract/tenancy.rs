@@ -7,6 +7,7 @@ use crate::fixture::{Fixture, NOW, put_workspace};
 
 fn new_key(workspace: WorkspaceNo, name: &str, hash: u8) -> NewKey {
     NewKey {
+        act_for_owners: false,
         id: KeyId::from_suffix(name),
         workspace,
         name: name.to_owned(),

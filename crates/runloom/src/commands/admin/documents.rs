@@ -309,7 +309,7 @@ fn name_of(file: &Path) -> String {
     }
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+pub(super) fn read(file: &Path) -> Result<String, Failure> {
     let failed = |error: std::io::Error| {
         let name = name_of(file);
         Failure::new(Exit::Usage, format!("cannot read {name}: {error}"))

@@ -4,6 +4,7 @@ mod documents;
 mod memory;
 mod oauth_app;
 mod plugin;
+mod project;
 mod toolset;
 mod user;
 
@@ -18,6 +19,7 @@ use documents::{Documents, Secrets};
 use memory::Memories;
 use oauth_app::OauthApps;
 use plugin::Plugins;
+use project::Projects;
 use user::Users;
 
 /// `runloom admin …`.
@@ -76,6 +78,9 @@ enum What {
     /// Secrets that tools, plugins, external agents and providers name
     #[command(subcommand)]
     Secret(Secrets),
+    /// The project: what agents may do through project_cli
+    #[command(subcommand)]
+    Project(Projects),
     /// OAuth apps
     #[command(subcommand)]
     OauthApp(OauthApps),
@@ -133,6 +138,9 @@ enum Key {
         /// Its own limit of run starts
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         runs_per_minute: Option<u32>,
+        /// Let requests with it name the owner that they act for (X-Runloom-Owner)
+        #[arg(long)]
+        act_for_owners: bool,
         /// The name for display
         #[arg(long)]
         name: Option<String>,
@@ -183,6 +191,7 @@ pub(crate) async fn run(admin: Admin, environment: &Environment) -> Result<Exit,
         What::Tool(command) => documents::run(client, DocumentKind::Tool, command, json).await?,
         What::Toolset(command) => toolset::run(client, command, json).await?,
         What::Plugin(command) => plugin::run(client, command, json).await?,
+        What::Project(command) => project::run(client, command, json).await?,
         What::OauthApp(command) => oauth_app::run(client, command, json).await?,
         What::User(command) => user::run(client, command, environment, json).await?,
         What::Memory(command) => memory::run(client, command, json).await?,
@@ -254,6 +263,7 @@ async fn key(client: &AdminClient, key: Key, json: bool) -> Result<(), Failure> 
             usage,
             agent,
             runs_per_minute,
+            act_for_owners,
             name,
         } => {
             let wanted = CreateKey {
@@ -261,6 +271,7 @@ async fn key(client: &AdminClient, key: Key, json: bool) -> Result<(), Failure> 
                 usage: KeyUsage::parse(&word(usage)).unwrap_or_default(),
                 agent_ids: agent,
                 runs_per_minute,
+                act_for_owners,
             };
             let made = client.create_key(&workspace, &wanted).await?;
             if json {

@@ -1,0 +1,272 @@
+//! Data of the shipped project modules: events, invites, contacts and memories of owners.
+
+use async_trait::async_trait;
+use runloom_protocol::id::{RunId, SessionId};
+
+use super::{Millis, StoreResult, WorkspaceNo};
+
+/// Keeps the data of project modules. The store does not look inside a body.
+///
+/// Contract:
+/// - A record is named by its workspace, kind, owner and id. Nothing here reads or writes another workspace's data.
+/// - All writes of a [`ProjectChange`] and its receipt are one transaction. If the receipt is there already, nothing is
+///   written and the first response is returned.
+/// - Deleting an event deletes its invites.
+#[async_trait]
+pub trait ProjectData: Send + Sync {
+    /// Records that match, by start, then text, then id.
+    async fn project_records(
+        &self,
+        workspace: WorkspaceNo,
+        query: RecordQuery,
+    ) -> StoreResult<Vec<ProjectRecord>>;
+
+    /// Invites of these events, oldest first.
+    async fn invites_of_events(
+        &self,
+        workspace: WorkspaceNo,
+        events: &[String],
+    ) -> StoreResult<Vec<InviteRow>>;
+
+    /// Invites that an address got and did not reject, oldest first.
+    async fn invites_to(
+        &self,
+        workspace: WorkspaceNo,
+        email: &str,
+        limit: usize,
+    ) -> StoreResult<Vec<InviteRow>>;
+
+    /// One invite.
+    async fn invite(&self, workspace: WorkspaceNo, id: &str) -> StoreResult<Option<InviteRow>>;
+
+    /// The response that a call got before.
+    async fn project_receipt(
+        &self,
+        workspace: WorkspaceNo,
+        key: &str,
+    ) -> StoreResult<Option<String>>;
+
+    /// Writes, all or nothing.
+    async fn change_project(&self, change: ProjectChange) -> StoreResult<ProjectChanged>;
+
+    /// Deletes everything of an owner, and the invites to their address; how many rows went.
+    async fn erase_project_owner(&self, erasure: OwnerErasure) -> StoreResult<u64>;
+
+    /// The personal owner whose run it is; `None` when every credential of the workspace may see it.
+    async fn private_owner_of_run(
+        &self,
+        workspace: WorkspaceNo,
+        run: &RunId,
+    ) -> StoreResult<Option<String>>;
+
+    /// As [`Self::private_owner_of_run`], of a session.
+    async fn private_owner_of_session(
+        &self,
+        workspace: WorkspaceNo,
+        session: &SessionId,
+    ) -> StoreResult<Option<String>>;
+}
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordKind {
+    /// An event of a calendar.
+    Event,
+    /// A contact.
+    Contact,
+    /// A memory.
+    Memory,
+}
+
+impl RecordKind {
+    /// The word in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Contact => "contact",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// A record as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectRecord {
+    /// What it is.
+    pub kind: RecordKind,
+    /// Whose it is.
+    pub owner: String,
+    /// Its name.
+    pub id: String,
+    /// Of an event: its start and its end.
+    pub span: Option<(Millis, Millis)>,
+    /// Lower-case text that searches look into; also the order of lists.
+    pub words: String,
+    /// JSON.
+    pub body: String,
+    /// From 1; rises with every change.
+    pub version: u64,
+}
+
+/// Which records; every field that is there must match.
+#[derive(Debug, Clone)]
+pub struct RecordQuery {
+    /// What they are.
+    pub kind: RecordKind,
+    /// Whose they are.
+    pub owner: Option<String>,
+    /// With these ids.
+    pub ids: Option<Vec<String>>,
+    /// Overlapping this span, its end excluded.
+    pub overlaps: Option<(Millis, Millis)>,
+    /// Containing this text, in lower case.
+    pub contains: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl RecordQuery {
+    /// All records of a kind and an owner.
+    #[must_use]
+    pub fn of(kind: RecordKind, owner: &str, limit: usize) -> Self {
+        Self {
+            kind,
+            owner: Some(owner.to_owned()),
+            ids: None,
+            overlaps: None,
+            contains: None,
+            limit,
+        }
+    }
+}
+
+/// What became of an invite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InviteStatus {
+    /// Not answered.
+    Pending,
+    /// Accepted.
+    Accepted,
+    /// Rejected.
+    Rejected,
+}
+
+impl InviteStatus {
+    /// The word in the database and in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Accepted => "accepted",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        let all = [Self::Pending, Self::Accepted, Self::Rejected];
+        all.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+/// An invite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InviteRow {
+    /// `inv_…`.
+    pub id: String,
+    /// Its event.
+    pub event: String,
+    /// Who is invited, in lower case.
+    pub email: String,
+    /// What they answered.
+    pub status: InviteStatus,
+    /// What the owner wrote to them.
+    pub message: Option<String>,
+}
+
+/// One write.
+#[derive(Debug, Clone)]
+pub enum ProjectWrite {
+    /// Inserts a record, unless the owner has `max` of its kind.
+    Insert {
+        /// The record; its version is ignored.
+        record: ProjectRecord,
+        /// Records of this kind that an owner may have.
+        max: usize,
+    },
+    /// Replaces a record that has `record.version`.
+    Update(ProjectRecord),
+    /// Deletes a record, and the invites of an event.
+    Delete {
+        /// What it is.
+        kind: RecordKind,
+        /// Whose it is.
+        owner: String,
+        /// Its name.
+        id: String,
+    },
+    /// Inserts an invite, unless the event has one to this address.
+    Invite(InviteRow),
+    /// Answers an invite that has the status `from`.
+    Answer {
+        /// Which invite.
+        id: String,
+        /// What it must be.
+        from: InviteStatus,
+        /// What it becomes.
+        to: InviteStatus,
+    },
+}
+
+/// The response that is kept for a repeated call.
+#[derive(Debug, Clone)]
+pub struct CallReceipt {
+    /// Names the call and its action.
+    pub key: String,
+    /// JSON.
+    pub response: String,
+}
+
+/// Writes that belong together.
+#[derive(Debug, Clone)]
+pub struct ProjectChange {
+    /// Where.
+    pub workspace: WorkspaceNo,
+    /// Who acts.
+    pub owner: String,
+    /// What a repetition of the call gets.
+    pub receipt: Option<CallReceipt>,
+    /// In this order.
+    pub writes: Vec<ProjectWrite>,
+    /// Now. Receipts are kept for 30 days.
+    pub now: Millis,
+}
+
+/// Answer to [`ProjectData::change_project`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectChanged {
+    /// All of it was written.
+    Applied,
+    /// The call was made before; its response.
+    Replayed(String),
+    /// A condition of a write does not hold; nothing was written.
+    Conflict,
+    /// The owner has as many as allowed; nothing was written.
+    Full,
+}
+
+/// Whose data is erased.
+#[derive(Debug, Clone)]
+pub struct OwnerErasure {
+    /// Where.
+    pub workspace: WorkspaceNo,
+    /// Who.
+    pub owner: String,
+    /// Their address, if they have one.
+    pub email: Option<String>,
+}
+
+/// How long a receipt is kept.
+pub const RECEIPT_MILLIS: i64 = 30 * 24 * 3_600_000;
