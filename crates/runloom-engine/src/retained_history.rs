@@ -1,9 +1,8 @@
-//! How much of what tools said a session tells again: a bound for all of it, so that a long session does not cost
-//! more with every message.
+//! The limit of retained tool results in a session, so that a long session does not cost more with every message.
 //!
-//! When the bound is passed, the oldest calls go until half of it is left. So the beginning of the conversation,
-//! which providers and this server remember, changes seldom and not with every message. What goes follows from what
-//! was said alone: whoever adds message by message and whoever reads all of it at once come to the same.
+//! Past the limit the oldest calls are removed until half of it is left. The beginning of the conversation, which
+//! providers and this server cache, therefore changes seldom. The removal depends on the messages alone: adding them
+//! one by one and reading them all at once give the same conversation.
 
 use runloom_protocol::limits::{PROJECT_PAIRS_MAX, PROJECT_PAIRS_MAX_BYTES, RETAINED_CALLS_MAX};
 use runloom_protocol::tools::PROJECT_TOOL;
@@ -11,7 +10,7 @@ use runloom_protocol::tools::PROJECT_TOOL;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::model::Message;
 
-/// How many calls of one kind are told again, and their arguments and results together.
+/// The limits of retained calls of one kind: their number, and the bytes of their arguments and results.
 #[derive(Clone, Copy)]
 struct Bounds {
     calls: usize,

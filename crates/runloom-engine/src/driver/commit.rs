@@ -24,7 +24,7 @@ pub(crate) enum Attempted {
     Written,
     /// Mail waits; nothing is written or drafted.
     MailWaits,
-    /// The root may have so many more runs below it; nothing is written or drafted.
+    /// The root has room for this number of runs only; nothing is written or drafted.
     NoRoom(u32),
 }
 

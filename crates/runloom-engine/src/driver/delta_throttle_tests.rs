@@ -201,7 +201,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Hears so many words, with a store in which a batch takes so long, sharing permits.
+    /// A turn of `words` deltas on a store whose batches take `takes`, with shared permits.
     fn new(words: u32, takes: Duration, permits: &WritePermits) -> Self {
         Self::failing(words, takes, permits, Duration::ZERO..Duration::ZERO)
     }

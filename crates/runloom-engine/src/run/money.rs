@@ -115,8 +115,8 @@ impl RunState {
         })
     }
 
-    /// What so many turns can cost when each of them says all it may: every answer is read again by the turns after
-    /// it. What tools return comes on top. `None` when the model has no price.
+    /// The cost of `turns` turns whose answers all have the maximum length: each answer is input of the turns after
+    /// it. Results of tools are not included. `None` when the model has no price.
     #[must_use]
     pub fn worst_of_turns(&self, turns: u32) -> Option<MicroUsd> {
         let (bid, price) = (self.worst_bid()?, self.current_model().price?);

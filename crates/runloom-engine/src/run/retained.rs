@@ -50,8 +50,8 @@ impl RunState {
         call.name == PROJECT_TOOL && server.is_some_and(|tool| tool.action_effects.is_some())
     }
 
-    /// Every call of the project tool is kept whole, failures too: the model must know what was done. Their sum is
-    /// bounded when they are told again.
+    /// Retains every call of the project tool whole, failures too: the model must know what was done.
+    /// `retained_history` bounds their sum.
     fn retain_project_call(&mut self, call: &Call) {
         let CallState::Done { content, .. } = &call.state else {
             return;
