@@ -10,23 +10,22 @@ const READY_MS = 60_000;
 export class Server {
   /** Starts it in a folder; `listen` is a free port unless the server has to come back where it was. */
   static async start(binary, folder, listen = "127.0.0.1:0") {
-    const child = spawn(binary, ["dev", "--listen", listen, "--data-dir", `${folder}/data`], {
+    const child = spawn(binary, ["dev", "--offline", "--json", "--listen", listen, "--data-dir", `${folder}/data`], {
       cwd: folder,
       env: { ...process.env, RUNLOOM_LIMITS__RUN_STARTS_PER_MINUTE: "100000", RUNLOOM_LIMITS__WRITES_PER_MINUTE: "100000", RUNLOOM_SERVER__CORS_ORIGINS: "*" },
       stdio: ["ignore", "pipe", "pipe"],
     });
     child.stderr.pipe(createWriteStream(`${folder}/server.log`, { flags: "a" }));
-    const printed = await announcement(child);
-    const found = (pattern) => printed.match(pattern)?.[1] ?? fail(`no ${pattern} in what the server printed:\n${printed}`);
+    const ready = JSON.parse(await announcement(child));
     const server = new Server();
     server.binary = binary;
     server.folder = folder;
     server.child = child;
-    server.url = found(/listening on (\S+)/);
-    server.link = found(/(http\S+#\S+)/);
-    server.key = found(/API key\s+(\S+)/);
-    server.adminToken = found(/admin token\s+(\S+)/);
-    server.workspace = found(/workspace\s+(\S+)/);
+    server.url = ready.url;
+    server.key = ready.apiKey;
+    server.adminToken = ready.adminToken;
+    server.workspace = ready.workspace;
+    server.link = server.linkFor({ workspace: ready.workspace, key: ready.apiKey });
     return server;
   }
 
@@ -83,7 +82,7 @@ function announcement(child) {
     const late = setTimeout(() => reject(new Error(`the server is not ready; it printed:\n${text}`)), READY_MS);
     child.stdout.on("data", (bytes) => {
       text += bytes;
-      if (!text.includes("export MANTYX_BASE_URL")) return;
+      if (!text.includes("\n")) return;
       clearTimeout(late);
       resolve(text);
     });

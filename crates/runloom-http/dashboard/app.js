@@ -4,6 +4,7 @@ import * as approvals from "./approvals.js";
 import * as catalog from "./catalog.js";
 import { credentials, forget, takeFromAddress } from "./credentials.js";
 import { button, h, problem, say, show } from "./dom.js";
+import { listen } from "./keys.js";
 import * as playground from "./playground.js";
 import * as run from "./run.js";
 import * as runs from "./runs.js";
@@ -148,6 +149,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
+listen(main);
 window.addEventListener("hashchange", () => {
   window.scrollTo(0, 0);
   open();

@@ -1,4 +1,5 @@
-// Who looks at the page: a workspace and a key of it. They live in this tab only, and never stand in an address.
+// The signed-in workspace and its key. They live in this tab, or in this browser if its user chose so, and never
+// stand in an address.
 
 const PLACE = "runloom";
 
@@ -6,7 +7,7 @@ let current = read();
 
 function read() {
   try {
-    const kept = JSON.parse(sessionStorage.getItem(PLACE));
+    const kept = JSON.parse(sessionStorage.getItem(PLACE) ?? localStorage.getItem(PLACE));
     return typeof kept?.key === "string" && typeof kept?.workspace === "string" ? kept : null;
   } catch {
     return null;
@@ -18,16 +19,18 @@ export function credentials() {
   return current;
 }
 
-/** Keeps them until the tab is closed. */
-export function keep(workspace, key) {
+/** Keeps them until the tab is closed, or with `stay` until somebody signs out in this browser. */
+export function keep(workspace, key, { stay = false } = {}) {
   current = { workspace, key };
   sessionStorage.setItem(PLACE, JSON.stringify(current));
+  if (stay) localStorage.setItem(PLACE, JSON.stringify(current));
 }
 
 /** Forgets them. */
 export function forget() {
   current = null;
   sessionStorage.removeItem(PLACE);
+  localStorage.removeItem(PLACE);
 }
 
 /**

@@ -13,6 +13,7 @@ const KNOWN = {
     : ["warn", "Loop detected", `The same calls ${data.consecutiveCount} times in a row (${list(data.tools)}): they were not executed again.`],
   tool_budget_exceeded: (data) => ["warn", "Tool budget used up", `${data.tool} may be called ${data.maxCalls} times; call ${data.callIndex} was not executed.`],
   model_fallback: (data) => ["warn", "Another model went on", `${data.primaryModelId} failed (${data.errorClass}); ${data.fallbackModelId} took over.`],
+  context_compacted: (data) => [data.summarised ? "info" : "warn", data.summarised ? "Older turns summarised" : "Older turns dropped", `${data.turns} turns: about ${count(data.afterTokens)} tokens instead of ${count(data.beforeTokens)}, by ${data.model}.${data.reason ? ` ${data.reason}` : ""}`],
   approval_requested: (data) => ["warn", "A run below waits for approval", `${data.name} (${data.runId}): ${data.reason ?? "a policy asks"}`],
   approval_decided: (data) => ["info", "A run below has its decision", `${data.name} (${data.runId}): ${data.status}`],
   sub_action: (data) => [data.phase === "errored" || data.phase === "denied" ? "warn" : "info", data.name, `${data.phase}${data.reason ? `: ${data.reason}` : ""}`],

@@ -10,6 +10,7 @@ import { facts, usage } from "./notes.js";
 import { follow, rest } from "./stream.js";
 import { Timeline } from "./timeline.js";
 import { block } from "./tools.js";
+import { Waterfall } from "./waterfall.js";
 
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
 
@@ -40,12 +41,13 @@ export class RunView {
     this.head = h("div", { class: "run-head" });
     const live = !ENDED.has(run.status);
     this.timeline = new Timeline(run.id, { live, following: live, onEnd: (type, data) => this.#ended(type, data) });
+    this.waterfall = withHeading ? new Waterfall() : null;
     this.open = new Set();
     this.approvals = new Set();
     this.feedback = withHeading ? new Feedback(run.id, signal) : null;
     const { text, cut } = asked(run);
     if (text || run.attachments?.length > 0) this.timeline.prompt(text, cut ? "Prompt (its beginning)" : "Prompt", run.attachments);
-    this.element = h("section", { class: "run", "data-run": run.id }, this.head, this.trouble, this.timeline.element, this.feedback?.element);
+    this.element = h("section", { class: "run", "data-run": run.id }, this.head, this.trouble, this.waterfall?.element, this.timeline.element, this.feedback?.element);
     this.#drawHead();
   }
 
@@ -97,6 +99,7 @@ export class RunView {
   /** Events tell where the run stands before anybody asks for it. */
   #heard(event) {
     this.timeline.add(event);
+    this.waterfall?.add(event);
     if (event.type === "local_tool_call") this.open.add(event.data.toolUseId);
     if (event.type === "local_tool_result_in") this.open.delete(event.data.toolUseId);
     if (event.type === "approval_requested") this.approvals.add(event.data.approvalId);

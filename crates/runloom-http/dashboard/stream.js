@@ -91,7 +91,7 @@ export function parse(frame) {
   const data = frame.split("\n").filter((text) => text.startsWith("data:")).map((text) => text.slice(5).trimStart());
   if (data.length === 0) return null;
   const event = JSON.parse(data.join("\n"));
-  return { seq: event.seq, type: event.type, data: event.data ?? event, raw: data.join("\n") };
+  return { seq: event.seq, type: event.type, at: event.at, data: event.data ?? event, raw: data.join("\n") };
 }
 
 /** A pause that ends early when the page is left. */

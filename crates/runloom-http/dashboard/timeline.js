@@ -3,6 +3,8 @@
 
 import { h } from "./dom.js";
 import { fileList } from "./files.js";
+import { count, duration, money } from "./format.js";
+import { markdown } from "./markdown.js";
 import { ending, note } from "./notes.js";
 import { TERMINAL } from "./stream.js";
 import { ToolCall } from "./tools.js";
@@ -80,13 +82,29 @@ class Turn {
   finish(data) {
     this.complete = true;
     this.write();
-    if (data.text) this.#answer().set(data.text);
+    if (data.text) this.#render(data.text);
     this.element.classList.remove("live");
     this.title.textContent = `Turn ${data.turn + 1}`;
     const reason = data.finishReason && !["end_turn", "tool_use"].includes(data.finishReason) ? data.finishReason.replaceAll("_", " ") : null;
     const model = typeof data.model === "string" ? data.model : data.model?.id;
-    this.facts.textContent = [model, reason].filter(Boolean).join(" · ");
+    this.facts.textContent = [model, ...figures(data), reason].filter(Boolean).join(" · ");
   }
+
+  /** Markdown becomes elements once the turn is complete; JSON stays as it was written. */
+  #render(text) {
+    this.#answer().set(text);
+    if (!/^\s*[{[]/.test(text)) this.box.replaceChildren(markdown(text));
+  }
+}
+
+/** What a turn used and how long it took; events of older servers do not tell. */
+function figures({ tokens, costUsd, durationMs, attempts }) {
+  return [
+    tokens && `${count(tokens.inputTokens)} → ${count(tokens.outputTokens)} tokens`,
+    costUsd !== undefined && money(costUsd),
+    durationMs !== undefined && duration(durationMs),
+    attempts > 1 && `${attempts} attempts`,
+  ];
 }
 
 /** The whole of a run. */
