@@ -65,7 +65,7 @@ impl AgentEndpoint {
     }
 }
 
-/// A card, and the URL it was fetched from.
+/// A card, and the URL it was fetched from, after redirects.
 struct FoundCard {
     card: Value,
     url: Url,
@@ -132,7 +132,7 @@ async fn find(
             continue;
         }
         match fetch(outbound, &url, headers).await {
-            Ok(Some(card)) => return Ok(Some(FoundCard { card, url })),
+            Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) => {}
             // A host that is blocked or unreachable has no other card either.
             Err(
@@ -153,7 +153,7 @@ async fn fetch(
     outbound: &Outbound,
     url: &Url,
     headers: &HeaderMap,
-) -> Result<Option<Value>, OutboundError> {
+) -> Result<Option<FoundCard>, OutboundError> {
     let mut headers = headers.clone();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let request = OutboundRequest::new(Method::GET, url.clone())
@@ -167,9 +167,10 @@ async fn fetch(
     {
         return Ok(None);
     }
+    let url = response.url().clone();
     let body = response.bytes().await?;
     let card: Option<Value> = serde_json::from_slice(&body).ok();
-    Ok(card.filter(is_card))
+    Ok(card.filter(is_card).map(|card| FoundCard { card, url }))
 }
 
 fn is_card(value: &Value) -> bool {

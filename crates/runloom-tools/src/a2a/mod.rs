@@ -11,6 +11,7 @@ mod wire;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use reqwest::Url;
 use reqwest::header::HeaderMap;
 use runloom_ports::effect::Effect;
 use runloom_ports::error::{Error, Result};
@@ -165,10 +166,17 @@ impl A2a {
         let finding = card::endpoints(&self.outbound, card_url, &headers);
         let endpoints = cancel.run_until_cancelled(finding).await.ok_or(CANCELLED)?;
         let mut first_error = None;
-        for endpoint in endpoints.map_err(|error| error.to_string())? {
+        let endpoints = endpoints.map_err(|error| error.to_string())?;
+        let home = Url::parse(card_url.trim()).map_err(|error| error.to_string())?;
+        for endpoint in endpoints {
+            // A card may name any endpoint, so only the origin that the definition names gets its headers.
+            let is_home = endpoint.url.origin() == home.origin();
             let client = TaskClient {
                 outbound: self.outbound.clone(),
-                headers: headers.clone(),
+                headers: match is_home {
+                    true => headers.clone(),
+                    false => HeaderMap::new(),
+                },
                 endpoint,
             };
             let timeout = deadline.saturating_duration_since(Instant::now());
@@ -179,6 +187,12 @@ impl A2a {
                 // The first endpoint is the preferred one, so its error is the one to report.
                 Err(error) if error.kind == TaskErrorKind::NotHere => {
                     first_error.get_or_insert(error.message);
+                }
+                Err(error) if error.kind == TaskErrorKind::Denied && !is_home => {
+                    return Err(format!(
+                        "{}; its endpoint is at another origin than agentCardUrl and gets none of the headers",
+                        error.message
+                    ));
                 }
                 Err(error) => return Err(error.message),
             }

@@ -32,6 +32,8 @@ pub(super) enum TaskErrorKind {
     NotHere,
     /// The agent could not parse the message format. Nothing was done, another format may be tried.
     UnreadableFormat,
+    /// The agent asked for credentials.
+    Denied,
     /// The agent refused or failed, or the outcome is unknown.
     Failed,
 }
@@ -267,6 +269,7 @@ impl TaskError {
             | StatusCode::METHOD_NOT_ALLOWED
             | StatusCode::GONE
             | StatusCode::NOT_IMPLEMENTED => TaskErrorKind::NotHere,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => TaskErrorKind::Denied,
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
                 TaskErrorKind::UnreadableFormat
             }

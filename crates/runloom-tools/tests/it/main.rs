@@ -9,6 +9,7 @@
 )]
 
 mod a2a;
+mod a2a_origins;
 mod cancels;
 mod duplicate_names;
 mod fetch;
