@@ -71,6 +71,11 @@ impl Http {
         })
     }
 
+    /// The headers of the configuration.
+    pub(crate) fn configured_headers(&self) -> HeaderMap {
+        self.headers.clone()
+    }
+
     /// Adds a value that must never appear in a message.
     pub(crate) fn with_secret(mut self, secret: Secret) -> Self {
         self.secrets.push(secret);

@@ -9,7 +9,7 @@
 //! `tools`; the request body: `request_body`, `alternating_roles` and `payload`. Then one folder per API, each with
 //! `request` (neutral request → vendor JSON), `stream` (vendor frames → [`runloom_ports::model::ModelEvent`]), `wire`
 //! (the vendor's types, which never leave their folder) and its `codec`, which gives fuzz targets and benchmarks
-//! access to the pure functions through `test_support`.
+//! access to the pure functions through `test_support`. `listing` asks a provider for its models.
 //!
 //! Invariants: a decoder does no I/O and reads no clock; an unknown frame or field never fails a call; a stream that
 //! ends without the vendor's final frame is an error; keys never reach messages or logs.
@@ -30,6 +30,7 @@ mod event_stream;
 mod files;
 mod http;
 mod http_call;
+mod listing;
 mod payload;
 mod request_body;
 mod response;
@@ -54,6 +55,7 @@ use runloom_ports::model::Model;
 use runloom_protocol::definition::ProviderKind;
 
 pub use call_recorder::{CallRecorder, RecordedCall, RecordedRequest, RecordedResponse};
+pub use listing::{ListError, ListedModel, can_list, list};
 pub use settings::{ModelSettings, OpenError, ProviderSettings, Timeouts};
 
 use crate::codec::Codec;

@@ -34,9 +34,9 @@ use crate::structured;
 const OWNER: &str = "anthropic/1";
 
 /// The default of `anthropic_version`, which every model and gateway accepts.
-const VERSION: &str = "2023-06-01";
+pub(crate) const VERSION: &str = "2023-06-01";
 
-const VENDOR_URL: &str = "https://api.anthropic.com";
+pub(crate) const VENDOR_URL: &str = "https://api.anthropic.com";
 
 /// The encoder and the decoder, without HTTP.
 pub(crate) const CODEC: Codec = Codec {

@@ -26,6 +26,13 @@ const HIDDEN_DESCRIPTION: &str = "Delivers the final answer. Call it exactly onc
 /// Smallest thinking budget that the API accepts.
 const MIN_BUDGET: u64 = 1_024;
 
+/// Thinking budget of the level `high`.
+const HIGH_BUDGET: u64 = 8_000;
+
+/// The levels that clients name `low` and `high`.
+const LOW: u8 = 30;
+const HIGH: u8 = 80;
+
 /// Who serves the API. The body differs: some members are in the path or the headers of the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Endpoint<'a> {
@@ -271,11 +278,11 @@ fn off(dialect: &Dialect) -> (Option<Thinking>, Option<&'static str>) {
     (thinking, None)
 }
 
-/// Linear from 512 tokens at level 1 to 8,000 at level 100, at least the API's minimum, and less than `max_tokens`.
-/// `None` if `max_tokens` leaves no room for the minimum.
+/// The API's minimum up to `low`, 8,000 tokens at `high`, linear between and on the same line above; always less than
+/// `max_tokens`. `None` if `max_tokens` leaves no room for the minimum.
 fn budget(level: u8, max_tokens: u64) -> Option<u64> {
-    let level = u64::from(level.clamp(1, 100));
-    let scaled = 512 + (8_000 - 512) * (level - 1) / 99;
+    let above_low = u64::from(level.saturating_sub(LOW));
+    let scaled = MIN_BUDGET + (HIGH_BUDGET - MIN_BUDGET) * above_low / u64::from(HIGH - LOW);
     (max_tokens > MIN_BUDGET).then(|| scaled.clamp(MIN_BUDGET, max_tokens - 1))
 }
 

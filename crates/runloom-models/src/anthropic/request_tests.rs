@@ -121,10 +121,10 @@ fn bedrock_has_the_version_in_the_body() {
 fn scales_the_thinking_budget_within_the_limits() {
     for (level, max_tokens, expected) in [
         (1, 32_000, Some(1_024)),
-        (8, 32_000, Some(1_041)),
-        (50, 32_000, Some(4_218)),
-        (100, 32_000, Some(8_000)),
-        (200, 32_000, Some(8_000)),
+        (30, 32_000, Some(1_024)),
+        (50, 32_000, Some(3_814)),
+        (80, 32_000, Some(8_000)),
+        (100, 32_000, Some(10_790)),
         (100, 4_096, Some(4_095)),
         (100, 1_025, Some(1_024)),
         (100, 1_024, None),
@@ -146,7 +146,7 @@ fn requests_thinking_as_each_generation_expects() {
         (
             OLD,
             Some(100),
-            json!({"type": "enabled", "budget_tokens": 8_000}),
+            json!({"type": "enabled", "budget_tokens": 10_790}),
             Value::Null,
         ),
         (

@@ -1,7 +1,8 @@
 //! The offline demo model: deterministic and controlled by directives in the prompt, to try everything without a key.
 //!
 //! `script` parses the directives and `turn` plans the response of one call (both pure), `instance` makes a value that
-//! follows a JSON Schema (with `pattern` for regular expressions), `files` describes attached files, `stream` emits the
+//! follows a JSON Schema (with `pattern` for regular expressions), `files` describes attached files,
+//! `summary` writes summaries, `stream` emits the
 //! response with its delays, `attempts` counts the attempts of `fail CODE N`.
 
 mod attempts;
@@ -10,6 +11,7 @@ mod instance;
 mod pattern;
 mod script;
 mod stream;
+mod summary;
 mod turn;
 
 use std::sync::Arc;

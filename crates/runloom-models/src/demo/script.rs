@@ -29,6 +29,8 @@ pub(super) struct Script {
     pub(super) think: Option<String>,
     /// Failure of every model call.
     pub(super) fail: Option<Fail>,
+    /// Tokens of a request above which it is refused as longer than the context window.
+    pub(super) window: Option<u64>,
     /// How the final turn ends.
     pub(super) ending: Option<Ending>,
     /// Whether the final turn lists the history.
@@ -127,6 +129,7 @@ fn read_line(line: &str, script: &mut Script, batch: &mut Batch) -> Option<()> {
             said.push_str(text);
         }
         ("tokens", count) => script.tokens = Some(count.parse::<u64>().ok()?.min(MAX_TOKENS)),
+        ("window", count) => script.window = Some(count.parse().ok()?),
         ("slow", span) => script.slow = Some(read_span(span)?.min(MAX_DELAY)),
         ("hang", "") => script.ending = Some(Ending::Hang),
         ("truncate", "") => script.ending = Some(Ending::Truncate),

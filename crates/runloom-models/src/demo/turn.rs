@@ -10,7 +10,7 @@ use runloom_protocol::outcome::{
 use serde_json::{Value, json};
 
 use super::script::{self, Batch, Ending, Fail, Failure, Repeat, Script};
-use super::{files, instance};
+use super::{files, instance, summary};
 use crate::error;
 
 /// Longest quotation of the prompt in a response, in characters.
@@ -83,8 +83,16 @@ pub(super) fn plan(
             how => return Plan::Fail(failure(how)),
         }
     }
+    if script
+        .window
+        .is_some_and(|window| input_chars(request).div_ceil(4) > window)
+    {
+        return Plan::Fail(failure(Failure::Context));
+    }
     let since = messages.get(prompt.position + 1..).unwrap_or_default();
-    let batch = next_batch(script, since).filter(|_| request.tools_enabled);
+    let earlier = messages.get(..prompt.position).unwrap_or_default();
+    let covered = summary::tool_turns(earlier, prompt.text);
+    let batch = next_batch(script, since, covered).filter(|_| request.tools_enabled);
     if batch.is_none() && reset_after.is_none() && script.ending == Some(Ending::Hang) {
         return Plan::Hang;
     }
@@ -147,14 +155,15 @@ fn find_prompt<'a>(messages: &[&'a Message]) -> Prompt<'a> {
     })
 }
 
-fn next_batch<'a>(script: &'a Script, since: &[&Message]) -> Option<&'a Batch> {
+fn next_batch<'a>(script: &'a Script, since: &[&Message], covered: usize) -> Option<&'a Batch> {
     if !script.problems.is_empty() {
         return None;
     }
     let made = since
         .iter()
         .filter(|message| matches!(message, Message::Assistant { calls, .. } if !calls.is_empty()))
-        .count();
+        .count()
+        .saturating_add(covered);
     if let Some(batch) = script.batches.get(made) {
         return Some(batch);
     }
@@ -221,6 +230,9 @@ fn final_text(request: &ModelRequest, prompt: &Prompt<'_>, messages: &[&Message]
     }
     if let Some(count) = script.tokens {
         return OutputText::Words(count);
+    }
+    if let Some(text) = summary::of(request) {
+        return OutputText::Text(text);
     }
     if script.history {
         return OutputText::Text(history(earlier));

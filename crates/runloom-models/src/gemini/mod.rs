@@ -31,7 +31,7 @@ use crate::structured;
 /// Owner of provider state: API and format version.
 const OWNER: &str = "gemini/1";
 
-const VENDOR_URL: &str = "https://generativelanguage.googleapis.com";
+pub(crate) const VENDOR_URL: &str = "https://generativelanguage.googleapis.com";
 
 /// The version of the API if the base URL names none.
 const VERSION: &str = "v1beta";
