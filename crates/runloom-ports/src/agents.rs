@@ -6,10 +6,10 @@ use runloom_protocol::id::AgentId;
 
 use crate::error::Result;
 
-/// Looks persisted agents up.
+/// Reads stored agents.
 #[async_trait]
 pub trait Agents: Send + Sync + std::fmt::Debug {
-    /// An agent of a workspace, as it is now; `None` when there is no such agent.
+    /// The current version of an agent; `None` when the workspace has no such agent.
     ///
     /// # Errors
     /// When the store fails.
@@ -19,7 +19,7 @@ pub trait Agents: Send + Sync + std::fmt::Debug {
 /// An agent that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundAgent {
-    /// What it is.
+    /// Its definition.
     pub definition: AgentDefinition,
     /// Which version.
     pub version: u64,

@@ -8,7 +8,7 @@ use super::store::RunNo;
 /// every process also polls the store.
 #[async_trait]
 pub trait Bus: Send + Sync {
-    /// Announces a signal without waiting. What cannot be sent is dropped.
+    /// Announces a signal without waiting. A signal that cannot be sent is dropped.
     fn announce(&self, signal: Signal);
 
     /// The next signal of another process. Cancel-safe.
@@ -17,7 +17,7 @@ pub trait Bus: Send + Sync {
     /// Whether signals of other processes arrive now.
     fn is_up(&self) -> bool;
 
-    /// Whether other processes share the store. If not, nothing has to be polled.
+    /// Whether other processes share the store. If not, the store need not be polled.
     fn is_shared(&self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! Time and ids, made in one place.
+//! The source of times and ids.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +21,7 @@ impl Clock {
         Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Now, as finely as the machine tells.
+    /// The current time in the clock's full resolution.
     #[must_use]
     pub fn now_finely(&self) -> Nanos {
         let since = SystemTime::now()

@@ -1,8 +1,8 @@
-//! A conversation: many hold it, each continues it for itself, and nobody copies or writes anew what was said long ago.
+//! A conversation: shared blocks of messages that several runs continue without copying or encoding them again.
 //!
-//! It is a short list of shared blocks. A block never changes, so it can remember how an API wrote it; a session's
-//! next message then costs what is new, however much was said before. Blocks are merged as they grow in number: a
-//! conversation of n messages has about log n of them, and a message moves about as often in its life.
+//! A block never changes, so it can cache its encoding for a model API; the next message of a session then costs only
+//! what is new. Blocks are merged as their number grows: a conversation of n messages has about log n of them, and
+//! each message is moved about log n times.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -11,17 +11,16 @@ use bytes::Bytes;
 
 use crate::message::Message;
 
-/// What a message takes in memory beside its text.
+/// Memory of a message beside its text.
 const MESSAGE_BYTES: usize = 128;
 
-/// What was said, oldest first. Cheap to clone.
+/// The messages, oldest first. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Conversation {
     blocks: Vec<Arc<Block>>,
 }
 
-/// A part of a conversation that does not change any more. Nor does what stands before it: a conversation is only
-/// ever added to.
+/// An immutable part of a conversation. The blocks before it do not change either: messages are only appended.
 #[derive(Default)]
 pub struct Block {
     messages: Vec<Message>,
@@ -48,14 +47,14 @@ impl Conversation {
         }
     }
 
-    /// Merges blocks until each is at least twice as long as the one after it. To be called by whoever keeps a
-    /// conversation, before something is added: what was there has been sent meanwhile, and merged blocks remember
-    /// what their parts do. The last block is left alone, because writers remember only what stands before it.
+    /// Merges blocks until each is at least twice as long as the one after it. Called by the owner of a conversation
+    /// before it appends: the blocks have been encoded by then, and a merged block keeps the encodings of its parts.
+    /// The last block is left alone, because encoders cache only what precedes the end.
     pub fn compact(&mut self) {
         let Some(last) = self.blocks.pop() else {
             return;
         };
-        // All that will be one block is merged in one go, so that nothing moves twice.
+        // Blocks that become one are merged in one step, so that no message moves twice.
         let (mut from, mut together) = (self.blocks.len(), 0);
         while let Some(before) = from.checked_sub(1) {
             let length = self.blocks[before].messages.len();
@@ -82,14 +81,14 @@ impl Conversation {
         self.blocks.iter().map(|block| block.messages.len()).sum()
     }
 
-    /// Whether nothing was said.
+    /// Whether it has no message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// The same without calls and their results, which some APIs refuse where no tools are declared. Costs nothing
-    /// when there are none.
+    /// The same without calls and their results, which some APIs refuse where no tools are declared. Free when there
+    /// are none.
     #[must_use]
     pub fn without_calls(self) -> Self {
         if !self.blocks.iter().any(|block| block.has_calls) {
@@ -105,7 +104,7 @@ impl Conversation {
         self.blocks.iter().any(|block| block.has_calls)
     }
 
-    /// The same without the first `count` calls and their results. What stands before them is shared as it is.
+    /// The same without the first `count` calls and their results. Blocks before them stay shared.
     #[must_use]
     pub fn without_first_calls(mut self, count: usize, is_meant: impl Fn(&str) -> bool) -> Self {
         let first = self.blocks.iter().position(|block| block.has_calls);
@@ -140,20 +139,20 @@ impl Conversation {
         self
     }
 
-    /// The parts, in order; none is empty.
+    /// The blocks, in order; none is empty.
     #[must_use]
     pub fn blocks(&self) -> &[Arc<Block>] {
         &self.blocks
     }
 
-    /// How many bytes a model is told, see [`Message::bytes`].
+    /// Number of bytes in a model call, see [`Message::bytes`].
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.blocks.iter().map(|block| block.bytes()).sum()
     }
 
-    /// About how much memory it takes. A block that no API has written yet is counted as if one had, without escapes:
-    /// most will be, and JSON's escapes are few in most texts.
+    /// Estimate of its memory. A block without a cached encoding is counted as if it had one, without escapes,
+    /// because most blocks get one.
     #[must_use]
     pub fn memory(&self) -> usize {
         let of_block = |block: &Arc<Block>| {
@@ -166,17 +165,16 @@ impl Conversation {
 }
 
 impl Block {
-    /// The messages, never none.
+    /// The messages; at least one.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// What an API makes of the messages. The first format that asks is remembered; another is written anew each time.
+    /// The encoding of the messages for an API. The first format is cached; others are encoded again at each call.
     ///
-    /// `format` names everything that the bytes depend on, apart from these messages and those before them; what
-    /// comes behind must not matter. What is written of two blocks, one behind the other, must be what would be
-    /// written of both together.
+    /// `format` names everything that the bytes depend on, except these messages and those before them. Later
+    /// messages must not matter. The encodings of two blocks, concatenated, must equal the encoding of both together.
     ///
     /// # Errors
     /// Those of `write`.
@@ -191,7 +189,7 @@ impl Block {
         }
         let bytes = write(&self.messages)?;
         if known.is_none() {
-            // When another call was faster, its bytes are as good.
+            // A concurrent call may have set the same bytes already.
             let _ = self.written.set(Written {
                 format: format.into(),
                 bytes: bytes.clone(),
@@ -205,7 +203,7 @@ impl Block {
         *self.bytes.get_or_init(count)
     }
 
-    /// One block of several, which remembers what all of them do.
+    /// One block of several, with their cached encodings joined.
     fn merged(parts: Vec<Arc<Self>>) -> Self {
         let written = Written::joined(&parts);
         let bytes = parts
@@ -239,7 +237,7 @@ fn is_of_calls(message: &Message) -> bool {
 }
 
 impl Written {
-    /// What one format wrote of several blocks, when it wrote them all.
+    /// The joined encoding, if one format has encoded all blocks.
     fn joined(parts: &[Arc<Block>]) -> Option<Self> {
         let parts: Vec<&Self> = parts
             .iter()
@@ -271,7 +269,7 @@ impl FromIterator<Message> for Conversation {
     }
 }
 
-/// The same was said; how it is kept is nobody's business.
+/// Compares the messages, not how they are divided into blocks.
 impl PartialEq for Conversation {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())

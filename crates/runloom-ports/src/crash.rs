@@ -14,6 +14,9 @@
 //! | `mid_stream`: a delta was received from the model and is not yet durable | – |
 //! | `turn_done`: the model has ended its turn, which is not yet durable | – |
 //! | `after_fallback`: the change to the fallback model is durable | – |
+//! | `before_summary`: before a request for a summary | – |
+//! | `summary_done`: a summary has arrived and is not yet durable | – |
+//! | `after_summary`: a summary is durable | – |
 //! | `before_tool`: the intent of a server tool's call is durable, the call has not begun | – |
 //! | `tool_done`: a server tool has returned, its result is not yet durable | – |
 //! | `after_ask`: calls of client tools are durable and published | – |

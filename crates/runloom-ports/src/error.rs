@@ -9,7 +9,7 @@ use crate::store::{StoreError, StoreErrorKind};
 /// Result of ports.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// How long a caller should wait before it retries when nothing better is known.
+/// Default delay before a retry.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a port refused or failed. The message is for the caller; the source is for the operator only.
@@ -21,15 +21,15 @@ pub enum Error {
     /// A model name fits no model, or several.
     #[error("{message}")]
     InvalidModel {
-        /// What was looked for.
+        /// The unknown name.
         message: String,
-        /// Catalog ids that may have been meant; may be empty.
+        /// Catalog ids of similar models; may be empty.
         candidates: Vec<String>,
     },
     /// A plugin tool is not installed.
     #[error("{message}")]
     InvalidPlugin {
-        /// Which one.
+        /// The limit that was reached.
         message: String,
     },
     /// The resource does not exist in this workspace.
@@ -41,13 +41,13 @@ pub enum Error {
     /// The request contradicts the present state.
     #[error("{message}")]
     Conflict {
-        /// What it contradicts.
+        /// The conflicting state.
         message: String,
     },
     /// A dependency cannot serve the request now.
     #[error("{message}")]
     Unavailable {
-        /// What is unavailable, in words for a client.
+        /// The unavailable part, worded for clients.
         message: String,
         /// When to retry.
         retry_after: Duration,
@@ -58,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// One violation at one place.
+    /// One violation at one path.
     #[must_use]
     pub fn invalid(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid(vec![Issue {
@@ -67,7 +67,7 @@ impl Error {
         }])
     }
 
-    /// A failure whose cause only the operator can read.
+    /// A failure whose cause is shown to the operator only.
     #[must_use]
     pub fn internal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Internal(source.into())
@@ -90,7 +90,7 @@ impl From<StoreError> for Error {
     }
 }
 
-/// Violations in one line: the first one, and how many more there are.
+/// Violations in one line: the first one and the number of others.
 #[must_use]
 pub fn summary(issues: &[Issue]) -> String {
     match issues {

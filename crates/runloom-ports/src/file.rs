@@ -9,35 +9,34 @@ use runloom_protocol::attachment::{Attachment, IMAGES};
 use runloom_protocol::limits::FILE_NAME_MAX_CHARS;
 use serde::{Deserialize, Serialize};
 
-/// What an image costs at most, in tokens: what the thirstiest vendors count for one in full detail.
+/// Upper estimate of an image in tokens: the highest count of any vendor for full detail.
 const IMAGE_TOKENS: usize = 16 * 1024;
 
-/// What a file costs at least when the server has not seen it, in tokens.
+/// Lower estimate, in tokens, of a file that the server has not read.
 const UNSEEN_TOKENS: usize = 64 * 1024;
 
 /// Reads the files that tools return.
 #[async_trait]
 pub trait FileReader: Send + Sync {
-    /// Texts and documents are converted to text, other files are kept. A file that cannot be read is replaced by a
-    /// note that says why, because nobody can be asked to send it again. Texts and documents take at most `max_bytes`
-    /// together.
+    /// Converts texts and documents to text and keeps other files. A file that cannot be read is replaced by a note
+    /// with the reason, because nobody can send it again. Texts and documents take at most `max_bytes` together.
     async fn read_leniently(&self, files: Vec<Attachment>, max_bytes: usize) -> Vec<Attachment>;
 }
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct File {
-    /// Its name, in one line.
+    /// Its name, on one line.
     pub name: Arc<str>,
-    /// What it is, in lower case and without parameters.
+    /// Its MIME type, in lower case and without parameters.
     pub mime_type: Arc<str>,
     /// Its size in bytes, when the server has seen it.
     pub size: Option<u64>,
-    /// What is in it.
+    /// Its content.
     pub content: FileContent,
 }
 
-/// What is in a file. Shared: a conversation is cloned with every call.
+/// Content of a file. Shared, because a conversation is cloned with every call.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileContent {
@@ -49,7 +48,7 @@ pub enum FileContent {
     Url(Arc<str>),
 }
 
-/// Contents are long, and nobody's business: logs show what they are.
+/// Shows the kind and size only: contents are long and private.
 impl fmt::Debug for FileContent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -84,7 +83,7 @@ impl FileSupport {
 }
 
 impl File {
-    /// A file as it is kept with its run; `None` when its content is not there.
+    /// A stored file; `None` when its content is missing.
     #[must_use]
     pub fn of(kept: &Attachment) -> Option<Self> {
         let content = match (&kept.text, &kept.data, &kept.url) {
@@ -101,7 +100,7 @@ impl File {
         })
     }
 
-    /// How many bytes a model is told, for estimates: no file is counted as fewer tokens than vendors take for it.
+    /// Number of bytes in a model call, for estimates: never fewer tokens than vendors count for the file.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let size = || {
@@ -124,8 +123,7 @@ impl File {
         label(&self.name, &self.mime_type, self.size)
     }
 
-    /// What a model reads of it where it cannot be sent as it is: its text with its name around it, or that it was
-    /// left out.
+    /// Its text for a model that cannot take the file: the text framed with its name, or a note that it was left out.
     #[must_use]
     pub fn in_words(&self) -> String {
         match &self.content {
@@ -145,7 +143,7 @@ impl File {
     }
 }
 
-/// What later messages of a conversation are told of a file that came with an earlier one.
+/// The note that stands for a file of an earlier message.
 #[must_use]
 pub fn mention(file: &Attachment) -> String {
     let kind = file.media_type().unwrap_or_default();
@@ -162,7 +160,7 @@ fn label(name: &str, mime_type: &str, size: Option<u64>) -> String {
     }
 }
 
-/// A text cannot end its own frame and go on as somebody else.
+/// Escapes the end marker, so that the text cannot leave its frame.
 fn framed(text: &str) -> Cow<'_, str> {
     const END: &[u8] = b"</file";
     let ends = |at: &usize| {
@@ -194,7 +192,7 @@ fn name_of(file: &Attachment) -> String {
     one_line(&name).chars().take(FILE_NAME_MAX_CHARS).collect()
 }
 
-/// `%C3%A9` is `é`; what would not be text stays as it is.
+/// `%C3%A9` becomes `é`. Sequences that are not UTF-8 stay unchanged.
 fn percent_decoded(name: &str) -> Cow<'_, str> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();

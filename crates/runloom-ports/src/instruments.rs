@@ -1,4 +1,4 @@
-//! What is counted with: atomics, so that counting costs a few nanoseconds and never waits.
+//! Metric instruments made of atomics: counting takes a few nanoseconds and never waits.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// So many more.
+    /// Adds `count`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
@@ -37,7 +37,7 @@ impl Gauge {
         Self(AtomicI64::new(0))
     }
 
-    /// So many more, or less.
+    /// Adds `count`, which may be negative.
     pub fn add(&self, more: i64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
@@ -53,18 +53,18 @@ impl Gauge {
 pub const SECONDS: [f64; BUCKETS] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
-/// Upper bounds of a histogram of how many were done at once.
+/// Upper bounds of a histogram of batch sizes.
 pub const SIZES: [f64; BUCKETS] = [
     1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0,
     16384.0, 32768.0,
 ];
 const BUCKETS: usize = 16;
 
-/// How large something was, in classes.
+/// A distribution of values over fixed classes.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [f64; BUCKETS],
-    /// One more than the bounds: what is above all of them.
+    /// One more than the bounds: the last class has the values above all of them.
     classes: [AtomicU64; BUCKETS + 1],
     /// In millionths.
     sum: AtomicU64,
@@ -87,7 +87,7 @@ impl Histogram {
         self.record(time.as_secs_f64(), micros);
     }
 
-    /// It was so many.
+    /// Records a value.
     #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
     pub fn held(&self, size: usize) {
         let size = size as u64;

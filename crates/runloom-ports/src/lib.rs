@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub mod bus;
+pub mod call_policy;
 pub mod clock;
 pub mod conversation;
 pub mod crash;

@@ -1,4 +1,4 @@
-//! The memory port: what agents of a workspace remember.
+//! The memory port: memories of the agents of a workspace.
 
 use async_trait::async_trait;
 use runloom_protocol::resource::{MemoryInfo, MemoryLinkInfo};
@@ -8,7 +8,7 @@ use crate::error::Result;
 /// Memories of workspaces, as agents use them.
 #[async_trait]
 pub trait WorkspaceMemory: Send + Sync {
-    /// Keeps a memory, or replaces the one with its key. Idempotent.
+    /// Stores a memory, or replaces the one with its key. Idempotent.
     ///
     /// # Errors
     /// `Invalid` with every violation; `Conflict` when the workspace is full.
@@ -27,14 +27,14 @@ pub trait WorkspaceMemory: Send + Sync {
     async fn traverse(&self, workspace: &str, walk: Traverse) -> Result<Recollection>;
 }
 
-/// A memory to be kept.
+/// A memory to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remember {
-    /// Its key; made from the text when there is none, so that the same text is kept once.
+    /// Its key. Derived from the text when missing, so that the same text is stored once.
     pub key: Option<String>,
-    /// What is remembered.
+    /// The text.
     pub text: String,
-    /// Its outgoing links from now on, as (relation, key); `None` leaves them as they are.
+    /// Its new outgoing links, as (relation, key); `None` leaves them unchanged.
     pub links: Option<Vec<(String, String)>>,
 }
 
@@ -51,22 +51,22 @@ pub struct Traverse {
     pub limit: usize,
 }
 
-/// What was found.
+/// The memories that a search found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recollection {
     /// Memories; best first, or nearest first.
     pub memories: Vec<MemoryInfo>,
     /// Links between them.
     pub links: Vec<MemoryLinkInfo>,
-    /// There is more than was asked for.
+    /// Whether more memories matched than were asked for.
     pub truncated: bool,
 }
 
-/// What a memory became.
+/// The outcome of storing a memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// Its key.
     pub key: String,
-    /// Whether there was none before.
+    /// Whether the key was new.
     pub created: bool,
 }

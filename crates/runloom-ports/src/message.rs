@@ -8,45 +8,45 @@ use serde_json::value::RawValue;
 
 use crate::file::File;
 
-/// One message of a conversation, in no vendor's shape. Texts are shared: a session's history is cloned with every run.
+/// A message of a conversation, independent of vendors. Texts are shared, because a history is cloned with every run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
     /// Instructions in the middle of a conversation.
     System {
-        /// What is said.
+        /// The text.
         text: Arc<str>,
     },
-    /// The person, or the server speaking in the person's place (nudges).
+    /// The person, or the server in the person's place (nudges).
     User {
-        /// What is said.
+        /// The text.
         text: Arc<str>,
     },
     /// The person with files, or the server with those that the tools before it brought.
     UserFiles {
-        /// What is said; may be empty.
+        /// The text; may be empty.
         text: Arc<str>,
         /// At least one.
         files: Arc<[File]>,
     },
     /// The model.
     Assistant {
-        /// What was said; may be empty when there are calls.
+        /// The text; may be empty when there are calls.
         text: Arc<str>,
-        /// What it asked for, in its order.
+        /// Its tool calls, in order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<CallRequest>,
         /// The provider's own items of this turn, to be replayed verbatim to their owner and dropped for any other.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<ProviderState>,
     },
-    /// The answer to one call.
+    /// The result of one call.
     Tool {
         /// Which call.
         call_id: String,
         /// Model-facing name.
         name: String,
-        /// What the model reads.
+        /// The result that the model reads.
         content: String,
         /// The tool failed or was not executed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -55,7 +55,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// How many bytes a model is told, without what an API puts around them.
+    /// Number of bytes in a model call, without the framing of an API.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -80,11 +80,11 @@ impl Message {
     }
 }
 
-/// A tool call that the model asked for.
+/// A tool call of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallRequest {
-    /// The provider's id of the call, or one the adapter made when the provider has none. The driver maps it to the
-    /// run's own `tu_…` id; adapters see only what they gave out.
+    /// The provider's id of the call, or one that the adapter made when the provider has none. The driver maps it to
+    /// the run's own `tu_…` id; adapters see only their own ids.
     pub id: String,
     /// Model-facing name.
     pub name: String,
@@ -95,7 +95,7 @@ pub struct CallRequest {
 /// A provider's private items of one turn (encrypted reasoning, signatures): opaque, tagged with their owner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProviderState {
-    /// Who may read them: provider kind and format, like `openai-responses/1`. Adapters drop what is not theirs.
+    /// The owner: provider kind and format, like `openai-responses/1`. Adapters drop items of other owners.
     pub owner: String,
     /// Which vendor model they belong to.
     pub model: String,

@@ -1,13 +1,13 @@
-//! Bugs that a test can plant, so that the fault suite shows that it would find them.
+//! Bugs that a test can plant, to prove that the fault suite finds them.
 //!
-//! `RUNLOOM_PLANT_BUG=<name>` plants one in this process. Only builds with debug assertions have them: in a release the
-//! question is answered `false` by the compiler and nothing of them remains.
+//! `RUNLOOM_PLANT_BUG=<name>` plants one in this process. Only builds with debug assertions have them; in a release
+//! the check is the constant `false`.
 //!
-//! | name | what is wrong then |
+//! | name | effect |
 //! | --- | --- |
-//! | `publish_first` | events are shown before they are durable |
-//! | `no_fence` | a worker whose run was taken over may still write (PostgreSQL) |
-//! | `no_sweep` | nobody looks for runs whose message was lost, or whose worker died |
+//! | `publish_first` | events are published before they are durable |
+//! | `no_fence` | a worker that has lost its lease can still write (PostgreSQL) |
+//! | `no_sweep` | runs with a lost queue message or a dead worker are not found again |
 
 /// The environment variable.
 pub const VARIABLE: &str = "RUNLOOM_PLANT_BUG";

@@ -1,4 +1,4 @@
-//! The project port: what a run may do through `project_cli`, and who lets its processes reach data.
+//! The project port: permissions of a run for `project_cli`, and the credentials of its processes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::secret::Secret;
 
-/// For whom a run acts; taken from the caller's credential.
+/// The owner for whom a run acts; taken from the caller's credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// `user:…`, `app:…`, `ext:…`, `key:…` or `workspace`.
@@ -58,11 +58,11 @@ pub struct RouterModule {
     pub methods: Vec<String>,
 }
 
-/// What a run keeps of its workspace's project from its creation to its end.
+/// The project permissions of a run, fixed when it is created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunProject {
-    /// For whom it acts.
+    /// The owner for whom it acts.
     pub owner: Owner,
     /// The API key or grant that started it.
     pub source: String,
@@ -74,7 +74,7 @@ pub struct RunProject {
     pub allow: Vec<String>,
     /// Enabled skills, in the project's order.
     pub skills: Vec<String>,
-    /// What follows the system prompt; empty without enabled skills.
+    /// Text after the system prompt; empty without enabled skills.
     pub prompt: String,
     /// Timeout of one call.
     pub timeout_ms: u64,
@@ -112,7 +112,7 @@ pub struct CallIdentity {
     pub session: Option<SessionId>,
     /// `tu_…`.
     pub call: String,
-    /// What the run may do.
+    /// Permissions of the run.
     pub project: Arc<RunProject>,
 }
 
@@ -144,10 +144,10 @@ pub trait ProjectAuthority: Send + Sync {
     /// When the store fails.
     async fn is_source_live(&self, call: &CallIdentity) -> Result<bool>;
 
-    /// Mints a credential for a call, which is in progress from now on.
+    /// Mints a credential for a call, which counts as in progress from now on.
     ///
     /// # Errors
-    /// Inside the result: why there is none. Outside: the store failed.
+    /// Inside the result: the refusal. Outside: the store failed.
     async fn open_call(
         &self,
         call: CallIdentity,

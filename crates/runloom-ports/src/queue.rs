@@ -36,7 +36,7 @@ pub trait Queue: Send + Sync {
 pub struct Job {
     /// The run.
     pub run: RunNo,
-    /// Its workspace, for fairness. Unknown only in messages of another version.
+    /// Its workspace, for fairness. Missing only in messages of another version.
     pub workspace: Option<WorkspaceNo>,
 }
 

@@ -8,7 +8,7 @@ pub trait Sealer: std::fmt::Debug + Send + Sync {
     /// When the system has no randomness.
     fn seal(&self, place: &str, clear: &str) -> Result<String, SealError>;
 
-    /// Decrypts what [`Sealer::seal`] made for the same place.
+    /// Decrypts the result of [`Sealer::seal`] for the same place.
     ///
     /// # Errors
     /// When the text was changed, belongs to another place, or was sealed with another master key.
@@ -21,7 +21,7 @@ pub enum SealError {
     /// The system has no randomness.
     #[error("no randomness to seal a secret with")]
     NoRandomness,
-    /// The text is not a sealed one, was changed, belongs elsewhere, or the master key is another one.
+    /// The text is not sealed, was changed, belongs to another place, or was sealed with another master key.
     #[error(
         "a sealed secret cannot be opened: it was changed, or the master key is not the one it was sealed with"
     )]

@@ -5,10 +5,10 @@ use std::fmt;
 use serde_json::Value;
 use zeroize::Zeroize;
 
-/// Stands where a secret stood.
+/// Replacement of a secret in output.
 pub const MASK: &str = "***";
 
-/// Shortest secret that is looked for in other texts: a shorter one would hide half of what is there.
+/// Minimum length of a secret that is redacted from texts: shorter ones occur by chance.
 const REDACTED_MIN_BYTES: usize = 4;
 
 /// A secret in clear: printed as `***`, wiped when dropped.
@@ -22,13 +22,13 @@ impl Secret {
         Self(clear.into())
     }
 
-    /// The clear text, to be put on the wire and nowhere else.
+    /// The clear text, for the wire only.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// A text without this secret: peers like to repeat what they were sent.
+    /// The text without this secret, because peers may repeat what they were sent.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         if self.0.len() < REDACTED_MIN_BYTES {
@@ -52,17 +52,17 @@ impl Secret {
     }
 }
 
-/// Where a schema speaks. What it demands (names, values, patterns) must stay as it is, or no arguments would fit it.
+/// Schema keywords with free text. Constraints (names, values, patterns) must stay, or arguments would not match.
 const SPOKEN: [&str; 5] = ["title", "description", "default", "examples", "$comment"];
 
-/// Takes something out of what a schema says, and leaves what it demands.
+/// Redacts the free text of a schema and leaves its constraints.
 pub fn redact_schema(schema: &mut Value, redact: &dyn Fn(&str) -> String) {
     match schema {
         Value::Object(fields) => {
             for (name, value) in fields {
                 match value {
                     Value::String(text) if SPOKEN.contains(&name.as_str()) => *text = redact(text),
-                    // `examples` and `default` may be anything.
+                    // `examples` and `default` may be of any type.
                     Value::Array(values) if SPOKEN.contains(&name.as_str()) => {
                         for value in values {
                             match value {

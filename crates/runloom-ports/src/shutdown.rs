@@ -15,12 +15,12 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Phase 1: nothing is accepted or claimed any more; runs are released at their next step boundary.
+    /// Phase 1: nothing more is accepted or claimed; runs are released at their next step boundary.
     pub fn drain(&self) {
         self.draining.cancel();
     }
 
-    /// Phase 2: whatever has not drained in time is interrupted and released as it is.
+    /// Phase 2: work that has not drained in time is interrupted and released.
     pub fn interrupt(&self) {
         self.interrupted.cancel();
     }
@@ -73,12 +73,12 @@ impl Shutdown {
         self.connections_closed.cancelled().await;
     }
 
-    /// Performs `work` until phase 1; `None` when that came first.
+    /// Performs `work` until phase 1; `None` when phase 1 began first.
     pub async fn until_draining<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         self.draining.run_until_cancelled(work).await
     }
 
-    /// Performs `work` until phase 2; `None` when that came first.
+    /// Performs `work` until phase 2; `None` when phase 2 began first.
     pub async fn until_interrupted<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         self.interrupted.run_until_cancelled(work).await
     }

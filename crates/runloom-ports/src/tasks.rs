@@ -39,8 +39,7 @@ impl Tasks {
         drop(handle);
     }
 
-    /// Spawns a named task that [`Tasks::ended`] does not wait for: it serves others until it is
-    /// interrupted.
+    /// Spawns a named task that [`Tasks::ended`] does not wait for: it runs until it is interrupted.
     pub fn spawn_detached<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -63,13 +62,13 @@ impl Tasks {
         drop(handle);
     }
 
-    /// How many tasks live.
+    /// Number of live tasks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tracker.len()
     }
 
-    /// True when no task lives.
+    /// Whether no task is alive.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tracker.is_empty()

@@ -45,7 +45,7 @@ pub trait ToolHost: Send + Sync {
     async fn check(&self, workspace: &str, refs: &[ToolRef]) -> Result<()>;
 
     /// The tools of the server-resolved refs, in the order of the refs. Peers are asked concurrently, each with a
-    /// deadline; one that cannot be reached gives a stub tool that says so.
+    /// deadline; an unreachable peer yields a stub tool that says so.
     async fn resolve(&self, context: &ToolContext, refs: &[ToolRef]) -> Vec<ServerTool>;
 
     /// Executes one call.
@@ -187,7 +187,7 @@ pub struct ToolContext {
     pub refs: Arc<Vec<ToolRef>>,
     /// Its session.
     pub session: Option<SessionId>,
-    /// What it may do through the project tool.
+    /// Permissions of the project tool.
     pub project: Option<Arc<RunProject>>,
 }
 
@@ -204,7 +204,7 @@ pub struct ServerTool {
     /// JSON Schema of the output, object root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Whether a call may be repeated, and run beside others.
+    /// Whether a call may be repeated, and run concurrently with others.
     pub effect: Effect,
     /// Hints of the tool's MCP server; `None` when the tool is not one of MCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -214,9 +214,9 @@ pub struct ServerTool {
     pub policy: Option<Policy>,
     /// Index of its ref in the spec.
     pub from: usize,
-    /// What to call, in the format of the host; without secrets.
+    /// The target of a call, in the format of the host; without secrets.
     pub target: Value,
-    /// Of a tool whose arguments name an action (`module`, `method`): the effect of each action `module.method`. The
+    /// For a tool whose arguments name an action (`module`, `method`): the effect of each action `module.method`. The
     /// host checks the arguments of such a tool itself, and a call of another action has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_effects: Option<BTreeMap<String, Effect>>,
@@ -255,16 +255,16 @@ pub struct Outcome {
     pub is_error: bool,
     /// Files beside the text.
     pub files: Vec<ToolFile>,
-    /// Of the project tool: what front ends get beside the text.
+    /// For the project tool: the part for front ends.
     pub report: Option<Box<ToolReport>>,
 }
 
-/// What the project tool says of a call beside its text.
+/// The part of a project tool's outcome that is not text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolReport {
     /// `metadata` of the `tool_result` event.
     pub metadata: Value,
-    /// What `metadata` was compiled from; stored and never sent.
+    /// The source of `metadata`; stored and never sent.
     pub ui_hints: Value,
     /// `summary` of the event.
     pub summary: String,

@@ -1,4 +1,4 @@
-//! The port for those who watch runs from outside: finished spans of a distributed trace.
+//! The tracing port: finished spans of a distributed trace.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::store::Millis;
 
-/// Takes the spans of runs that have ended.
+/// Exports the spans of runs that have ended.
 ///
-/// Contract: never waits and never fails. What cannot be kept is dropped and counted by whoever takes it: a trace is
-/// a picture of a run, the log is the truth.
+/// Contract: never waits and never fails. Spans that cannot be exported are dropped and counted by the
+/// implementation.
 pub trait Tracer: Send + Sync {
-    /// Whether a run of this trace is traced; `parent` is what its client asked for.
+    /// Whether a run of this trace is traced; `parent` comes from its client.
     fn samples(&self, trace: TraceId, parent: Option<&TraceParent>) -> bool;
 
     /// Takes the spans of one run.
@@ -50,8 +50,7 @@ pub struct TraceParent {
 }
 
 impl TraceParent {
-    /// Reads the header. Whatever does not follow its grammar is as good as absent: that is what the recommendation
-    /// asks for.
+    /// Parses the header. A malformed header counts as absent, as the recommendation asks.
     #[must_use]
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.trim().split('-');
@@ -59,7 +58,7 @@ impl TraceParent {
         let trace = hex::<16>(parts.next()?)?;
         let span = hex::<8>(parts.next()?)?;
         let [flags] = hex::<1>(parts.next()?)?;
-        // Later versions may have more behind it, this one has not; 255 is no version.
+        // Later versions may have more fields; version 0 has not, and 255 is invalid.
         let fits = match version {
             [0] => parts.next().is_none(),
             [u8::MAX] => false,
@@ -129,25 +128,25 @@ impl From<Millis> for Nanos {
 /// One finished span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// What was done, in few words that do not vary.
+    /// A short name from a fixed set.
     pub name: String,
     /// Which trace.
     pub trace: TraceId,
     /// Itself.
     pub id: SpanId,
-    /// What it is part of.
+    /// Its parent span.
     pub parent: Option<SpanId>,
-    /// The parent is somebody else's.
+    /// Whether the parent belongs to another system.
     pub is_remote_child: bool,
-    /// It waited for another party.
+    /// Whether it is a call to another party.
     pub is_call: bool,
     /// When it began.
     pub start: Nanos,
     /// When it ended.
     pub end: Nanos,
-    /// What is known of it.
+    /// Its attributes.
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// What happened in it.
+    /// Events inside the span.
     pub marks: Vec<(Nanos, &'static str)>,
     /// Why it failed.
     pub error: Option<String>,

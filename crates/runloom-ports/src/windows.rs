@@ -4,15 +4,16 @@ use async_trait::async_trait;
 
 /// Counts requests for all processes together.
 ///
-/// Contract: a window counts in slots of one second, the running one and 60 before it; a refused request is not
-/// counted. An answer comes soon or not at all: whoever asks then counts by himself.
+/// Contract: a window counts in slots of one second, the current one and 60 before it; a refused request is not
+/// counted. An implementation answers soon or returns `None`; the caller then counts locally.
 #[async_trait]
 pub trait SharedWindows: Send + Sync {
-    /// Counts a request in the window of this name unless `limit` are in it. `None` when nobody can say.
+    /// Counts a request in the window of this name unless it holds `limit` already. `None` when no shared count is
+    /// available.
     async fn admit(&self, window: &str, limit: u32) -> Option<Counted>;
 }
 
-/// Where a shared window stands after a request.
+/// The state of a shared window after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Whether the request was counted.
@@ -23,7 +24,7 @@ pub struct Counted {
     pub reset_seconds: u32,
 }
 
-/// What a request counts as.
+/// The class of a request for rate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bucket {
     /// Starts a run: a new run or a session's message.
@@ -34,7 +35,7 @@ pub enum Bucket {
     Writes,
     /// Reads and streams.
     Reads,
-    /// Passwords that are tried for one address, and secrets for one app.
+    /// Password attempts for one address, and secret attempts for one app.
     SignIns,
 }
 

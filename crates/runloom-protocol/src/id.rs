@@ -72,7 +72,7 @@ ids! {
     /// The id of an API key; not the key itself.
     KeyId = "key_";
     /// The id of a user.
-    PersonId = "user_";
+    UserId = "user_";
     /// The id of an OAuth grant.
     GrantId = "grant_";
 }

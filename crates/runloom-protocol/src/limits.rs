@@ -15,6 +15,19 @@ pub const LOOP_HARD_MIN: u32 = 3;
 /// Largest value of either threshold.
 pub const LOOP_THRESHOLD_MAX: u32 = 100;
 
+/// Default of `compaction.atFraction`.
+pub const COMPACTION_FRACTION_DEFAULT: f64 = 0.8;
+/// Smallest `compaction.atFraction`.
+pub const COMPACTION_FRACTION_MIN: f64 = 0.1;
+/// Largest `compaction.atFraction`.
+pub const COMPACTION_FRACTION_MAX: f64 = 0.95;
+/// Default of `compaction.keepTurns`.
+pub const COMPACTION_KEEP_TURNS_DEFAULT: u32 = 4;
+/// Largest `compaction.keepTurns`.
+pub const COMPACTION_KEEP_TURNS_MAX: u32 = 100;
+/// Characters of `compaction.instructions`.
+pub const COMPACTION_INSTRUCTIONS_MAX_CHARS: usize = 8_000;
+
 /// Default of `budgets.maxToolTurns`.
 pub const MAX_TOOL_TURNS_DEFAULT: u32 = 32;
 /// Smallest `budgets.maxToolTurns`.
@@ -224,3 +237,6 @@ pub const PROJECT_ALLOW_MAX: usize = 64;
 pub const PROJECT_PAIRS_MAX: usize = 64;
 /// See [`PROJECT_PAIRS_MAX`].
 pub const PROJECT_PAIRS_MAX_BYTES: usize = 256 * 1024;
+
+/// Bytes of a tool's output in `tool_result`. The model gets all of it.
+pub const TOOL_RESULT_SHOWN_BYTES: usize = 4 * 1024;

@@ -9,15 +9,15 @@ use runloom_protocol::spec::Metadata;
 
 use super::{Delivery, Idempotency, Millis, Page, RunNo, StoreResult, WorkspaceNo};
 
-/// Keeps approvals and accepts decisions.
+/// Stores approvals and accepts decisions.
 ///
 /// Contract: an approval is opened by [`super::Batch::approvals`], in the transaction of its event, and decided once:
 /// by a person ([`Self::decide_approval`]), by its time limit ([`super::Batch::expired_approvals`]), or by the end of
-/// its run, which makes it `cancelled`. It is deleted with its run. Nothing here reads or writes another workspace's.
+/// its run, which makes it `cancelled`. It is deleted with its run. No method crosses workspaces.
 #[async_trait]
 pub trait Approvals: Send + Sync {
-    /// Accepts a decision: the approval is marked decided and the mail to its run written in one transaction. One
-    /// that has expired by `now` is marked so, also when its run has not noticed yet.
+    /// Accepts a decision: marks the approval as decided and writes the mail to its run in one transaction. An
+    /// approval that has expired by `now` is marked as expired, even if its run has not noticed yet.
     async fn decide_approval(&self, decision: PutDecision) -> StoreResult<DecisionDelivery>;
 
     /// One approval of a workspace.
@@ -27,8 +27,8 @@ pub trait Approvals: Send + Sync {
         id: &ApprovalId,
     ) -> StoreResult<Option<ApprovalRow>>;
 
-    /// Approvals of a workspace, newest first: a page, and no more of it than about `max_bytes` of requests and
-    /// decisions, but one at least.
+    /// A page of approvals of a workspace, newest first. It ends early at about `max_bytes` of requests and
+    /// decisions, but has at least one row.
     async fn list_approvals(
         &self,
         workspace: WorkspaceNo,
@@ -54,13 +54,13 @@ pub trait Approvals: Send + Sync {
 /// An approval to be opened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewApproval {
-    /// What is asked, as its event says.
+    /// The request, as in its event.
     pub request: ApprovalRequested,
-    /// When it is denied unless somebody decides before.
+    /// Deadline, after which it counts as denied.
     pub expires_at: Millis,
     /// Who may decide.
     pub approver: Approver,
-    /// What edited arguments are checked against, JSON; the store does not look inside.
+    /// Checks of edited arguments, JSON; opaque to the store.
     pub checks: String,
 }
 
@@ -69,7 +69,7 @@ pub struct NewApproval {
 pub struct ApprovalRow {
     /// Its number; also the key of paging.
     pub no: i64,
-    /// What is asked.
+    /// The request.
     pub request: ApprovalRequested,
     /// Its state.
     pub status: ApprovalStatus,
@@ -91,12 +91,12 @@ pub struct ApprovalRow {
     pub decision: Option<StoredDecision>,
 }
 
-/// A decision as it is kept.
+/// A stored decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDecision {
-    /// What was decided.
+    /// The decision.
     pub ruling: Ruling,
-    /// Who decided.
+    /// The person or key that decided.
     pub by: DecidedBy,
     /// When.
     pub at: Millis,
@@ -111,9 +111,9 @@ pub struct PutDecision {
     pub run: RunId,
     /// Which approval.
     pub approval: ApprovalId,
-    /// What is decided.
+    /// The decision.
     pub ruling: Ruling,
-    /// Who decides.
+    /// The person or key that decides.
     pub by: DecidedBy,
     /// The client's idempotency key.
     pub idempotency: Option<Idempotency>,
@@ -126,13 +126,13 @@ pub struct PutDecision {
 pub enum DecisionDelivery {
     /// Durable; the approval as it is now.
     Accepted(Delivery, Box<ApprovalRow>),
-    /// The same decision, or the same key and body, came before: nothing new.
+    /// A repetition: the same decision, or the same key and body.
     Same(Box<ApprovalRow>),
-    /// Another decision came before, or the time ran out.
+    /// Another decision was made before, or the time limit has passed.
     Decided(Box<ApprovalRow>),
-    /// The key came before with another body.
+    /// The key was used with another body.
     KeyReused,
-    /// The approval is for other credentials than the one that started the root.
+    /// Only the credential that started the root may decide this approval.
     NotForThisCredential,
     /// The run has ended, or is about to.
     Terminal,
@@ -151,6 +151,8 @@ pub struct ApprovalFilter {
     pub run: Option<RunId>,
     /// Of this root and the runs below it.
     pub root: Option<RunId>,
+    /// Not of runs that are private to other owners than this one.
+    pub visible_to: Option<String>,
 }
 
 /// A page of approvals.
@@ -158,7 +160,7 @@ pub struct ApprovalFilter {
 pub struct ApprovalPage {
     /// The rows, newest first.
     pub rows: Vec<ApprovalRow>,
-    /// Rows of the page were left out, because it would have become too large.
+    /// Whether rows of the page were left out because of its size.
     pub cut: bool,
 }
 
@@ -172,7 +174,7 @@ pub struct ApprovalCensus {
 }
 
 impl ApprovalRow {
-    /// What a decision about an approval that is not pending any more is answered; `None` while it is pending.
+    /// The response to a decision about an approval that is no longer pending; `None` while it is pending.
     #[must_use]
     pub fn answer_to(&self, ruling: &Ruling) -> Option<DecisionDelivery> {
         let row = || Box::new(self.clone());

@@ -1,4 +1,4 @@
-//! What people thought of runs' answers.
+//! Feedback on the answers of runs.
 
 use async_trait::async_trait;
 use runloom_protocol::id::{FeedbackId, RunId, SessionId};
@@ -6,16 +6,17 @@ use runloom_protocol::spec::Verdict;
 
 use super::{Millis, Page, StoreResult, WorkspaceNo};
 
-/// Keeps feedback.
+/// Stores feedback.
 ///
-/// Contract: a run has one, which later ones replace; it keeps its id and the time of its first. It goes when its run
-/// goes. Nothing here reads or writes another workspace's.
+/// Contract: a run has at most one. A later one replaces it and keeps its id and the time of the first. It is deleted
+/// with its run. No method crosses workspaces.
 #[async_trait]
 pub trait Feedback: Send + Sync {
-    /// Keeps what was said of a run.
+    /// Stores the feedback on a run.
     async fn put_feedback(&self, put: PutFeedback) -> StoreResult<FeedbackPut>;
 
-    /// Feedback of a workspace, newest first: a page, and no more of it than `max_bytes` of texts, but one at least.
+    /// A page of feedback of a workspace, newest first. It ends early at `max_bytes` of texts, but has at least one
+    /// row.
     async fn list_feedback(
         &self,
         workspace: WorkspaceNo,
@@ -32,20 +33,20 @@ pub trait Feedback: Send + Sync {
     ) -> StoreResult<u64>;
 }
 
-/// Feedback to be kept.
+/// Feedback to store.
 #[derive(Debug, Clone)]
 pub struct PutFeedback {
     /// Its id, when it is the run's first.
     pub id: FeedbackId,
     /// Owner.
     pub workspace: WorkspaceNo,
-    /// Of what.
+    /// The run.
     pub run: RunId,
     /// Good or bad.
     pub verdict: Verdict,
     /// Why.
     pub explanation: Option<String>,
-    /// What the person saw.
+    /// The text that the person saw.
     pub snapshot: Option<String>,
     /// Now.
     pub now: Millis,
@@ -56,7 +57,7 @@ pub struct PutFeedback {
 pub enum FeedbackPut {
     /// It is the run's first.
     New,
-    /// The one with this id was replaced.
+    /// The feedback with this id was replaced.
     Replaced(FeedbackId),
     /// No such run in this workspace.
     UnknownRun,
@@ -67,12 +68,14 @@ pub enum FeedbackPut {
 pub struct FeedbackFilter {
     /// Good or bad.
     pub verdict: Option<Verdict>,
-    /// Of one run.
+    /// Of this run.
     pub run: Option<RunId>,
-    /// Of the runs of one session.
+    /// Of the runs of this session.
     pub session: Option<SessionId>,
-    /// Of the runs of one agent.
+    /// Of the runs of this agent.
     pub agent_id: Option<String>,
+    /// Not of runs that are private to other owners than this one.
+    pub visible_to: Option<String>,
 }
 
 /// Answer to [`Feedback::list_feedback`].
@@ -95,15 +98,15 @@ pub struct FeedbackRow {
     pub verdict: Verdict,
     /// Why.
     pub explanation: Option<String>,
-    /// What the person saw.
+    /// The text that the person saw.
     pub snapshot: Option<String>,
-    /// Of what.
+    /// The run.
     pub run: RunId,
     /// The run's session, while that is there.
     pub session: Option<SessionId>,
     /// The run's agent.
     pub agent_id: Option<String>,
-    /// When it was first said.
+    /// Time of the first feedback on the run.
     pub created_at: Millis,
     /// When it was last changed.
     pub updated_at: Millis,

@@ -41,7 +41,7 @@ pub trait Ledger: Send + Sync {
 pub struct MicroUsd(pub u64);
 
 impl MicroUsd {
-    /// From dollars, rounded down: a cap is never larger than what was asked for.
+    /// From dollars, rounded down: a limit never exceeds the requested amount.
     #[must_use]
     pub fn from_usd(usd: f64) -> Self {
         // Floats are not exact: 0.29 × 1e6 is a hair below 290,000.
@@ -63,7 +63,7 @@ impl MicroUsd {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left, zero at least.
+    /// The difference, at least zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -122,7 +122,7 @@ pub struct DayRange {
 impl Day {
     const MILLIS: i64 = 24 * 60 * 60 * 1000;
 
-    /// Day 0. Days are counted on the calendar, whose last year is longer than that of the moments we can tell.
+    /// Day 0. Days are counted on the calendar, because the last year of `Timestamp` is not complete.
     const FIRST: jiff::civil::Date = jiff::civil::date(1970, 1, 1);
 
     /// The day of a moment.
@@ -162,14 +162,14 @@ impl fmt::Display for Day {
     }
 }
 
-/// Whose purse.
+/// The owner of a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BudgetScope {
     /// A workspace, by slug.
     Workspace(String),
     /// An API key, by id.
     Key(String),
-    /// A run, whose budget pays for all runs below it. Its month is 0: it does not refill.
+    /// A run whose budget pays for all runs below it. Its month is 0, because it does not refill.
     Run(RunId),
 }
 
@@ -195,10 +195,10 @@ impl fmt::Display for BudgetScope {
     }
 }
 
-/// A purse and what may go through it.
+/// A budget and its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetLimit {
-    /// Whose.
+    /// The owner.
     pub scope: BudgetScope,
     /// How much in the month.
     pub cap: MicroUsd,
@@ -236,27 +236,27 @@ pub enum Reservation {
 pub struct BudgetState {
     /// Settled.
     pub spent: MicroUsd,
-    /// Held by calls under way.
+    /// Reserved by calls in flight.
     pub reserved: MicroUsd,
 }
 
-/// What a batch adds to the usage.
+/// The usage that a batch adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageDelta {
     /// Runs that ended.
     pub runs: u32,
     /// Model calls.
     pub turns: u32,
-    /// Their tokens, as far as the provider told.
+    /// Their tokens as reported by the provider.
     pub tokens: Tokens,
-    /// What these cost, in millionths of a [`MicroUsd`]: sums of many small amounts stay exact.
+    /// Their cost, in millionths of a [`MicroUsd`], so that sums of small amounts stay exact.
     pub cost_pico: u64,
     /// Ends the reservation of the run: this much is spent, the rest is returned.
     pub settle: Option<MicroUsd>,
 }
 
 impl UsageDelta {
-    /// True when it changes nothing.
+    /// Whether it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -274,7 +274,7 @@ pub enum UsageGroup {
     Key,
 }
 
-/// One line of the account.
+/// One line of the usage report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageRow {
     /// Which group: a day as [`Day`] writes it, a model's or a key's id.
@@ -285,7 +285,7 @@ pub struct UsageRow {
     pub turns: u64,
     /// Their tokens.
     pub tokens: Tokens,
-    /// What they cost, in millionths of a [`MicroUsd`].
+    /// Their cost, in millionths of a [`MicroUsd`].
     pub cost_pico: u128,
 }
 

@@ -19,11 +19,12 @@ use super::{
 /// Claiming runs and writing their logs.
 #[async_trait]
 pub trait RunLog: Send + Sync {
-    /// Takes the lease of a run: the epoch rises, the claim is counted in `attempts`, `started_at` is set at the
-    /// first claim, and status `queued` becomes `running`. Refused as [`ClaimOutcome::NotNow`] when the run is over,
-    /// held by a live worker, parked with nothing to do, or behind an earlier live run of its session — unless a
-    /// cancel is among its mail, which needs no turn in the queue — and when this would be attempt number `most + 1`:
-    /// refused claims are not counted. Taking a parked run un-parks it.
+    /// Takes the lease of a run: raises the epoch, counts the claim in `attempts`, sets `started_at` at the first
+    /// claim and changes the status `queued` to `running`. Claiming a parked run un-parks it.
+    ///
+    /// Refused as [`ClaimOutcome::NotNow`], and not counted, when the run has ended, is held by a live worker, is
+    /// parked with nothing to do, has had `most` attempts, or is behind an earlier live run of its session. A run
+    /// with a cancel in its mail does not wait for its session.
     async fn claim(
         &self,
         run: RunNo,
@@ -32,7 +33,7 @@ pub trait RunLog: Send + Sync {
         most: u32,
     ) -> StoreResult<ClaimOutcome>;
 
-    /// Writes one batch, all of it or nothing, fenced by the lease. See [`Batch`].
+    /// Writes one batch, atomically and fenced by the lease. See [`Batch`].
     async fn commit(&self, lease: Lease, batch: Batch) -> Result<Committed, CommitError>;
 
     /// Mail of the run that came after `after`, oldest first.
@@ -42,11 +43,10 @@ pub trait RunLog: Send + Sync {
     /// one). The first chunk may begin before `seq + 1`.
     async fn read_log(&self, run: RunNo, seq: u64, max_bytes: usize) -> StoreResult<Vec<Chunk>>;
 
-    /// Runs that nobody holds and that have something to do: queued, interrupted by a crash, or parked with a due
-    /// timer or unread mail. Not those behind an earlier live run of their session (unless a cancel waits).
-    /// Workspaces take turns, so that one with many does not hide the others; of each the oldest come first. Runs
-    /// with `trusted` attempts or more take turns with the others of their workspace in the same way: neither hide
-    /// the other.
+    /// Runs without a worker that have work: queued, interrupted by a crash, or parked with a due timer or unread
+    /// mail. Runs behind an earlier live run of their session are omitted, unless a cancel waits. Workspaces
+    /// alternate, oldest run first, so that one with many runs does not hide the others. Within a workspace, runs
+    /// with `trusted` or more attempts alternate with the rest in the same way.
     async fn claimable(
         &self,
         now: Millis,
@@ -60,11 +60,11 @@ pub trait RunLog: Send + Sync {
     /// Runs of this worker that have mail it may not have heard of.
     async fn unheard(&self, worker: &str) -> StoreResult<Vec<RunNo>>;
 
-    /// Says that the worker lives. Leases of workers that stay silent too long can be claimed by others.
+    /// Records the heartbeat of a worker. Leases of workers without a recent heartbeat can be claimed by others.
     async fn heartbeat(&self, worker: &str, now: Millis) -> StoreResult<()>;
 }
 
-/// The right to write one run's log.
+/// The right to write the log of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     /// Which run.
@@ -78,11 +78,11 @@ pub struct Lease {
 pub enum ClaimOutcome {
     /// It is yours.
     Claimed(Box<Claim>),
-    /// Nothing to do for you.
+    /// The run cannot be claimed now.
     NotNow,
 }
 
-/// A run that wants a worker.
+/// A run that needs a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claimable {
     /// Which run.
@@ -114,8 +114,8 @@ pub struct Claim {
     pub log: Vec<LogEntry>,
     /// Unread mail, oldest first.
     pub mail: Vec<Mail>,
-    /// Claims since the last batch with [`Batch::progress`], or that parked the run, this one included: a run that
-    /// kills its workers is found by this.
+    /// Claims, including this one, since the last batch with [`Batch::progress`] or the last parking. A high number
+    /// marks a run that crashes its workers.
     pub attempts: u32,
     /// A worker that stays silent had it.
     pub taken_over: bool,
@@ -138,7 +138,7 @@ pub struct Chunk {
     pub frames: Bytes,
 }
 
-/// One committed batch as it is folded. Each note names the event it follows.
+/// One committed batch, ready to fold. Each note names the event it follows.
 #[derive(Debug, Clone)]
 pub struct LogEntry {
     /// The events; a batch of notes alone has no frames and `last_seq = first_seq - 1`.
@@ -149,10 +149,10 @@ pub struct LogEntry {
     pub at: Millis,
 }
 
-/// What is written in one transaction.
+/// The content of one transaction.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// The events and their numbers. The writer owns the numbers: `first_seq` is one more than the last batch's
+    /// The events and their numbers. The writer assigns the numbers: `first_seq` is one more than the last batch's
     /// `last_seq`.
     pub chunk: Chunk,
     /// Private records, a JSON array, or empty.
@@ -163,14 +163,14 @@ pub struct Batch {
     pub opened: Vec<OpenCall>,
     /// Client calls that wait no longer.
     pub closed: Vec<String>,
-    /// Approvals that wait for a decision from now on. One that exists already is left as it is.
+    /// New pending approvals. An approval that exists already is left unchanged.
     pub approvals: Vec<NewApproval>,
-    /// Approvals whose time has run out; one that was decided meanwhile is left as it is.
+    /// Approvals whose time limit has passed. One that was decided meanwhile is left unchanged.
     pub expired_approvals: Vec<ApprovalId>,
     /// Mail up to this number has been folded in and is deleted.
     pub mail_through: MailNo,
-    /// Refuse with [`CommitError::MailWaiting`] when there is mail after `mail_through`. Used when the batch rests on
-    /// nothing having arrived: timeouts and parking.
+    /// Refuse with [`CommitError::MailWaiting`] when there is mail after `mail_through`. Used by batches that are
+    /// right only without new mail: timeouts and parking.
     pub unless_mail: bool,
     /// New status of the run, when it changes.
     pub status: Option<RunStatus>,
@@ -180,20 +180,20 @@ pub struct Batch {
     pub sub_runs: SubRuns,
     /// Live runs below this one get a cancel with this reason, unless they have one.
     pub stop_below: Option<String>,
-    /// What is added to the account of the run's workspace, key and model, on the day of `at`.
+    /// Usage to add to the run's workspace, key and model, on the day of `at`.
     pub usage: Option<UsageDelta>,
-    /// Catalog id of the model whose account that is, when it is not [`super::NewRun::model_id`].
+    /// Catalog id of the billed model, if it is not [`super::NewRun::model_id`].
     pub speaker: Option<Arc<str>>,
-    /// The run gets further with this batch: claims are counted anew. What every attempt at the same step would write
-    /// again is no progress.
+    /// Whether the batch counts as progress, which resets the attempts. Events that every attempt at the same step
+    /// would write again are no progress.
     pub progress: bool,
-    /// What happens to the run afterwards.
+    /// The state of the run afterwards.
     pub next: Next,
 }
 
 impl Batch {
-    /// How many of the claims counted so far this batch takes back: all when the run gets further or `parks` to wait
-    /// for its client, this one when it is left in order, none otherwise.
+    /// Number of counted claims that this batch takes back: all when the run makes progress or `parks` to wait for
+    /// its client, one when the worker leaves the run in order, otherwise 0.
     #[must_use]
     pub fn forgives(&self, parks: bool) -> u32 {
         match self.next {
@@ -205,24 +205,24 @@ impl Batch {
     }
 }
 
-/// What happens to a run after a batch.
+/// The state of a run after a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// The worker goes on.
+    /// The worker continues.
     Keep,
-    /// The lease is given back; nobody holds the run until mail or the timer.
+    /// The lease is returned; the run waits for mail or the timer.
     Park {
-        /// When to wake it although no mail came.
+        /// When to wake it without mail.
         wake_at: Option<Millis>,
     },
-    /// The lease is given back because this worker cannot go on with the run and others may: nobody holds it until
-    /// mail or the timer. That is no failed attempt: its claim is not counted, while those before it are.
+    /// The lease is returned because this worker cannot continue the run; it waits for mail or the timer. This claim
+    /// does not count as an attempt; earlier ones do.
     Defer {
-        /// When to wake it although no mail came.
+        /// When to wake it without mail.
         until: Millis,
     },
-    /// The lease is given back in order, and the run wants another worker at once (shutdown). That is no failed
-    /// attempt: its claim is not counted, while those before it are.
+    /// The lease is returned at a shutdown, and the run needs another worker at once. This claim does not count as an
+    /// attempt; earlier ones do.
     Release,
     /// The lease is given back because its driver broke; the claim stays counted.
     Return,
@@ -232,12 +232,12 @@ pub enum Next {
     Finish(Box<Ending>),
 }
 
-/// The run's row at its end: folds of the log, kept for snapshots and lists.
+/// The run's row at its end, folded from the log for snapshots and lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
     /// A terminal status.
     pub status: RunStatus,
-    /// The answer, or what there was of it.
+    /// The answer, or its beginning if the run failed.
     pub final_text: Option<String>,
     /// Message of the `error` event.
     pub error: Option<String>,
@@ -259,7 +259,7 @@ pub struct Ending {
     pub tool_calls: u32,
     /// Appended to the session: only on success.
     pub session_messages: Vec<PromptMessage>,
-    /// The session's [`super::SessionRow::active_model`] from now on; `None` leaves it as it is.
+    /// The new [`super::SessionRow::active_model`] of the session; `None` leaves it unchanged.
     pub active_model: Option<String>,
 }
 
@@ -276,18 +276,18 @@ pub struct OpenCall {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MailNo(pub i64);
 
-/// Something that others told the run.
+/// A message to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mail {
     /// Its number.
     pub no: MailNo,
     /// When it was accepted.
     pub at: Millis,
-    /// What it says.
+    /// Its content.
     pub body: MailBody,
 }
 
-/// What mail can say. Stored as JSON.
+/// Content of mail. Stored as JSON.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MailBody {
@@ -295,7 +295,7 @@ pub enum MailBody {
     ToolResult {
         /// Which call.
         tool_use_id: String,
-        /// What it said.
+        /// The answer.
         answer: ToolAnswer,
         /// Files beside it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -305,9 +305,9 @@ pub enum MailBody {
     Approval {
         /// Which approval.
         approval: ApprovalId,
-        /// What was decided.
+        /// The decision.
         ruling: Ruling,
-        /// Who decided.
+        /// The person or key that decided.
         by: DecidedBy,
     },
     /// The run is to stop.
@@ -317,29 +317,29 @@ pub enum MailBody {
     },
     /// A child has ended.
     SubRunEnded(Box<SubRunEnded>),
-    /// A run below wrote an event that stands in the logs of all its ancestors.
+    /// A run below wrote an event that the logs of all its ancestors get.
     Forward(Box<ForwardedEvent>),
 }
 
 /// A batch is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// After [`Next::Finish`]: the session's next run, which now wants a worker.
+    /// After [`Next::Finish`]: the session's next run, which now needs a worker.
     pub next_in_session: Option<RunNo>,
-    /// Who has to be woken: readers of [`Batch::mail`], runs stopped by [`Batch::stop_below`], new children.
+    /// Runs to wake: recipients of [`Batch::mail`], runs stopped by [`Batch::stop_below`], new children.
     pub deliveries: Vec<Delivery>,
 }
 
-/// A batch is not written; nothing of it.
+/// A batch was refused; nothing of it was written.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// Another worker holds the run now: stop at once.
     #[error("the run has another owner")]
     Fenced,
-    /// Mail came; read it and decide again.
+    /// Mail arrived: read it and decide again.
     #[error("there is unread mail")]
     MailWaiting,
-    /// The root has no room for so many more runs below it.
+    /// The root may not have this many more runs below it.
     #[error("the root may have {room} more runs below it")]
     TooManySubRuns {
         /// Runs that it may still have.

@@ -4,17 +4,18 @@ use async_trait::async_trait;
 
 use super::{Millis, StoreResult, WorkspaceNo};
 
-/// Keeps memories and finds them by their words and their links.
+/// Stores memories and finds them by words and links.
 ///
 /// Contract:
-/// - A key is unique in its workspace. Putting it again replaces the text and keeps the links, unless links are given.
-/// - Links join memories of one workspace. They go with either of their ends.
-/// - [`Memories::matching`] compares words by their beginnings, without regard to case; what a word is, the caller
-///   says: it consists of letters and digits. Better matches come first; among equals the newer.
-/// - Nothing here reads or writes another workspace's memories, whatever keys and words are asked for.
+/// - A key is unique in its workspace. Putting it again replaces the text and keeps the links, unless links are
+///   given.
+/// - Links join memories of one workspace. They are deleted with either end.
+/// - [`Memories::matching`] compares prefixes of words, ignoring case. The caller splits the words, which consist of
+///   letters and digits. Better matches come first; among equals the newer one.
+/// - No method crosses workspaces, whatever the keys and words.
 #[async_trait]
 pub trait Memories: Send + Sync {
-    /// Keeps a memory; its links are part of the same transaction.
+    /// Stores a memory and its links in one transaction.
     async fn remember(&self, put: PutMemory) -> StoreResult<Remembered>;
 
     /// The memories with these keys, in no particular order; unknown keys are passed over.
@@ -24,7 +25,7 @@ pub trait Memories: Send + Sync {
         keys: &[String],
     ) -> StoreResult<Vec<MemoryRow>>;
 
-    /// The memories in which at least one of the words begins a word, best first.
+    /// The memories with a word that begins with one of the words, best first.
     async fn matching(
         &self,
         workspace: WorkspaceNo,
@@ -32,7 +33,7 @@ pub trait Memories: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<MemoryRow>>;
 
-    /// Links that begin or end at one of these memories, oldest first, at most `limit` of them.
+    /// Links from or to one of these memories, oldest first, at most `limit`.
     async fn links_at(
         &self,
         workspace: WorkspaceNo,
@@ -40,8 +41,8 @@ pub trait Memories: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<MemoryLink>>;
 
-    /// Memories in the order in which they were first kept, newest first; `before` is the number of an earlier page's
-    /// last.
+    /// Memories in the order of their creation, newest first. `before` is the number of the last memory of the
+    /// previous page.
     async fn memories(
         &self,
         workspace: WorkspaceNo,
@@ -49,10 +50,10 @@ pub trait Memories: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<MemoryRow>>;
 
-    /// Deletes one, with its links; says whether there was one.
+    /// Deletes a memory with its links. Returns whether it existed.
     async fn forget(&self, workspace: WorkspaceNo, key: &str) -> StoreResult<bool>;
 
-    /// Deletes those that were last changed before a time, at most `limit` of them; says how many.
+    /// Deletes at most `limit` memories that were last changed before a time. Returns their number.
     async fn forget_before(
         &self,
         workspace: WorkspaceNo,
@@ -61,18 +62,18 @@ pub trait Memories: Send + Sync {
     ) -> StoreResult<usize>;
 }
 
-/// A memory to be kept.
+/// A memory to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutMemory {
     /// Owner.
     pub workspace: WorkspaceNo,
     /// Its name in the workspace.
     pub key: String,
-    /// What is remembered.
+    /// The text.
     pub text: String,
     /// The words that it is found by, with single spaces between them.
     pub words: String,
-    /// Its outgoing links from now on, as (relation, key); `None` leaves them as they are.
+    /// Its new outgoing links, as (relation, key); `None` leaves them unchanged.
     pub links: Option<Vec<(String, String)>>,
     /// Memories that the workspace may have.
     pub limit: usize,
@@ -87,24 +88,24 @@ pub enum Remembered {
     Created,
     /// It was there.
     Replaced,
-    /// Links lead to keys that are not there; nothing was kept.
+    /// Links to unknown keys; nothing was stored.
     Unknown(Vec<String>),
-    /// The workspace has as many as it may; nothing was kept.
+    /// The workspace has its maximum number; nothing was stored.
     Full,
 }
 
 /// A memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryRow {
-    /// Rising with the order in which they were first kept.
+    /// Rises in the order of creation.
     pub no: i64,
     /// Its name in the workspace.
     pub key: String,
-    /// What is remembered.
+    /// The text.
     pub text: String,
-    /// First kept.
+    /// Time of creation.
     pub created_at: Millis,
-    /// Last kept.
+    /// Time of the last change.
     pub updated_at: Millis,
 }
 
@@ -113,7 +114,7 @@ pub struct MemoryRow {
 pub struct MemoryLink {
     /// Where it begins.
     pub from: String,
-    /// What it says.
+    /// Its name.
     pub relation: String,
     /// Where it ends.
     pub to: String,

@@ -1,13 +1,11 @@
-//! The store port: the log, the runs, the sessions, the tenants, their documents and their memories; the people who
-//! sign in and what they allow apps.
+//! The store port: log, runs, sessions, tenants, documents, memories, users and OAuth grants.
 //!
-//! Rules every implementation keeps (and the contract tests check):
+//! Rules that every implementation keeps and the contract tests check:
 //! - An `Ok` is durable: it survives a power cut. An `Err` changed nothing.
 //! - Only [`RunLog::commit`] writes a run's log, and only for the holder of the lease: an older epoch is
 //!   [`CommitError::Fenced`].
 //! - Times come from the caller; the store has no clock. Ids come from the caller; row numbers are the store's.
-//! - Rows are reached through a [`WorkspaceNo`] on every path that a client's id can take, so another tenant's id is
-//!   simply not found.
+//! - Every path that takes an id from a client also takes a [`WorkspaceNo`], so an id of another tenant is not found.
 
 mod approvals;
 mod feedback;
@@ -15,7 +13,6 @@ mod ledger;
 mod log;
 mod memory;
 mod oauth;
-mod people;
 mod project;
 mod registry;
 mod retention;
@@ -24,6 +21,7 @@ mod sessions;
 mod tenancy;
 mod threads;
 mod tree;
+mod users;
 
 pub use approvals::{
     ApprovalCensus, ApprovalFilter, ApprovalPage, ApprovalRow, Approvals, DecisionDelivery,
@@ -43,7 +41,6 @@ pub use oauth::{
     AppRow, CODES_MAX, CodeRow, Consent, GRANTS_MAX, GrantFilter, GrantRow, NewCode, NewGrant,
     NewToken, OAuth, PutApp, TOKENS_MAX, TokenRow,
 };
-pub use people::{People, PersonRow, PutPerson};
 pub use project::{
     CallReceipt, InviteRow, InviteStatus, OwnerErasure, ProjectChange, ProjectChanged, ProjectData,
     ProjectRecord, ProjectWrite, RECEIPT_MILLIS, RecordKind, RecordQuery,
@@ -69,8 +66,9 @@ pub use tree::{
     ForwardedEvent, Lineage, NewSubRun, OutgoingMail, SubRunEnded, SubRunOutcome, SubRuns,
     TreeUsage,
 };
+pub use users::{UserChange, UserRow, Users};
 
-/// Everything a server keeps.
+/// All tables of a server.
 pub trait Store:
     RunLog
     + Runs
@@ -80,7 +78,7 @@ pub trait Store:
     + Registry
     + Ledger
     + Memories
-    + People
+    + Users
     + OAuth
     + Feedback
     + Approvals
@@ -98,7 +96,7 @@ impl<T> Store for T where
         + Registry
         + Ledger
         + Memories
-        + People
+        + Users
         + OAuth
         + Feedback
         + Approvals
@@ -123,23 +121,31 @@ pub struct WorkspaceNo(pub i64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Millis(pub i64);
 
-/// The store failed; nothing of the request was kept.
+impl Millis {
+    /// The number as the wire has it; zero for a clock before 1970.
+    #[must_use]
+    pub fn since_epoch(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(0)
+    }
+}
+
+/// The store failed and changed nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
-    /// What the caller can do about it.
+    /// Whether a retry may help.
     pub kind: StoreErrorKind,
-    /// What failed, for the operator.
+    /// The failure, for the operator.
     pub message: String,
     /// The database's own words.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What a caller can do about a [`StoreError`].
+/// Whether a retry of a failed store call may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// Busy, unreachable or full: trying again later may help.
+    /// Busy, unreachable or full: a later retry may help.
     Unavailable,
     /// The database, or this program's use of it, is broken.
     Broken,

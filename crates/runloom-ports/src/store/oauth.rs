@@ -1,29 +1,29 @@
-//! OAuth apps, what they were allowed, and the codes and tokens that stand for it.
+//! OAuth apps, grants, codes and tokens.
 //!
-//! A grant is what somebody allowed an app: it has the refresh token, and access tokens hang on it. An app that acts
-//! for itself has one grant of nobody. Codes and tokens are kept as keyed hashes only, and found by their first
-//! characters.
+//! A grant is a user's permission for an app. It has the refresh token, and access tokens belong to it. An app that
+//! acts for itself has one grant without a user. Codes and tokens are stored as keyed hashes only, and found by their
+//! first characters.
 
 use async_trait::async_trait;
-use runloom_protocol::id::{GrantId, PersonId};
+use runloom_protocol::id::{GrantId, UserId};
 use runloom_protocol::scope::ScopeSet;
 
 use super::{Millis, StoreResult, WorkspaceNo, WorkspaceRow};
 
-/// Grants of one person for one app at most: the oldest gives way to the newest.
+/// Maximum grants of one user for one app. The newest replaces the oldest.
 pub const GRANTS_MAX: usize = 50;
 
-/// Codes of one person for one app that wait to be redeemed, at most: the oldest gives way to the newest.
+/// Maximum unredeemed codes of one user for one app. The newest replaces the oldest.
 pub const CODES_MAX: usize = 20;
 
-/// Live access tokens of one grant at most: the oldest gives way to the newest.
+/// Maximum live access tokens of one grant. The newest replaces the oldest.
 pub const TOKENS_MAX: usize = 100;
 
-/// Apps and what hangs on them.
+/// OAuth apps and their grants, codes and tokens.
 #[async_trait]
 pub trait OAuth: Send + Sync {
-    /// Creates an app, or changes the one with this id. False, and nothing changed: the id is another workspace's, or
-    /// the app is new and has no secret.
+    /// Creates an app, or changes the one with this id. Returns false, and changes nothing, when the id belongs to
+    /// another workspace or the app is new and has no secret.
     async fn put_app(&self, app: PutApp, now: Millis) -> StoreResult<bool>;
 
     /// One app, by client id.
@@ -35,14 +35,14 @@ pub trait OAuth: Send + Sync {
     /// Deletes an app with everything it was allowed; false when the workspace has no such app.
     async fn delete_app(&self, workspace: WorkspaceNo, client_id: &str) -> StoreResult<bool>;
 
-    /// Keeps a code. False, and nothing changed: the person does not belong to the workspace.
+    /// Stores a code. Returns false, and changes nothing, when the user is not a member of the workspace.
     async fn put_code(&self, code: NewCode) -> StoreResult<bool>;
 
     /// Codes that share a prefix, used ones included; few.
     async fn codes_by_prefix(&self, prefix: &str) -> StoreResult<Vec<CodeRow>>;
 
-    /// Makes the grant and the first token of a code, once. False, and nothing changed: the code is gone or was used,
-    /// or its person does not belong to the workspace any more.
+    /// Exchanges a code, once, for its grant and first token. Returns false, and changes nothing, when the code is
+    /// missing or used, or its user is no longer a member of the workspace.
     async fn redeem_code(
         &self,
         code: [u8; 32],
@@ -50,16 +50,16 @@ pub trait OAuth: Send + Sync {
         token: NewToken,
     ) -> StoreResult<bool>;
 
-    /// The grant of an app that acts for itself: the one that is there with new scopes, or this one.
+    /// Creates the grant of an app that acts for itself, or updates the scopes of the existing one.
     async fn put_own_grant(&self, grant: NewGrant) -> StoreResult<GrantId>;
 
-    /// Keeps a token. False, and nothing changed: its grant is gone.
+    /// Stores a token. Returns false, and changes nothing, when its grant is deleted.
     async fn put_token(&self, token: NewToken) -> StoreResult<bool>;
 
     /// Tokens that share a prefix, expired ones included; few.
     async fn tokens_by_prefix(&self, prefix: &str) -> StoreResult<Vec<TokenRow>>;
 
-    /// Deletes one token; false when it was gone.
+    /// Deletes one token; false when it did not exist.
     async fn delete_token(&self, hash: [u8; 32]) -> StoreResult<bool>;
 
     /// Grants whose refresh tokens share a prefix; few.
@@ -68,10 +68,11 @@ pub trait OAuth: Send + Sync {
     /// Grants, newest first.
     async fn grants(&self, filter: GrantFilter, limit: usize) -> StoreResult<Vec<GrantRow>>;
 
-    /// Deletes a grant with its tokens; false when it was gone.
+    /// Deletes a grant with its tokens; false when it did not exist.
     async fn delete_grant(&self, id: &GrantId) -> StoreResult<bool>;
 
-    /// Deletes at most `limit` tokens that had expired at `tokens`, and codes that had at `codes`; how many went.
+    /// Deletes at most `limit` tokens that had expired at `tokens`, and codes that had at `codes`. Returns their
+    /// number.
     async fn purge_expired(
         &self,
         tokens: Millis,
@@ -89,13 +90,13 @@ pub struct PutApp {
     pub workspace: WorkspaceNo,
     /// For people.
     pub name: String,
-    /// Keyed hash of the secret; `None` keeps what is there.
+    /// Keyed hash of the secret; `None` keeps the present one.
     pub secret: Option<[u8; 32]>,
     /// Whether anybody may use it in a workspace of theirs, or its owner's people only.
     pub public: bool,
     /// Where people may be sent back to.
     pub redirect_uris: Vec<String>,
-    /// What it may ask for.
+    /// Scopes that it may request.
     pub scopes: ScopeSet,
     /// Whether it may act for itself.
     pub client_credentials: bool,
@@ -116,7 +117,7 @@ pub struct AppRow {
     pub public: bool,
     /// Where people may be sent back to.
     pub redirect_uris: Vec<String>,
-    /// What it may ask for.
+    /// Scopes that it may request.
     pub scopes: ScopeSet,
     /// Whether it may act for itself.
     pub client_credentials: bool,
@@ -124,33 +125,33 @@ pub struct AppRow {
     pub created_at: Millis,
 }
 
-/// A code to be kept.
+/// A code to store.
 #[derive(Debug, Clone)]
 pub struct NewCode {
     /// Its first characters.
     pub prefix: String,
     /// Keyed hash of the whole code.
     pub hash: [u8; 32],
-    /// What it stands for.
+    /// The consent it represents.
     pub consent: Consent,
     /// The end of its time.
     pub expires_at: Millis,
 }
 
-/// What a person said yes to.
+/// The consent of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consent {
     /// The app.
     pub client_id: String,
-    /// Who.
-    pub person: PersonId,
+    /// The user.
+    pub person: UserId,
     /// Where.
     pub workspace: WorkspaceNo,
     /// Where the code was sent.
     pub redirect_uri: String,
     /// The hash that the verifier must have (PKCE).
     pub challenge: String,
-    /// What is allowed.
+    /// The allowed scopes.
     pub scopes: ScopeSet,
     /// With which agents; empty = every agent.
     pub agent_ids: Vec<String>,
@@ -161,26 +162,26 @@ pub struct Consent {
 pub struct CodeRow {
     /// Keyed hash of the whole code.
     pub hash: [u8; 32],
-    /// What it stands for.
+    /// The consent it represents.
     pub consent: Consent,
     /// The end of its time.
     pub expires_at: Millis,
-    /// What was made of it, once it was used.
+    /// The grant it was exchanged for, once used.
     pub grant: Option<GrantId>,
 }
 
-/// A grant to be kept.
+/// A grant to store.
 #[derive(Debug, Clone)]
 pub struct NewGrant {
     /// Row id.
     pub id: GrantId,
     /// The app.
     pub client_id: String,
-    /// Who allowed it; nobody when the app acts for itself.
-    pub person: Option<PersonId>,
+    /// The user who allowed it; `None` when the app acts for itself.
+    pub person: Option<UserId>,
     /// Where.
     pub workspace: WorkspaceNo,
-    /// What is allowed.
+    /// The allowed scopes.
     pub scopes: ScopeSet,
     /// With which agents; empty = every agent.
     pub agent_ids: Vec<String>,
@@ -197,11 +198,11 @@ pub struct GrantRow {
     pub id: GrantId,
     /// The app.
     pub app: AppRow,
-    /// Id and address of who allowed it.
-    pub person: Option<(PersonId, String)>,
+    /// Id and address of the user who allowed it.
+    pub person: Option<(UserId, String)>,
     /// Where.
     pub workspace: WorkspaceRow,
-    /// What is allowed.
+    /// The allowed scopes.
     pub scopes: ScopeSet,
     /// With which agents; empty = every agent.
     pub agent_ids: Vec<String>,
@@ -214,8 +215,8 @@ pub struct GrantRow {
 }
 
 impl GrantRow {
-    /// Whether its app may still have it: one that became private only in its own workspace, and one that may not act
-    /// for itself any more only for people.
+    /// Whether its app may still use it. A private app is limited to its own workspace; an app that may no longer act
+    /// for itself is limited to grants of users.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         let here = self.app.public || self.app.workspace == self.workspace.no;
@@ -223,16 +224,16 @@ impl GrantRow {
     }
 }
 
-/// A token to be kept.
+/// A token to store.
 #[derive(Debug, Clone)]
 pub struct NewToken {
     /// Its first characters.
     pub prefix: String,
     /// Keyed hash of the whole token.
     pub hash: [u8; 32],
-    /// What it hangs on.
+    /// Its grant.
     pub grant: GrantId,
-    /// What it may.
+    /// Its scopes.
     pub scopes: ScopeSet,
     /// Created.
     pub created_at: Millis,
@@ -245,9 +246,9 @@ pub struct NewToken {
 pub struct TokenRow {
     /// Keyed hash of the whole token.
     pub hash: [u8; 32],
-    /// What it hangs on.
+    /// Its grant.
     pub grant: GrantRow,
-    /// What it may.
+    /// Its scopes.
     pub scopes: ScopeSet,
     /// Created.
     pub created_at: Millis,
@@ -258,12 +259,12 @@ pub struct TokenRow {
 /// Which grants; every field that is there must match.
 #[derive(Debug, Clone, Default)]
 pub struct GrantFilter {
-    /// This one.
+    /// With this id.
     pub id: Option<GrantId>,
     /// Of this app.
     pub client_id: Option<String>,
     /// Of this person.
-    pub person: Option<PersonId>,
+    pub person: Option<UserId>,
     /// In this workspace.
     pub workspace: Option<WorkspaceNo>,
 }

@@ -5,11 +5,11 @@ use runloom_protocol::id::{RunId, SessionId};
 
 use super::{Millis, StoreResult, WorkspaceNo};
 
-/// Keeps the data of project modules. The store does not look inside a body.
+/// Stores the data of project modules. A body is opaque to the store.
 ///
 /// Contract:
-/// - A record is named by its workspace, kind, owner and id. Nothing here reads or writes another workspace's data.
-/// - All writes of a [`ProjectChange`] and its receipt are one transaction. If the receipt is there already, nothing is
+/// - A record is identified by its workspace, kind, owner and id. No method crosses workspaces.
+/// - All writes of a [`ProjectChange`] and its receipt are one transaction. If the receipt exists already, nothing is
 ///   written and the first response is returned.
 /// - Deleting an event deletes its invites.
 #[async_trait]
@@ -49,10 +49,10 @@ pub trait ProjectData: Send + Sync {
     /// Writes, all or nothing.
     async fn change_project(&self, change: ProjectChange) -> StoreResult<ProjectChanged>;
 
-    /// Deletes everything of an owner, and the invites to their address; how many rows went.
+    /// Deletes all data of an owner, and the invites to their address. Returns the number of rows.
     async fn erase_project_owner(&self, erasure: OwnerErasure) -> StoreResult<u64>;
 
-    /// The personal owner whose run it is; `None` when every credential of the workspace may see it.
+    /// The personal owner of a run; `None` when every credential of the workspace may see it.
     async fn private_owner_of_run(
         &self,
         workspace: WorkspaceNo,
@@ -67,7 +67,7 @@ pub trait ProjectData: Send + Sync {
     ) -> StoreResult<Option<String>>;
 }
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// An event of a calendar.
@@ -93,15 +93,15 @@ impl RecordKind {
 /// A record as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectRecord {
-    /// What it is.
+    /// Its kind.
     pub kind: RecordKind,
-    /// Whose it is.
+    /// Its owner.
     pub owner: String,
     /// Its name.
     pub id: String,
     /// Of an event: its start and its end.
     pub span: Option<(Millis, Millis)>,
-    /// Lower-case text that searches look into; also the order of lists.
+    /// Lower-case text for searches, and the order of lists.
     pub words: String,
     /// JSON.
     pub body: String,
@@ -112,9 +112,9 @@ pub struct ProjectRecord {
 /// Which records; every field that is there must match.
 #[derive(Debug, Clone)]
 pub struct RecordQuery {
-    /// What they are.
+    /// Their kind.
     pub kind: RecordKind,
-    /// Whose they are.
+    /// Their owner.
     pub owner: Option<String>,
     /// With these ids.
     pub ids: Option<Vec<String>>,
@@ -122,7 +122,7 @@ pub struct RecordQuery {
     pub overlaps: Option<(Millis, Millis)>,
     /// Containing this text, in lower case.
     pub contains: Option<String>,
-    /// At most so many.
+    /// Maximum number.
     pub limit: usize,
 }
 
@@ -141,7 +141,7 @@ impl RecordQuery {
     }
 }
 
-/// What became of an invite.
+/// State of an invite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InviteStatus {
     /// Not answered.
@@ -178,11 +178,11 @@ pub struct InviteRow {
     pub id: String,
     /// Its event.
     pub event: String,
-    /// Who is invited, in lower case.
+    /// The invited address, in lower case.
     pub email: String,
-    /// What they answered.
+    /// The answer.
     pub status: InviteStatus,
-    /// What the owner wrote to them.
+    /// The owner's message.
     pub message: Option<String>,
 }
 
@@ -200,9 +200,9 @@ pub enum ProjectWrite {
     Update(ProjectRecord),
     /// Deletes a record, and the invites of an event.
     Delete {
-        /// What it is.
+        /// Its kind.
         kind: RecordKind,
-        /// Whose it is.
+        /// Its owner.
         owner: String,
         /// Its name.
         id: String,
@@ -213,14 +213,14 @@ pub enum ProjectWrite {
     Answer {
         /// Which invite.
         id: String,
-        /// What it must be.
+        /// The required status.
         from: InviteStatus,
-        /// What it becomes.
+        /// The new status.
         to: InviteStatus,
     },
 }
 
-/// The response that is kept for a repeated call.
+/// The stored response for a repeated call.
 #[derive(Debug, Clone)]
 pub struct CallReceipt {
     /// Names the call and its action.
@@ -234,9 +234,9 @@ pub struct CallReceipt {
 pub struct ProjectChange {
     /// Where.
     pub workspace: WorkspaceNo,
-    /// Who acts.
+    /// The acting owner.
     pub owner: String,
-    /// What a repetition of the call gets.
+    /// The response for a repetition of the call.
     pub receipt: Option<CallReceipt>,
     /// In this order.
     pub writes: Vec<ProjectWrite>,
@@ -253,16 +253,16 @@ pub enum ProjectChanged {
     Replayed(String),
     /// A condition of a write does not hold; nothing was written.
     Conflict,
-    /// The owner has as many as allowed; nothing was written.
+    /// The owner has the maximum number; nothing was written.
     Full,
 }
 
-/// Whose data is erased.
+/// The owner whose data is erased.
 #[derive(Debug, Clone)]
 pub struct OwnerErasure {
     /// Where.
     pub workspace: WorkspaceNo,
-    /// Who.
+    /// The owner.
     pub owner: String,
     /// Their address, if they have one.
     pub email: Option<String>,

@@ -4,20 +4,20 @@ use async_trait::async_trait;
 
 use super::{Millis, RunNo, SessionNo, StoreResult, WorkspaceNo};
 
-/// Keeps documents. The store does not look inside a body.
+/// Stores documents. A body is opaque to the store.
 ///
 /// Contract:
-/// - A slug is unique in its workspace and kind; an id is unique everywhere and never comes back.
-/// - A document begins with version 1, and each replacement adds one. Of kinds that keep versions
-///   ([`DocumentKind::keeps_versions`]) the last [`VERSIONS_KEPT`] can be read; of the others, and of deleted
-///   documents, nothing old is left.
-/// - A precondition and the change that it guards are one transaction.
+/// - A slug is unique in its workspace and kind; an id is unique everywhere and never reused.
+/// - A document begins with version 1, and each replacement adds one. The last [`VERSIONS_KEPT`] versions are
+///   readable for kinds that keep versions ([`DocumentKind::keeps_versions`]). Other kinds and deleted documents keep
+///   no old version.
+/// - A precondition and its change are one transaction.
 #[async_trait]
 pub trait Registry: Send + Sync {
     /// Creates the document, or replaces the one with this slug.
     async fn put_document(&self, put: PutDocument) -> StoreResult<Put>;
 
-    /// One document, by its id or its slug; an id goes before a slug.
+    /// One document, by its id or its slug; an id takes precedence.
     async fn document(
         &self,
         workspace: WorkspaceNo,
@@ -53,28 +53,28 @@ pub trait Registry: Send + Sync {
         expect: Expect,
     ) -> StoreResult<Deleted>;
 
-    /// Everything that may hold sealed texts and comes after `after`, in a stable order: documents of every workspace
-    /// with their old versions, specs of sessions that go on and of runs that live. `None` is the beginning.
+    /// Rows that may hold sealed texts, after `after`, in a stable order: documents of every workspace with their old
+    /// versions, specs of open sessions and of live runs. `None` starts at the beginning.
     async fn sealed(&self, after: Option<SealedKey>, limit: usize) -> StoreResult<Vec<Sealed>>;
 
-    /// Replaces texts whose content did not change: no version rises, no time moves. One whose row is gone, or whose
-    /// text is no longer `before`, is passed over; returns how many were replaced.
+    /// Replaces sealed texts without changing versions or times. A row that is gone, or whose text is no longer
+    /// `before`, is skipped. Returns the number of replaced texts.
     async fn reseal(&self, texts: Vec<Resealed>) -> StoreResult<usize>;
 
-    /// A setting that the server keeps for itself.
+    /// A private setting of the server.
     async fn setting(&self, name: &str) -> StoreResult<Option<String>>;
 
-    /// A setting; `value` becomes it when there is none yet.
+    /// A private setting; set to `value` when it is missing.
     async fn setting_or(&self, name: &str, value: &str) -> StoreResult<String>;
 
     /// Changes a setting.
     async fn put_setting(&self, name: &str, value: &str) -> StoreResult<()>;
 }
 
-/// Old versions that are kept of a document.
+/// Number of old versions kept of a document.
 pub const VERSIONS_KEPT: u64 = 100;
 
-/// What a document is.
+/// Kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DocumentKind {
     /// A persisted agent.
@@ -129,8 +129,8 @@ impl DocumentKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// Whether old versions stay readable: those of agents, because runs name them. A secret that was replaced must
-    /// be gone.
+    /// Whether old versions stay readable. Those of agents do, because runs refer to them; a replaced secret must
+    /// not.
     #[must_use]
     pub fn keeps_versions(self) -> bool {
         self == Self::Agent
@@ -144,7 +144,7 @@ pub struct Document {
     pub id: String,
     /// Its name in the workspace.
     pub slug: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DocumentKind,
     /// Owner.
     pub workspace: WorkspaceNo,
@@ -152,26 +152,26 @@ pub struct Document {
     pub version: u64,
     /// JSON.
     pub body: String,
-    /// First put.
+    /// Time of the first version.
     pub created_at: Millis,
-    /// This version put.
+    /// Time of this version.
     pub updated_at: Millis,
 }
 
-/// A document to be put.
+/// A document to store.
 #[derive(Debug, Clone)]
 pub struct PutDocument {
     /// Used when the slug is new.
     pub id: String,
     /// Its name in the workspace.
     pub slug: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DocumentKind,
     /// Owner.
     pub workspace: WorkspaceNo,
     /// JSON.
     pub body: String,
-    /// What must hold before.
+    /// The precondition.
     pub expect: Expect,
     /// Documents of this kind that a workspace may have.
     pub limit: usize,
@@ -179,10 +179,10 @@ pub struct PutDocument {
     pub now: Millis,
 }
 
-/// What must hold of a document before it is changed.
+/// Precondition of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing.
+    /// No precondition.
     #[default]
     Anything,
     /// It is not there.
@@ -199,7 +199,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// Whether it holds of what was found.
+    /// Whether it holds for the found document.
     #[must_use]
     pub fn holds(&self, found: Option<(&str, u64)>) -> bool {
         match (self, found) {
@@ -226,15 +226,15 @@ pub enum Put {
 /// Answer to [`Registry::delete_document`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
-    /// It is gone.
+    /// The document was deleted.
     Gone,
     /// The precondition does not hold.
     Mismatch,
-    /// There is none.
+    /// There is no such document.
     Unknown,
 }
 
-/// Where a sealed text stands. Ordered as [`Registry::sealed`] lists.
+/// Position of a sealed text. Ordered as [`Registry::sealed`] lists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SealedKey {
     /// A version of a document: row number and version.
@@ -248,9 +248,9 @@ pub enum SealedKey {
 /// A text with sealed parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
-    /// Where it stands.
+    /// Its position.
     pub key: SealedKey,
-    /// Of a document: its workspace's slug, kind and slug. They bind what is sealed to its place.
+    /// For a document: its workspace's slug, kind and slug, to which its secrets are bound.
     pub owner: Option<(String, DocumentKind, String)>,
     /// JSON.
     pub text: String,
@@ -259,10 +259,10 @@ pub struct Sealed {
 /// A text sealed anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resealed {
-    /// Where it stands.
+    /// Its position.
     pub key: SealedKey,
-    /// What stood there.
+    /// The expected text.
     pub before: String,
-    /// What shall stand there.
+    /// The new text.
     pub after: String,
 }

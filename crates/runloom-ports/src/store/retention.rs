@@ -1,37 +1,37 @@
-//! Getting rid of what need not be kept any longer.
+//! Deletion of old rows.
 
 use async_trait::async_trait;
 
 use super::{Millis, StoreResult};
 
-/// Deleting what is old.
+/// Deletes old rows.
 #[async_trait]
 pub trait Retention: Send + Sync {
-    /// Deletes what is older than it has to be kept: at most `limit` runs, keys, sessions and messages of sessions
-    /// each, so that a call holds up others for a short time only. A session goes when none of its runs is alive,
-    /// with all that was said in it; runs that it leaves behind belong to no session then. One whose messages are too
-    /// many for a call takes no more of them, and goes with the last.
+    /// Deletes rows past their retention: at most `limit` each of runs, idempotency keys, sessions and messages, so
+    /// that a call blocks others only briefly. A session is deleted with its messages when none of its runs is alive;
+    /// remaining runs then have no session. A session with more messages than fit into a call accepts no new ones and
+    /// is deleted with the last of them.
     async fn purge(&self, old: Cutoffs, limit: usize) -> StoreResult<Purged>;
 }
 
-/// What is old.
+/// The times before which rows are old.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cutoffs {
     /// Idempotency keys from before this moment.
     pub keys: Millis,
-    /// Runs and sessions that ended before this moment; `None` keeps them.
+    /// Runs and sessions that ended before this time are deleted; `None` keeps them.
     pub ended: Option<Millis>,
-    /// Sessions, ended or not, that were last used before this moment; `None` keeps them. No index helps to find
-    /// them: every use would have to write it.
+    /// Sessions, ended or not, that were last used before this time are deleted; `None` keeps them. There is no index
+    /// for this, because every use would have to write it.
     pub unused: Option<Millis>,
 }
 
 /// Answer to [`Retention::purge`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// Runs that are gone.
+    /// Number of deleted runs.
     pub runs: usize,
-    /// Sessions that are gone.
+    /// Number of deleted sessions.
     pub sessions: usize,
     /// There may be more that is old.
     pub more: bool,

@@ -14,10 +14,10 @@ pub const PREVIEW_CHARS: usize = 200;
 /// Creating runs and talking to them.
 #[async_trait]
 pub trait Runs: Send + Sync {
-    /// What the first request with this key was answered.
+    /// The outcome of the first request with this key.
     async fn earlier(&self, workspace: WorkspaceNo, key: &Idempotency) -> StoreResult<Earlier>;
 
-    /// Inserts a run, its idempotency key and, when asked, its first lease and event, in one transaction.
+    /// Inserts a run, its idempotency key and, if requested, its first lease and event, in one transaction.
     async fn create_run(&self, run: NewRun) -> StoreResult<Created>;
 
     /// One run of a workspace.
@@ -34,7 +34,7 @@ pub trait Runs: Send + Sync {
     /// How many runs match.
     async fn count_runs(&self, workspace: WorkspaceNo, filter: &RunFilter) -> StoreResult<u64>;
 
-    /// Accepts a client's answer: the call is marked answered and the mail written in one transaction.
+    /// Accepts a client's answer: marks the call as answered and writes the mail in one transaction.
     async fn deliver_tool_result(
         &self,
         workspace: WorkspaceNo,
@@ -44,7 +44,7 @@ pub trait Runs: Send + Sync {
         now: Millis,
     ) -> StoreResult<ToolDelivery>;
 
-    /// Accepts a cancel; one already waiting is not written twice.
+    /// Accepts a cancel. A second cancel that is not folded yet is not written again.
     async fn cancel_run(
         &self,
         workspace: WorkspaceNo,
@@ -53,29 +53,29 @@ pub trait Runs: Send + Sync {
         now: Millis,
     ) -> StoreResult<Cancelled>;
 
-    /// How many runs of each workspace wait for their first worker, those behind an earlier one of their session
-    /// included. Workspaces without any may be missing.
+    /// Number of runs per workspace that wait for their first worker, including those behind an earlier run of their
+    /// session. Workspaces without any may be missing.
     async fn backlog(&self) -> StoreResult<Vec<(WorkspaceNo, u64)>>;
 
-    /// How many runs live, by who has them.
+    /// Number of live runs, by state.
     async fn census(&self) -> StoreResult<Census>;
 }
 
-/// Live runs, by who has them.
+/// Number of live runs, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Nobody: they want a worker, or wait for an earlier run of their session.
+    /// Waiting for a worker, or for an earlier run of their session.
     pub waiting: u64,
     /// A worker.
     pub held: u64,
-    /// Nobody, until mail or a timer.
+    /// Waiting for mail or a timer.
     pub parked: u64,
 }
 
-/// A client's promise to use a key for one request only.
+/// An idempotency key with the hash of its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// What the client sent, with the operation in front so that keys of different operations do not meet.
+    /// The client's key, prefixed with the operation so that keys of different operations do not collide.
     pub key: String,
     /// Hash of the body.
     pub fingerprint: [u8; 32],
@@ -86,9 +86,9 @@ pub struct Idempotency {
 pub enum Earlier {
     /// No request had this key, or it is forgotten.
     None,
-    /// The same body came before; this is the id of what it created, empty when it created nothing.
+    /// The same body was sent before; the id of what it created, empty when it created nothing.
     Same(String),
-    /// The key came before with another body; this is the id of what that one created.
+    /// The key was used with another body; the id of what that request created.
     OtherBody(String),
 }
 
@@ -101,9 +101,9 @@ pub struct NewRun {
     pub workspace: WorkspaceNo,
     /// Id of the credential that started it.
     pub credential: String,
-    /// The session whose message it is.
+    /// The session of the message.
     pub session: Option<SessionId>,
-    /// The stored spec, JSON; the store does not look inside.
+    /// The stored spec, JSON; opaque to the store.
     pub spec: String,
     /// The public spec, JSON, without secrets: `agentSpec` of the snapshot.
     pub public_spec: String,
@@ -121,18 +121,18 @@ pub struct NewRun {
     pub created_at: Millis,
     /// Optional `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
-    /// The personal owner whose run it is: it is hidden from other personal owners.
+    /// The personal owner of the run: it is hidden from other personal owners.
     pub private_to: Option<String>,
-    /// A worker of this process takes the run at once: lease with epoch 1, status `running` and the first chunk come
-    /// in the same transaction. Ignored (the run is queued) when the run stands behind another one of its session, or
-    /// when more was said in the session than the caller knows.
+    /// A worker of this process claims the run at once: lease with epoch 1, status `running` and the first chunk are
+    /// part of the transaction. Ignored (the run is queued) when the run is behind another one of its session, or
+    /// when the session has messages that the caller does not know.
     pub start: Option<StartNow>,
 }
 
 /// See [`NewRun::start`].
 #[derive(Debug, Clone)]
 pub struct StartNow {
-    /// Who takes it.
+    /// The worker.
     pub worker: String,
     /// The `started` event.
     pub chunk: Chunk,
@@ -149,12 +149,12 @@ pub enum Created {
         run: RunNo,
         /// Set when the caller's worker holds it already.
         lease: Option<Lease>,
-        /// It stands behind another run of its session and needs no worker yet.
+        /// It is behind another run of its session and needs no worker yet.
         blocked: bool,
     },
-    /// The same key and body came before; this is the run of then.
+    /// The same key and body were sent before; the run created then.
     Replayed(RunId),
-    /// The key came before with another body.
+    /// The key was used with another body.
     KeyReused,
     /// No such session in this workspace.
     NoSession,
@@ -169,7 +169,7 @@ pub struct RunRow {
     pub no: RunNo,
     /// Public id.
     pub id: RunId,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
     /// Its session.
     pub session: Option<SessionId>,
@@ -179,9 +179,9 @@ pub struct RunRow {
     pub input_preview: String,
     /// Client labels.
     pub metadata: Metadata,
-    /// The agent whose prompt it has.
+    /// The agent it was started with.
     pub agent_id: Option<String>,
-    /// The answer, or what there was of it.
+    /// The answer, or its beginning if the run failed.
     pub final_text: Option<String>,
     /// Message of the `error` event.
     pub error: Option<String>,
@@ -197,9 +197,9 @@ pub struct RunRow {
     pub model: Option<ModelInfo>,
     /// `None` until the end, or without a price.
     pub cost_usd: Option<f64>,
-    /// The part of the sums that runs below used; `None` without any.
+    /// The share of the totals used by runs below; `None` without any.
     pub subagents: Option<SubagentUsage>,
-    /// Its place in a tree; `None` for a root.
+    /// Its position in a tree; `None` for a root.
     pub lineage: Option<Lineage>,
     /// Accepted.
     pub created_at: Millis,
@@ -216,7 +216,7 @@ pub struct RunSummary {
     pub no: RunNo,
     /// Public id.
     pub id: RunId,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
     /// Its session.
     pub session: Option<SessionId>,
@@ -224,7 +224,7 @@ pub struct RunSummary {
     pub metadata: Metadata,
     /// The spec's `name`.
     pub spec_name: Option<String>,
-    /// The agent whose prompt it has.
+    /// The agent it was started with.
     pub agent_id: Option<String>,
     /// Catalog id.
     pub model_id: String,
@@ -242,7 +242,7 @@ pub struct RunSummary {
     pub tool_calls: u32,
     /// `None` until the end, or without a price.
     pub cost_usd: Option<f64>,
-    /// Its place in a tree; `None` for a root.
+    /// Its position in a tree; `None` for a root.
     pub lineage: Option<Lineage>,
     /// Accepted.
     pub created_at: Millis,
@@ -265,7 +265,7 @@ pub struct RunFilter {
     pub metadata: Vec<(String, String)>,
     /// One session.
     pub session: Option<SessionId>,
-    /// Without those that are private to another owner than this one.
+    /// Hides runs that are private to other owners.
     pub visible_to: Option<String>,
     /// Which part of the trees.
     pub tree: TreeFilter,
@@ -296,12 +296,12 @@ pub struct Page {
     pub limit: usize,
 }
 
-/// Who has to be told of delivered mail.
+/// The recipient of a wake-up after a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// A worker holds the run: wake it.
     Owner(RunNo),
-    /// Nobody holds it: it wants a worker.
+    /// No worker holds it: offer it to the queue.
     Queue(RunNo),
 }
 
@@ -310,9 +310,9 @@ pub enum Delivery {
 pub enum ToolDelivery {
     /// Durable.
     Accepted(Delivery),
-    /// The same key and body came before: nothing new.
+    /// A repetition with the same key and body.
     Replayed,
-    /// The key came before with another body.
+    /// The key was used with another body.
     KeyReused,
     /// The run was cancelled, or a cancel waits: the answer is not needed.
     Ignored,

@@ -1,4 +1,4 @@
-//! Sessions: conversations kept between runs.
+//! Sessions: stored conversations.
 
 use async_trait::async_trait;
 use runloom_protocol::id::SessionId;
@@ -23,8 +23,8 @@ pub trait Sessions: Send + Sync {
         id: &SessionId,
     ) -> StoreResult<Option<SessionRow>>;
 
-    /// Messages of a session that clients may see, oldest first, numbered in the order of all from 1: of those before
-    /// `before` (all when `None`) the last `limit`, and no more of them than `max_bytes` hold, but one at least.
+    /// Messages of a session that clients may see, oldest first, numbered from 1: the last `limit` of those before
+    /// `before` (of all when `None`). The page ends early at `max_bytes`, but has at least one message.
     async fn session_messages(
         &self,
         session: SessionNo,
@@ -33,8 +33,8 @@ pub trait Sessions: Send + Sync {
         max_bytes: usize,
     ) -> StoreResult<Vec<(u64, PromptMessage)>>;
 
-    /// A session about to be continued by somebody who knows its first `known` messages: its row, what was said after
-    /// those (nothing when `known` is `None`), and whether a run of it is alive.
+    /// A session for its next message: its row, the messages after the first `known` ones (no messages when `known`
+    /// is missing), and whether one of its runs is alive.
     async fn resume_session(
         &self,
         workspace: WorkspaceNo,
@@ -45,7 +45,7 @@ pub trait Sessions: Send + Sync {
     /// How many messages of a session clients may see.
     async fn count_messages(&self, session: SessionNo) -> StoreResult<u64>;
 
-    /// Ends a session and writes a cancel (`session_ended`) to each of its live runs, in one transaction.
+    /// Ends a session and sends a cancel (`session_ended`) to each of its live runs, in one transaction.
     async fn end_session(
         &self,
         workspace: WorkspaceNo,
@@ -74,9 +74,9 @@ pub trait Sessions: Send + Sync {
 pub struct ResumedSession {
     /// The session.
     pub row: SessionRow,
-    /// What the caller did not know, oldest first.
+    /// The messages that the caller does not know, oldest first.
     pub since: Vec<PromptMessage>,
-    /// A run of it is alive: the next one waits for its end.
+    /// Whether one of its runs is alive: the next one waits for its end.
     pub busy: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct NewSession {
     pub workspace: WorkspaceNo,
     /// A label.
     pub name: Option<String>,
-    /// The stored spec, JSON; the store does not look inside.
+    /// The stored spec, JSON; opaque to the store.
     pub spec: String,
     /// The public spec, JSON, without secrets.
     pub public_spec: String,
@@ -99,7 +99,7 @@ pub struct NewSession {
     pub created_at: Millis,
     /// Optional `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
-    /// The personal owner whose session it is: it is hidden from other personal owners.
+    /// The personal owner of the session: it is hidden from other personal owners.
     pub private_to: Option<String>,
 }
 
@@ -108,9 +108,9 @@ pub struct NewSession {
 pub enum CreatedSession {
     /// The session is there.
     New,
-    /// The same key and body came before; this is the session of then.
+    /// The same key and body were sent before; the session created then.
     Replayed(SessionId),
-    /// The key came before with another body.
+    /// The key was used with another body.
     KeyReused,
 }
 
@@ -129,7 +129,7 @@ pub struct SessionRow {
     pub spec: String,
     /// See [`NewSession::public_spec`].
     pub public_spec: String,
-    /// Catalog id of the model that its runs stay on since one of them fell back.
+    /// Catalog id of the model that its runs use since one of them fell back.
     pub active_model: Option<String>,
     /// Client labels.
     pub metadata: Metadata,
@@ -167,14 +167,14 @@ pub struct SessionFilter {
     pub status: Option<SessionStatus>,
     /// Labels that must all match.
     pub metadata: Vec<(String, String)>,
-    /// Without those that are private to another owner than this one.
+    /// Hides sessions that are private to other owners.
     pub visible_to: Option<String>,
 }
 
 /// Answer to [`Sessions::end_session`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// It is ended (now or before); these runs have to be told.
+    /// The session is ended, now or before; these runs have to be woken.
     Ended(Vec<Delivery>),
     /// No such session in this workspace.
     UnknownSession,

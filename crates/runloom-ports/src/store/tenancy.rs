@@ -23,7 +23,7 @@ pub trait Tenancy: Send + Sync {
     /// All workspaces, by slug.
     async fn workspaces(&self) -> StoreResult<Vec<WorkspaceRow>>;
 
-    /// Inserts a key, or updates the one with the same hash. Returns the id under which it is kept.
+    /// Inserts a key, or updates the one with the same hash. Returns the stored id.
     async fn put_key(&self, key: NewKey, now: Millis) -> StoreResult<KeyId>;
 
     /// Keys that share a prefix, revoked ones included; few.
@@ -44,7 +44,7 @@ pub trait Tenancy: Send + Sync {
 /// A workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceRow {
-    /// Given by the store; ignored when it is put.
+    /// Assigned by the store; ignored on input.
     pub no: WorkspaceNo,
     /// `^[a-z0-9][a-z0-9-]{0,62}$`.
     pub slug: String,
@@ -67,11 +67,11 @@ pub struct NewKey {
     pub prefix: String,
     /// Keyed hash of the whole key.
     pub hash: [u8; 32],
-    /// What it is for.
+    /// Its usage.
     pub usage: KeyUsage,
     /// Agents it may run; empty = every agent.
     pub agent_ids: Vec<String>,
-    /// Its own limit of run starts, when it has one.
+    /// Its own limit of run starts per minute, if it has one.
     pub runs_per_minute: Option<u32>,
     /// Whether a request with it may name the owner that it acts for.
     pub act_for_owners: bool,
@@ -90,11 +90,11 @@ pub struct KeyRow {
     pub prefix: String,
     /// Keyed hash of the whole key.
     pub hash: [u8; 32],
-    /// What it is for.
+    /// Its usage.
     pub usage: KeyUsage,
     /// Agents it may run; empty = every agent.
     pub agent_ids: Vec<String>,
-    /// Its own limit of run starts, when it has one.
+    /// Its own limit of run starts per minute, if it has one.
     pub runs_per_minute: Option<u32>,
     /// Whether a request with it may name the owner that it acts for.
     pub act_for_owners: bool,

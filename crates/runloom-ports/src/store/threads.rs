@@ -8,7 +8,7 @@ use super::{Millis, NewSession, RunNo, SessionNo, StoreResult, WorkspaceNo};
 /// Reading the runs of a session in their order, and remembering threads.
 #[async_trait]
 pub trait Threads: Send + Sync {
-    /// Runs of a session before `before` (all when `None`), newest first, however they ended.
+    /// Runs of a session before `before` (all when `None`), newest first, with any outcome.
     async fn history_runs(
         &self,
         session: SessionNo,
@@ -22,19 +22,19 @@ pub trait Threads: Send + Sync {
     /// The session of a thread.
     async fn thread(&self, workspace: WorkspaceNo, key: &str) -> StoreResult<Option<SessionId>>;
 
-    /// Creates a session for a thread, unless the thread has one. Of two at once, both get the same session. The
+    /// Creates the session of a thread, or returns the existing one. Concurrent calls get the same session. The
     /// session's idempotency key is not used.
     async fn create_thread(&self, session: NewSession, key: &str) -> StoreResult<ThreadCreated>;
 
-    /// Remembers an AG-UI run and the ids of its tool messages, in one transaction; an id that a call has already is
-    /// kept. When the thread has seen the AG-UI run, it is followed again and nothing else changes.
+    /// Stores an AG-UI run and the ids of its tool messages, in one transaction. An id that a call has already is
+    /// kept. An AG-UI run that the thread has already is followed again and nothing changes.
     async fn open_ag_ui_run(
         &self,
         session: SessionNo,
         run: NewAgUiRun,
     ) -> StoreResult<OpenedAgUiRun>;
 
-    /// Forgets an AG-UI run whose request was refused after all.
+    /// Deletes an AG-UI run whose request was refused.
     async fn withdraw_ag_ui_run(&self, session: SessionNo, id: &str) -> StoreResult<()>;
 
     /// Whether a client has begun to follow the thread since then.
@@ -82,7 +82,7 @@ pub enum ThreadCreated {
 pub struct NewAgUiRun {
     /// The client's `runId`.
     pub id: String,
-    /// What is needed to send it again, JSON; the store does not look inside.
+    /// The data needed to send it again, JSON; opaque to the store.
     pub body: String,
     /// Now.
     pub at: Millis,

@@ -1,4 +1,4 @@
-//! Runs in a tree: what a batch creates below its run, stops below it, and tells other runs.
+//! Trees of runs: children that a batch creates, runs that it stops, and mail that it sends.
 
 use runloom_protocol::event::Event;
 use runloom_protocol::id::RunId;
@@ -12,7 +12,7 @@ use super::{MailBody, RunNo};
 pub struct OutgoingMail {
     /// The run that reads it.
     pub to: RunNo,
-    /// What it says.
+    /// Its content.
     pub body: MailBody,
 }
 
@@ -23,7 +23,7 @@ pub struct SubRuns {
     pub root: RunNo,
     /// Runs that the root may have below it, those that have ended included.
     pub max_below_root: u32,
-    /// The children. A child whose id exists is left as it is.
+    /// The children. A child whose id exists is left unchanged.
     pub new: Vec<NewSubRun>,
 }
 
@@ -59,7 +59,7 @@ pub struct NewSubRun {
     pub input_preview: String,
 }
 
-/// The place of a child in its tree.
+/// Position of a child in its tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
     /// The run that called the delegate.
@@ -72,7 +72,7 @@ pub struct Lineage {
     pub depth: u32,
 }
 
-/// What a run and all runs below it used.
+/// Usage of a run and all runs below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeUsage {
     /// How many runs.
@@ -84,7 +84,7 @@ pub struct TreeUsage {
     /// Money in millionths of a millionth of a dollar, when any of their models has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_pico: Option<u64>,
-    /// Millionths of a dollar that count against budgets: what was billed, and what may have been.
+    /// Millionths of a dollar that count against budgets: billed, or possibly billed.
     #[serde(default)]
     pub spent_micro: u64,
 }
@@ -106,7 +106,7 @@ impl TreeUsage {
     }
 }
 
-/// What a child tells its parent when it ends; see [`MailBody::SubRunEnded`].
+/// The outcome of a child, sent to its parent; see [`MailBody::SubRunEnded`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubRunEnded {
     /// The parent's call that started the child.
@@ -117,7 +117,7 @@ pub struct SubRunEnded {
     pub outcome: SubRunOutcome,
     /// The model that answered.
     pub model: ModelInfo,
-    /// What the child and all runs below it used.
+    /// Usage of the child and all runs below it.
     pub usage: TreeUsage,
 }
 

@@ -130,7 +130,7 @@ pub enum AgUiEvent {
         thread_id: String,
         /// The client's.
         run_id: String,
-        /// How it ended, for clients that know outcomes.
+        /// How it ended. Clients before 1.0 know `interrupt` only.
         #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<Outcome>,
         /// What was used; nothing while the run goes on.
@@ -177,7 +177,7 @@ pub enum SnapshotMessage {
 }
 
 /// How an AG-UI run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(
     tag = "type",
     rename_all = "snake_case",
@@ -190,8 +190,31 @@ pub enum Outcome {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pending_tool_call_ids: Vec<String>,
     },
+    /// Waiting for decisions about tool calls.
+    Interrupt {
+        /// Every open approval, oldest first.
+        interrupts: Vec<Interrupt>,
+    },
     /// Stopped on request.
     Cancelled,
+}
+
+/// A tool call that waits for the decision of a person.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Interrupt {
+    /// The approval, `apr_…`.
+    pub id: String,
+    /// Always `tool_call`.
+    pub reason: &'static str,
+    /// The call that waits.
+    pub tool_call_id: String,
+    /// What is asked, for people.
+    pub message: String,
+    /// When the call is denied, unless it is decided before.
+    pub expires_at: String,
+    /// JSON Schema of `payload` in the answer.
+    pub response_schema: Value,
 }
 
 /// The tokens of a run.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::approval::ApprovalVerdict;
 use crate::attachment::Attachment;
 use crate::id::AgentId;
 use crate::read::keywords;
@@ -27,8 +28,8 @@ pub struct RunAgentInput {
     pub context: Vec<ContextEntry>,
     /// The state of the front end; `None` when it is empty.
     pub state: Option<Value>,
-    /// Whether the request answers interrupts.
-    pub resumes: bool,
+    /// Answers to interrupts, each to another one.
+    pub resume: Vec<ResumeEntry>,
     /// `forwardedProps.runloom`.
     pub runloom: RunloomProps,
 }
@@ -40,6 +41,17 @@ pub enum ProtocolVersion {
     Unknown,
     /// 1.0 or newer.
     One,
+}
+
+/// The answer to an interrupt: a decision about an approval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResumeEntry {
+    /// The approval, `apr_…`.
+    pub interrupt_id: String,
+    /// Whether the call is executed. A cancelled interrupt is a denial.
+    pub decision: ApprovalVerdict,
+    /// The arguments to execute instead, with an approval only.
+    pub input: Option<Value>,
 }
 
 /// One message of the request.

@@ -3,8 +3,10 @@
 mod event;
 mod input;
 
-pub use event::{AgUiEvent, Outcome, RunStartedMetadata, RunloomRun, SnapshotMessage, TokenUsage};
+pub use event::{
+    AgUiEvent, Interrupt, Outcome, RunStartedMetadata, RunloomRun, SnapshotMessage, TokenUsage,
+};
 pub use input::{
-    ContextEntry, InputMessage, MessageBody, OnDisconnect, ProtocolVersion, RunAgentInput,
-    RunloomProps,
+    ContextEntry, InputMessage, MessageBody, OnDisconnect, ProtocolVersion, ResumeEntry,
+    RunAgentInput, RunloomProps,
 };

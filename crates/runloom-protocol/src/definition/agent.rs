@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::Policy;
-use crate::spec::{Budgets, LoopDetection, Metadata, OutputSchema, ToolBudget};
+use crate::spec::{Budgets, Compaction, LoopDetection, Metadata, OutputSchema, ToolBudget};
 use crate::tools::ToolRef;
 
 /// A stored agent: a spec under a name, which runs use by `agentId`.
@@ -53,6 +53,9 @@ pub struct AgentDefinition {
     /// How often each tool may be called, by model-facing name. An empty object switches the defaults off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_budgets: Option<BTreeMap<String, ToolBudget>>,
+    /// Whether older turns are summarised when the conversation no longer fits the model's context window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<Compaction>,
     /// How many levels of runs may be below the agent's runs, 0 to 8; absent means 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,

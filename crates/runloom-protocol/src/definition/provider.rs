@@ -30,6 +30,9 @@ pub struct ProviderDefinition {
     /// The models of the provider.
     #[serde(default)]
     pub models: Vec<ModelDefinition>,
+    /// Whether `provider:<id>:<vendor model>` runs a model that `models` does not list; absent means yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_unlisted_models: Option<bool>,
     /// Settings of this kind of provider, for example `region` or `api_version`.
     #[serde(default, skip_serializing_if = "Object::is_empty")]
     pub options: Object,

@@ -73,7 +73,7 @@ pub fn secrets(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Replaces every `{{secret:NAME}}`; everything else stays as it is. `None` from `lookup` gives the missing name back.
+/// Replaces every `{{secret:NAME}}` and nothing else. Returns the missing name when `lookup` has no value.
 ///
 /// # Errors
 /// The name of the first secret that there is not.

@@ -1,7 +1,7 @@
 //! The SSE frame: the bytes that are stored, streamed and read back.
 //!
-//! `id: <seq>\nevent: <kind>\ndata: {"seq":…,"type":…,…payload,"data":{…payload}}\n\n`. This is the hottest path of the
-//! server: a frame is written straight into the buffer it is sent from, and its payload is serialised once.
+//! `id: <seq>\nevent: <kind>\ndata: {"seq":…,"type":…,"at":…,…payload,"data":{…payload}}\n\n`. This is the hottest path
+//! of the server: a frame is written straight into the buffer it is sent from, and its payload is serialised once.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Event, EventKind, Sequenced, TextDelta};
 
-/// Upper bound of a frame's bytes beside its payload: both numbers, both kinds, the fixed text.
-const ENVELOPE_BYTES: usize = 160;
+/// Upper bound of a frame's bytes beside its payload: the three numbers, both kinds, the fixed text.
+const ENVELOPE_BYTES: usize = 190;
 
 /// Why a frame could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,20 +27,26 @@ pub enum FrameError {
 
 impl Event {
     /// Appends the event to `out` as the SSE frame that is stored and streamed. The payload stands both at the top
-    /// level and under `data`, because SDKs read it from either place. On an error, `out` is unchanged.
+    /// level and under `data`, because SDKs read it from either place. `at` is the time of writing in milliseconds
+    /// since 1970. On an error, `out` is unchanged.
     ///
     /// # Errors
     /// When the payload cannot be serialised, which no payload of this crate can cause.
-    pub fn write_frame(&self, seq: u64, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+    pub fn write_frame(
+        &self,
+        seq: u64,
+        at: u64,
+        out: &mut BytesMut,
+    ) -> Result<(), serde_json::Error> {
         let start = out.len();
-        let written = self.write_parts(seq, out);
+        let written = self.write_parts(seq, at, out);
         if written.is_err() {
             out.truncate(start);
         }
         written
     }
 
-    fn write_parts(&self, seq: u64, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+    fn write_parts(&self, seq: u64, at: u64, out: &mut BytesMut) -> Result<(), serde_json::Error> {
         if let Self::AssistantDelta(delta) | Self::ThinkingDelta(delta) = self {
             out.reserve(ENVELOPE_BYTES + 2 * delta.text.len());
         }
@@ -50,7 +56,9 @@ impl Event {
         for part in [b"id: ", seq, b"\nevent: ", kind, b"\ndata: {\"seq\":", seq] {
             out.put_slice(part);
         }
-        for part in [b",\"type\":\"".as_slice(), kind, b"\""] {
+        let mut digits = [0; 20];
+        let at = decimal(at, &mut digits);
+        for part in [b",\"type\":\"".as_slice(), kind, b"\",\"at\":", at] {
             out.put_slice(part);
         }
         let payload = out.len();
@@ -176,15 +184,18 @@ fn parse_json(json: &[u8]) -> Result<Sequenced, FrameError> {
     #[derive(Deserialize)]
     struct Envelope<'a> {
         seq: u64,
+        #[serde(default)]
+        at: Option<u64>,
         #[serde(rename = "type", borrow)]
         kind: Cow<'a, str>,
     }
-    let Envelope { seq, kind } = serde_json::from_slice(json)?;
+    let Envelope { seq, at, kind } = serde_json::from_slice(json)?;
     if EventKind::parse(&kind).is_none() {
         return Err(FrameError::Unknown(kind.into_owned()));
     }
     Ok(Sequenced {
         seq,
+        at,
         event: serde_json::from_slice(json)?,
     })
 }

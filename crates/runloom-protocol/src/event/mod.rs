@@ -4,17 +4,19 @@
 //! facts.
 
 mod approval;
+mod compaction;
 mod frame;
 mod subagent;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::outcome::{ErrorClass, ModelInfo, RunCancelled, RunError, RunResult};
+use crate::outcome::{ErrorClass, ModelInfo, RunCancelled, RunError, RunResult, Tokens};
 use crate::read::keywords;
 use crate::tools::Object;
 
 pub use approval::{ApprovalDecided, ApprovalRequested, SubActionEvent, SubActionPhase};
+pub use compaction::ContextCompacted;
 pub use frame::{FrameError, frame_json, frame_kind, parse_frame, split_frames};
 pub use subagent::{Subagent, SubagentPhase};
 
@@ -36,6 +38,8 @@ pub enum Event {
     TurnRestarted(TurnRestarted),
     /// The model is out of service; another takes over for the rest of the run.
     ModelFallback(ModelFallback),
+    /// Older turns of the conversation were replaced by a summary, or dropped.
+    ContextCompacted(ContextCompacted),
     /// A server tool is about to be called.
     ToolCall(ToolCall),
     /// A server tool has returned a result, or the call was refused.
@@ -77,6 +81,7 @@ impl Event {
             Self::AssistantMessage(_) => EventKind::AssistantMessage,
             Self::TurnRestarted(_) => EventKind::TurnRestarted,
             Self::ModelFallback(_) => EventKind::ModelFallback,
+            Self::ContextCompacted(_) => EventKind::ContextCompacted,
             Self::ToolCall(_) => EventKind::ToolCall,
             Self::ToolResult(_) => EventKind::ToolResult,
             Self::ToolFiles(_) => EventKind::ToolFiles,
@@ -142,6 +147,8 @@ keywords! {
         TurnRestarted = "turn_restarted",
         /// See [`Event::ModelFallback`].
         ModelFallback = "model_fallback",
+        /// See [`Event::ContextCompacted`].
+        ContextCompacted = "context_compacted",
         /// See [`Event::ToolCall`].
         ToolCall = "tool_call",
         /// See [`Event::ToolResult`].
@@ -192,6 +199,7 @@ impl EventKind {
             | Self::SubAction => false,
             Self::AssistantMessage
             | Self::ModelFallback
+            | Self::ContextCompacted
             | Self::ToolResult
             | Self::ToolFiles
             | Self::LocalToolCall
@@ -220,6 +228,7 @@ impl EventKind {
             | Self::Error
             | Self::Cancelled => Audience::Callers,
             Self::ModelFallback
+            | Self::ContextCompacted
             | Self::ToolCall
             | Self::ToolResult
             | Self::ToolFiles
@@ -262,6 +271,9 @@ pub enum Terminal<'e> {
 pub struct Sequenced {
     /// The position in the log, from 1, without gaps.
     pub seq: u64,
+    /// When the event was written, in milliseconds since 1970. Absent in logs of older servers.
+    #[serde(default)]
+    pub at: Option<u64>,
     /// The event.
     #[serde(flatten)]
     pub event: Event,
@@ -281,7 +293,7 @@ pub struct TextDelta {
 }
 
 /// Payload of `assistant_message`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
@@ -299,6 +311,21 @@ pub struct AssistantMessage {
     /// The catalog id of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What the turn used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+    /// What the turn cost in US dollars. Absent when the model has no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Time from the first call of the turn to the end of the last one, with the pauses between retries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Time from the start of the completed call to its first text, thinking or tool call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_first_token_ms: Option<u64>,
+    /// Model calls of the turn, with the failed ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
 }
 
 /// A tool call that the model requested.
@@ -369,6 +396,9 @@ pub struct ToolResult {
     /// Of the project tool: `tool_agent_output` and, where the action has a template, `ui_schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
+    /// How long the tool took. Absent when it was not executed, and for the result of a run below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// Payload of `tool_files`.

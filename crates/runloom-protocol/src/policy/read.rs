@@ -9,7 +9,7 @@ use crate::check::names;
 use crate::limits;
 use crate::read::{Excerpt, Fields, Node};
 
-/// The policy under `policy`, if given. Unknown fields and values are errors, whoever wrote the document: if they were
+/// The policy under `policy`, if given. Unknown fields and values are errors for every author: if they were
 /// ignored, the author would believe that a protection is active when it is not.
 pub(crate) fn read(fields: &Fields<'_, '_>) -> Option<Policy> {
     let node = fields.get("policy")?;

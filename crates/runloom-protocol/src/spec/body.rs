@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::{
-    AgentSpec, LoopDetection as CheckedLoopDetection, Metadata, OutputSchema, PromptMessage,
-    ToolBudget, ToolFile,
+    AgentSpec, Compaction as CheckedCompaction, LoopDetection as CheckedLoopDetection, Metadata,
+    OutputSchema, PromptMessage, ToolBudget, ToolFile,
 };
 use crate::budgets::Budgets;
 use crate::check::reasoning_level::ReasoningLevel;
@@ -54,6 +54,8 @@ pub(crate) struct CreateMessage {
     pub(crate) loop_detection: Option<CheckedLoopDetection>,
     /// How often each tool may be called, by model-facing name.
     pub(crate) tool_budgets: Option<BTreeMap<String, ToolBudget>>,
+    /// Whether older turns are summarised, in place of the session's setting.
+    pub(crate) compaction: Option<CheckedCompaction>,
     /// Limits of the run; each one replaces the session's.
     pub(crate) budgets: Option<Budgets>,
     /// Which tool calls are allowed, refused, or need an approval.
@@ -76,6 +78,52 @@ pub(crate) struct SubmitToolResult {
     /// Files of a `result`, 5 MB together when decoded. The model gets them with the result.
     #[schemars(length(max = limits::TOOL_FILES_MAX))]
     pub(crate) files: Option<Vec<ToolFile>>,
+}
+
+/// A switch, or settings.
+pub(crate) struct Compaction;
+
+impl JsonSchema for Compaction {
+    fn schema_name() -> Cow<'static, str> {
+        "Compaction".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                {"type": "boolean", "description": "`false` switches compaction off, `true` means the defaults."},
+                {
+                    "type": "object",
+                    "properties": {
+                        "atFraction": {
+                            "type": "number",
+                            "description": "The share of the context window at which older turns are summarised.",
+                            "minimum": limits::COMPACTION_FRACTION_MIN,
+                            "maximum": limits::COMPACTION_FRACTION_MAX,
+                            "default": limits::COMPACTION_FRACTION_DEFAULT,
+                        },
+                        "keepTurns": {
+                            "type": "integer",
+                            "description": "How many of the last turns are kept as they are. Fewer are kept when \
+                                they alone would not fit.",
+                            "minimum": 0,
+                            "maximum": limits::COMPACTION_KEEP_TURNS_MAX,
+                            "default": limits::COMPACTION_KEEP_TURNS_DEFAULT,
+                        },
+                        "modelId": {
+                            "type": "string",
+                            "description": "The model that writes the summary. Absent means the model of the run.",
+                        },
+                        "instructions": {
+                            "type": "string",
+                            "description": "What the summary must keep.",
+                            "maxLength": limits::COMPACTION_INSTRUCTIONS_MAX_CHARS,
+                        },
+                    },
+                },
+            ],
+        })
+    }
 }
 
 /// `false`, or thresholds.

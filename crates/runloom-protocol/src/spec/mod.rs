@@ -2,6 +2,7 @@
 
 #[cfg(feature = "schema")]
 pub(crate) mod body;
+mod compaction;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ pub use crate::budgets::Budgets;
 use crate::id::AgentId;
 use crate::policy::Policy;
 use crate::tools::ToolRef;
+pub use compaction::{CompactedHistory, Compaction, CompactionSettings};
 
 /// Client labels of a run or session: flat strings, kept in a stable order.
 pub type Metadata = BTreeMap<String, String>;
@@ -70,6 +72,10 @@ pub struct AgentSpec {
     /// How often each tool may be called, by model-facing name. An empty object switches the defaults off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_budgets: Option<BTreeMap<String, ToolBudget>>,
+    /// Whether older turns are summarised when the conversation no longer fits the model's context window. Absent means
+    /// `true` in sessions and `false` elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<Compaction>,
     /// How many levels of runs may be below this one, 0 to 8; absent means 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u8>,
@@ -245,6 +251,11 @@ pub struct PromptMessage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub retained: Vec<RetainedCall>,
+    /// What later runs of the session read in place of the messages before this one; kept by the server and shown to
+    /// no client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub compacted: Option<CompactedHistory>,
 }
 
 impl PromptMessage {
@@ -257,6 +268,7 @@ impl PromptMessage {
             content: content.into(),
             attachments: Vec::new(),
             retained: Vec::new(),
+            compacted: None,
         }
     }
 }
@@ -316,6 +328,8 @@ pub struct CreateMessage {
     pub tool_budgets: Option<BTreeMap<String, ToolBudget>>,
     /// Replaces each limit that it names.
     pub budgets: Budgets,
+    /// Replaces the session's value.
+    pub compaction: Option<Compaction>,
     /// Replaces the session's value.
     pub max_depth: Option<u8>,
     /// Replaces the session's policy.

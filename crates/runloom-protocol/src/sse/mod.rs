@@ -56,7 +56,7 @@ pub struct SseParser {
 
 #[derive(Debug, Clone, Copy)]
 enum Start {
-    /// So many bytes of a BOM were seen.
+    /// Number of bytes of a BOM that were read.
     Bom(usize),
     Settled,
 }

@@ -4,10 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{attachments, documents, guards, spec};
+use super::{approval, attachments, documents, guards, spec};
 use crate::ag_ui::{
-    ContextEntry, InputMessage, MessageBody, ProtocolVersion, RunAgentInput, RunloomProps,
+    ContextEntry, InputMessage, MessageBody, ProtocolVersion, ResumeEntry, RunAgentInput,
+    RunloomProps,
 };
+use crate::approval::ApprovalVerdict;
 use crate::attachment::Attachment;
 use crate::check::documents::{description, document};
 use crate::check::names::is_schema_name;
@@ -38,10 +40,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> RunAgentInput {
         tools: front_end_tools(fields),
         context: context(fields),
         state: state(fields),
-        resumes: fields
-            .get("resume")
-            .and_then(|node| node.array(ENTRIES_MAX))
-            .is_some_and(|entries| !entries.is_empty()),
+        resume: resume(fields),
         runloom: runloom(fields),
     }
 }
@@ -266,6 +265,42 @@ fn front_end_tools(fields: &Fields<'_, '_>) -> Vec<LocalTool> {
     read.unwrap_or_default()
 }
 
+fn resume(fields: &Fields<'_, '_>) -> Vec<ResumeEntry> {
+    let mut seen = HashSet::new();
+    let read = fields.list("resume", ENTRIES_MAX, |node| {
+        let entry = node.fields()?;
+        let interrupt_id = entry.required_text("interruptId", limits::REFERENCE_MAX_CHARS)?;
+        if !seen.insert(interrupt_id) {
+            entry.refuse("interruptId", "must not be answered twice");
+        }
+        let status = entry.require("status")?;
+        let (decision, input) = match status.string()? {
+            "cancelled" => (ApprovalVerdict::Deny, None),
+            "resolved" => decision(&entry.require("payload")?.fields()?)?,
+            other => {
+                let wanted = "expected resolved or cancelled";
+                status.refuse(format_args!("{wanted}, got `{}`", Excerpt(other)));
+                return None;
+            }
+        };
+        Some(ResumeEntry {
+            interrupt_id: interrupt_id.to_owned(),
+            decision,
+            input,
+        })
+    });
+    read.unwrap_or_default()
+}
+
+/// The decision of a payload, and the arguments that it changes.
+fn decision(payload: &Fields<'_, '_>) -> Option<(ApprovalVerdict, Option<Value>)> {
+    let decision = match payload.require("approved")?.boolean()? {
+        true => ApprovalVerdict::Approve,
+        false => ApprovalVerdict::Deny,
+    };
+    Some((decision, approval::changed_arguments(payload, decision)))
+}
+
 fn context(fields: &Fields<'_, '_>) -> Vec<ContextEntry> {
     if let Some(node) = fields.get("context") {
         node.has_bytes_within(CONTEXT_MAX_BYTES);
@@ -331,3 +366,7 @@ fn runloom(fields: &Fields<'_, '_>) -> RunloomProps {
     given.refuse_misspelt();
     props
 }
+
+#[cfg(test)]
+#[path = "ag_ui_tests.rs"]
+mod tests;

@@ -48,6 +48,14 @@ enum Expected {
     AnyValue,
 }
 
+/// The arguments to execute instead of those that were asked for.
+pub(super) fn changed_arguments(
+    fields: &Fields<'_, '_>,
+    decision: ApprovalVerdict,
+) -> Option<Value> {
+    input(fields, Expected::Object, Some(decision))
+}
+
 fn input(
     fields: &Fields<'_, '_>,
     expected: Expected,

@@ -109,6 +109,7 @@ fn message(node: Node<'_, '_>) -> Option<PromptMessage> {
         content: content?,
         attachments,
         retained: Vec::new(),
+        compacted: None,
     })
 }
 

@@ -10,6 +10,7 @@
 mod ag_ui;
 mod approval;
 mod attachments;
+mod compaction;
 mod definitions;
 mod depth;
 mod documents;
@@ -91,6 +92,7 @@ pub fn create_message(body: &Value) -> Result<CreateMessage, Vec<Issue>> {
             output_schema: documents::output_schema(fields),
             loop_detection: guards::loop_detection(fields, UnknownFields::Ignored),
             tool_budgets: guards::tool_budgets(fields, UnknownFields::Ignored),
+            compaction: compaction::compaction(fields, UnknownFields::Ignored),
             budgets: guards::budgets(fields, UnknownFields::Ignored),
             max_depth: guards::max_depth(fields),
             policy: crate::policy::read(fields),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{documents, guards};
+use super::{compaction, documents, guards};
 pub(super) use crate::check::reasoning_level::reasoning_level;
 use crate::check::reference::{agent_id, model_id};
 use crate::check::unknown::UnknownFields;
@@ -77,6 +77,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, system: SystemMessage) -> AgentSpec 
         output_schema: documents::output_schema(fields),
         loop_detection: guards::loop_detection(fields, UNKNOWN),
         tool_budgets: guards::tool_budgets(fields, UNKNOWN),
+        compaction: compaction::compaction(fields, UNKNOWN),
         max_depth: guards::max_depth(fields),
         policy: policy::read(fields),
         applied_policies: Vec::new(),

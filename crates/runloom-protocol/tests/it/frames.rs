@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use bytes::BytesMut;
 use proptest::prelude::*;
 use runloom_protocol::event::{
-    AssistantMessage, Event, EventKind, FileInfo, LocalToolCall, LocalToolResultIn, LoopDetected,
-    ModelFallback, RequestedCall, Sequenced, Started, TextDelta, ToolBudgetExceeded, ToolCall,
-    ToolFiles, ToolResult, TurnRestarted, frame_json, frame_kind, parse_frame, split_frames,
+    AssistantMessage, ContextCompacted, Event, EventKind, FileInfo, LocalToolCall,
+    LocalToolResultIn, LoopDetected, ModelFallback, RequestedCall, Sequenced, Started, TextDelta,
+    ToolBudgetExceeded, ToolCall, ToolFiles, ToolResult, TurnRestarted, frame_json, frame_kind,
+    parse_frame, split_frames,
 };
 use runloom_protocol::outcome::{
     ErrorClass, ModelInfo, RunCancelled, RunError, RunResult, StructuredOutput, Tokens,
@@ -94,6 +95,15 @@ fn text_events() -> Vec<(Event, &'static str, String)> {
         finish_reason: Some("tool_use".into()),
         tool_calls: vec![call],
         model: Some("platform:demo".into()),
+        tokens: Some(Tokens {
+            input_tokens: 9,
+            output_tokens: 3,
+            ..Tokens::default()
+        }),
+        cost_usd: Some(0.25),
+        duration_ms: Some(800),
+        time_to_first_token_ms: Some(120),
+        attempts: Some(2),
     };
     let text = |text: &str| TextDelta { text: text.into() };
     vec![
@@ -103,7 +113,7 @@ fn text_events() -> Vec<(Event, &'static str, String)> {
         (
             Event::AssistantMessage(message),
             "assistant_message",
-            r#""text":"Hi","turn":1,"finishReason":"tool_use","toolCalls":[{"id":"tu_1","name":"f","input":{"b":1,"a":2}}],"model":"platform:demo""#.into(),
+            r#""text":"Hi","turn":1,"finishReason":"tool_use","toolCalls":[{"id":"tu_1","name":"f","input":{"b":1,"a":2}}],"model":"platform:demo","tokens":{"inputTokens":9,"cachedTokens":0,"reasoningTokens":0,"outputTokens":3},"costUsd":0.25,"durationMs":800,"timeToFirstTokenMs":120,"attempts":2"#.into(),
         ),
         (
             Event::TurnRestarted(TurnRestarted { turn: 2, reason: "worker lost".into() }),
@@ -165,6 +175,7 @@ fn tool_events() -> Vec<(Event, &'static str, String)> {
         result: "r".into(),
         summary: "s".into(),
         metadata: None,
+        duration_ms: Some(41),
     };
     vec![
         (
@@ -175,7 +186,7 @@ fn tool_events() -> Vec<(Event, &'static str, String)> {
         (
             Event::ToolResult(result),
             "tool_result",
-            r#""toolUseId":"tu_1","name":"f","ok":true,"result":"r","summary":"s""#.into(),
+            r#""toolUseId":"tu_1","name":"f","ok":true,"result":"r","summary":"s","durationMs":41"#.into(),
         ),
         (
             Event::ToolFiles(ToolFiles {
@@ -214,6 +225,18 @@ fn tool_events() -> Vec<(Event, &'static str, String)> {
             Event::ToolBudgetExceeded(ToolBudgetExceeded { tool: "f".into(), max_calls: 4, call_index: 5 }),
             "tool_budget_exceeded",
             r#""tool":"f","maxCalls":4,"callIndex":5"#.into(),
+        ),
+        (
+            Event::ContextCompacted(ContextCompacted {
+                before_tokens: 900,
+                after_tokens: 300,
+                turns: 6,
+                model: "demo".into(),
+                summarised: false,
+                reason: Some("busy".into()),
+            }),
+            "context_compacted",
+            r#""beforeTokens":900,"afterTokens":300,"turns":6,"model":"demo","summarised":false,"reason":"busy""#.into(),
         ),
     ]
 }
@@ -282,9 +305,12 @@ fn terminal_events() -> Vec<(Event, &'static str, String)> {
     ]
 }
 
+/// When the events of these tests were written.
+const AT: u64 = 1_793_491_200_123;
+
 fn frame_of(event: &Event, seq: u64) -> BytesMut {
     let mut out = BytesMut::new();
-    event.write_frame(seq, &mut out).unwrap();
+    event.write_frame(seq, AT, &mut out).unwrap();
     out
 }
 
@@ -297,7 +323,7 @@ fn each_event_has_exactly_these_bytes() {
             format!(",{inside}")
         };
         let wanted = format!(
-            "id: 7\nevent: {kind}\ndata: {{\"seq\":7,\"type\":\"{kind}\"{flat},\"data\":{{{inside}}}}}\n\n"
+            "id: 7\nevent: {kind}\ndata: {{\"seq\":7,\"type\":\"{kind}\",\"at\":{AT}{flat},\"data\":{{{inside}}}}}\n\n"
         );
         assert_eq!(std::str::from_utf8(&frame_of(&event, 7)).unwrap(), wanted);
         assert_eq!(event.kind().as_str(), kind);
@@ -308,7 +334,11 @@ fn each_event_has_exactly_these_bytes() {
 fn each_event_is_read_back_by_both_readers() {
     for (event, kind, _) in every_event() {
         let frame = frame_of(&event, 9);
-        let wanted = Sequenced { seq: 9, event };
+        let wanted = Sequenced {
+            seq: 9,
+            at: Some(AT),
+            event,
+        };
         assert_eq!(frame_kind(&frame), EventKind::parse(kind));
         assert!(frame_kind(&frame).is_some(), "{kind}");
         assert_eq!(parse_frame(&frame).unwrap().unwrap(), wanted);
@@ -335,6 +365,7 @@ fn the_payload_is_the_same_at_both_places() {
         let nested = object.remove("data").unwrap();
         object.remove("seq");
         object.remove("type");
+        assert_eq!(object.remove("at"), Some(AT.into()));
         assert_eq!(json, nested);
     }
 }
@@ -365,7 +396,7 @@ fn frames_are_appended_and_split_again() {
     let events = every_event();
     let mut log = BytesMut::new();
     for (seq, (event, _, _)) in (1..).zip(&events) {
-        event.write_frame(seq, &mut log).unwrap();
+        event.write_frame(seq, AT, &mut log).unwrap();
     }
     let frames: Vec<&[u8]> = split_frames(&log).collect();
     assert_eq!(frames.len(), events.len());
@@ -373,7 +404,11 @@ fn frames_are_appended_and_split_again() {
     for (frame, (seq, (event, _, _))) in frames.iter().zip((1..).zip(events)) {
         assert_eq!(
             parse_frame(frame).unwrap().unwrap(),
-            Sequenced { seq, event }
+            Sequenced {
+                seq,
+                at: Some(AT),
+                event
+            }
         );
     }
 }
@@ -422,13 +457,13 @@ proptest! {
         let event = |text: &String| Event::AssistantDelta(TextDelta { text: text.clone() });
         let mut log = BytesMut::new();
         for (seq, text) in (start..).zip(&texts) {
-            event(text).write_frame(seq, &mut log).unwrap();
+            event(text).write_frame(seq, AT, &mut log).unwrap();
         }
         let frames: Vec<&[u8]> = split_frames(&log).collect();
         prop_assert_eq!(frames.len(), texts.len());
         for (frame, (seq, text)) in frames.into_iter().zip((start..).zip(&texts)) {
             let sequenced = parse_frame(frame).unwrap().unwrap();
-            prop_assert_eq!(sequenced, Sequenced { seq, event: event(text) });
+            prop_assert_eq!(sequenced, Sequenced { seq, at: Some(AT), event: event(text) });
             let json: Value = serde_json::from_slice(frame_json(frame).unwrap()).unwrap();
             prop_assert_eq!(&json["text"], text);
             prop_assert_eq!(&json["data"]["text"], text);

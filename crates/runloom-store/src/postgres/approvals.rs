@@ -66,6 +66,7 @@ impl Approvals for PostgresStore {
                             &wanted.status,
                             &wanted.run,
                             &wanted.root,
+                            &wanted.visible_to,
                             &page.before,
                             &limit,
                             &offset,
@@ -96,7 +97,13 @@ impl Approvals for PostgresStore {
                 let row = session
                     .first(
                         sql,
-                        &[&workspace.0, &wanted.status, &wanted.run, &wanted.root],
+                        &[
+                            &workspace.0,
+                            &wanted.status,
+                            &wanted.run,
+                            &wanted.root,
+                            &wanted.visible_to,
+                        ],
                     )
                     .await?;
                 match row {
@@ -142,6 +149,7 @@ struct Wanted<'a> {
     status: Option<&'static str>,
     run: Option<&'a str>,
     root: Option<&'a str>,
+    visible_to: Option<&'a str>,
 }
 
 impl<'a> Wanted<'a> {
@@ -150,6 +158,7 @@ impl<'a> Wanted<'a> {
             status: filter.status.map(ApprovalStatus::as_str),
             run: filter.run.as_ref().map(RunId::as_str),
             root: filter.root.as_ref().map(RunId::as_str),
+            visible_to: filter.visible_to.as_deref(),
         }
     }
 }
@@ -227,7 +236,8 @@ const FROM: &str = "FROM approvals JOIN runs ON runs.no = approvals.run JOIN run
 /// What a filter finds; a condition that is NULL holds for all.
 const MATCHING: &str =
     "WHERE approvals.workspace = $1 AND ($2::TEXT IS NULL OR approvals.status = $2)
-    AND ($3::TEXT IS NULL OR runs.id = $3) AND ($4::TEXT IS NULL OR roots.id = $4)";
+    AND ($3::TEXT IS NULL OR runs.id = $3) AND ($4::TEXT IS NULL OR roots.id = $4)
+    AND ($5::TEXT IS NULL OR runs.private_to IS NULL OR runs.private_to = $5)";
 
 const COLUMNS: &str = "approvals.no, approvals.status, approvals.request, approvals.checks, approvals.created_at,
     approvals.expires_at, approvals.decided_at, approvals.ruling, approvals.decided_by, runs.agent_id, runs.metadata,
@@ -239,9 +249,9 @@ fn list_sql() -> String {
         "SELECT * FROM (
              SELECT *, count(*) OVER () AS found, row_number() OVER (ORDER BY no DESC) AS nth,
                  sum(octet_length(request) + coalesce(octet_length(ruling), 0)) OVER (ORDER BY no DESC) AS bytes
-             FROM (SELECT {COLUMNS} {FROM} {MATCHING} AND ($5::BIGINT IS NULL OR approvals.no < $5)
-                   ORDER BY approvals.no DESC LIMIT $6 OFFSET $7) AS page
-         ) AS sized WHERE nth = 1 OR bytes <= $8 ORDER BY no DESC"
+             FROM (SELECT {COLUMNS} {FROM} {MATCHING} AND ($6::BIGINT IS NULL OR approvals.no < $6)
+                   ORDER BY approvals.no DESC LIMIT $7 OFFSET $8) AS page
+         ) AS sized WHERE nth = 1 OR bytes <= $9 ORDER BY no DESC"
     )
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use runloom_ports::store::{DocumentKind, KeyUsage, Millis, WorkspaceNo};
-use runloom_protocol::id::{FeedbackId, GrantId, KeyId, PersonId, RunId, SessionId};
+use runloom_protocol::id::{FeedbackId, GrantId, KeyId, RunId, SessionId, UserId};
 use runloom_protocol::scope::ScopeSet;
 use runloom_protocol::spec::Verdict;
 use serde::de::DeserializeOwned;
@@ -171,7 +171,7 @@ words!(
     GrantId,
     KeyId,
     KeyUsage,
-    PersonId,
+    UserId,
     RunId,
     SessionId,
     Verdict

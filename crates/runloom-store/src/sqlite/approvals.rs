@@ -60,6 +60,7 @@ impl Approvals for SqliteStore {
                         filter.status.map(ApprovalStatus::as_str),
                         filter.run.as_ref().map(RunId::as_str),
                         filter.root.as_ref().map(RunId::as_str),
+                        filter.visible_to,
                     ],
                     |row| Ok(uint(row.get(0)?)),
                 )
@@ -105,7 +106,8 @@ const FROM: &str = "FROM approvals JOIN runs ON runs.no = approvals.run JOIN run
 
 /// What a filter finds; a condition that is NULL holds for all.
 const MATCHING: &str = "WHERE approvals.workspace = ?1 AND (?2 IS NULL OR approvals.status = ?2)
-    AND (?3 IS NULL OR runs.id = ?3) AND (?4 IS NULL OR roots.id = ?4)";
+    AND (?3 IS NULL OR runs.id = ?3) AND (?4 IS NULL OR roots.id = ?4)
+    AND (?5 IS NULL OR runs.private_to IS NULL OR runs.private_to = ?5)";
 
 const COLUMNS: &str = "approvals.no, approvals.status, approvals.request, approvals.checks, approvals.created_at,
     approvals.expires_at, approvals.decided_at, approvals.ruling, approvals.decided_by, runs.agent_id, runs.metadata,
@@ -281,13 +283,14 @@ fn list(
 ) -> rusqlite::Result<ApprovalPage> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {COLUMNS}, length(CAST(approvals.request AS BLOB)) + coalesce(length(CAST(approvals.ruling AS BLOB)), 0) AS bytes
-         {FROM} {MATCHING} AND (?5 IS NULL OR approvals.no < ?5) ORDER BY approvals.no DESC LIMIT ?6 OFFSET ?7"
+         {FROM} {MATCHING} AND (?6 IS NULL OR approvals.no < ?6) ORDER BY approvals.no DESC LIMIT ?7 OFFSET ?8"
     ))?;
     let mut rows = statement.query(params![
         workspace.0,
         filter.status.map(ApprovalStatus::as_str),
         filter.run.as_ref().map(RunId::as_str),
         filter.root.as_ref().map(RunId::as_str),
+        filter.visible_to,
         page.before,
         int(page.limit as u64),
         int(page.offset as u64),

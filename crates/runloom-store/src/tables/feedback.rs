@@ -37,7 +37,7 @@ on_both! { impl Feedback {
 
 /// A page of a list.
 struct Wanted {
-    filter: [Value; 5],
+    filter: [Value; 6],
     page: Page,
     max_bytes: usize,
 }
@@ -45,16 +45,18 @@ struct Wanted {
 /// The rows that a filter selects. A condition that is NULL holds for all.
 const FOUND: &str = "FROM feedback JOIN runs ON runs.no = feedback.run LEFT JOIN sessions ON sessions.no = runs.session
     WHERE feedback.workspace = $1 AND ($2::TEXT IS NULL OR feedback.verdict = $2) AND ($3::TEXT IS NULL OR runs.id = $3)
-      AND ($4::TEXT IS NULL OR sessions.id = $4) AND ($5::TEXT IS NULL OR runs.agent_id = $5)";
+      AND ($4::TEXT IS NULL OR sessions.id = $4) AND ($5::TEXT IS NULL OR runs.agent_id = $5)
+      AND ($6::TEXT IS NULL OR runs.private_to IS NULL OR runs.private_to = $6)";
 
 /// The values of [`FOUND`].
-fn found(workspace: WorkspaceNo, filter: &FeedbackFilter) -> [Value; 5] {
+fn found(workspace: WorkspaceNo, filter: &FeedbackFilter) -> [Value; 6] {
     values![
         workspace,
         filter.verdict.map(Verdict::as_str),
         filter.run.as_ref().map(RunId::as_str),
         filter.session.as_ref().map(SessionId::as_str),
         filter.agent_id.as_ref(),
+        filter.visible_to.as_ref(),
     ]
 }
 
@@ -103,9 +105,9 @@ async fn list<S: Statements>(statements: &S, wanted: &Wanted) -> Result<Feedback
                      OVER (ORDER BY no DESC)::BIGINT AS bytes
              FROM (SELECT feedback.no, feedback.id, feedback.verdict, feedback.explanation, feedback.snapshot,
                        feedback.created_at, feedback.updated_at, runs.id AS run_id, runs.agent_id, sessions.id AS session_id
-                   {FOUND} AND ($6::BIGINT IS NULL OR feedback.no < $6)
-                   ORDER BY feedback.no DESC LIMIT $7 OFFSET $8) AS page
-         ) AS sized WHERE nth = 1 OR bytes <= $9 ORDER BY no DESC"
+                   {FOUND} AND ($7::BIGINT IS NULL OR feedback.no < $7)
+                   ORDER BY feedback.no DESC LIMIT $8 OFFSET $9) AS page
+         ) AS sized WHERE nth = 1 OR bytes <= $10 ORDER BY no DESC"
     );
     let page = wanted.page;
     let mut bound = wanted.filter.to_vec();
@@ -122,7 +124,7 @@ async fn list<S: Statements>(statements: &S, wanted: &Wanted) -> Result<Feedback
     Ok(FeedbackPage { rows, cut })
 }
 
-async fn count<S: Statements>(statements: &S, filter: &[Value; 5]) -> Result<u64, S::Error> {
+async fn count<S: Statements>(statements: &S, filter: &[Value; 6]) -> Result<u64, S::Error> {
     let sql = format!("SELECT count(*) AS found {FOUND}");
     let row = statements.first(&sql, filter).await?;
     Ok(row.map_or(Ok(0), |row| row.count("found"))?)

@@ -9,10 +9,10 @@ mod feedback;
 mod memories;
 mod memory_words;
 mod oauth;
-mod people;
 mod registry;
 mod sealed_texts;
 mod tenancy;
+mod users;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

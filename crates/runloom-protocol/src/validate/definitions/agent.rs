@@ -1,6 +1,6 @@
 //! Persisted agents.
 
-use super::super::{documents, guards, spec};
+use super::super::{compaction, documents, guards, spec};
 use super::camel_case::Alias;
 use crate::check::unknown::UnknownFields;
 use crate::definition::{AgentDefinition, Skill};
@@ -50,6 +50,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> AgentDefinition {
         output_schema: documents::output_schema(fields),
         loop_detection: guards::loop_detection(fields, UNKNOWN),
         tool_budgets: guards::tool_budgets(fields, UNKNOWN),
+        compaction: compaction::compaction(fields, UNKNOWN),
         max_depth: guards::max_depth(fields),
         policy: policy::read(fields),
         metadata: documents::metadata(fields),

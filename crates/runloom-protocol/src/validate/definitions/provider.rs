@@ -15,6 +15,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> Option<ProviderDefinition> {
     let headers = web::headers(fields);
     let proxy = fields.text("proxy", limits::URL_MAX_BYTES);
     let models = models(fields);
+    let allow_unlisted_models = fields.boolean("allowUnlistedModels");
     let options = object_document(fields, "options");
     fields.accept(&["slug", "id"]);
     fields.refuse_unread();
@@ -25,6 +26,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> Option<ProviderDefinition> {
         headers,
         proxy: proxy.map(str::to_owned),
         models,
+        allow_unlisted_models,
         options: options.unwrap_or_default(),
     })
 }

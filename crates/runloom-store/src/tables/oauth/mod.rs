@@ -6,7 +6,7 @@ use runloom_ports::store::{
     AppRow, CODES_MAX, CodeRow, GRANTS_MAX, GrantFilter, GrantRow, Millis, NewCode, NewGrant,
     NewToken, OAuth, PutApp, StoreResult, TOKENS_MAX, TokenRow, WorkspaceNo,
 };
-use runloom_protocol::id::{GrantId, PersonId};
+use runloom_protocol::id::{GrantId, UserId};
 
 use self::rows::{APP, GRANT, GRANT_JOINS, app_row, code_row, grant_row, token_row};
 use super::tenancy::missing;
@@ -165,7 +165,7 @@ async fn put_app<S: Statements>(
 
 /// Locks a user until the end of the transaction. Changes of a user lock the same row first, so their memberships
 /// stay as they are read, and nobody waits in a circle.
-async fn lock_user<S: Statements>(statements: &S, person: &PersonId) -> Result<(), S::Error> {
+async fn lock_user<S: Statements>(statements: &S, person: &UserId) -> Result<(), S::Error> {
     let sql = "SELECT id FROM people WHERE id = $1 FOR KEY SHARE";
     statements.first(sql, &values![person.as_str()]).await?;
     Ok(())
@@ -244,7 +244,7 @@ async fn redeem<S: Statements>(statements: &S, redeemed: &Redeemed) -> Result<bo
                  (SELECT no FROM oauth_grants WHERE client_id = $1 AND person = $2 ORDER BY no DESC LIMIT $3)",
             &values![
                 &grant.client_id,
-                grant.person.as_ref().map(PersonId::as_str),
+                grant.person.as_ref().map(UserId::as_str),
                 number(GRANTS_MAX),
             ],
         )
@@ -276,7 +276,7 @@ async fn insert_grant<S: Statements>(
     let bound = values![
         grant.id.as_str(),
         &grant.client_id,
-        grant.person.as_ref().map(PersonId::as_str),
+        grant.person.as_ref().map(UserId::as_str),
         grant.workspace,
         grant.scopes.to_string(),
         json(&grant.agent_ids)?,
@@ -360,7 +360,7 @@ async fn grants<S: Statements>(
         ("g.client_id", filter.client_id.as_ref().into()),
         (
             "g.person",
-            filter.person.as_ref().map(PersonId::as_str).into(),
+            filter.person.as_ref().map(UserId::as_str).into(),
         ),
         ("g.workspace", filter.workspace.into()),
     ];

@@ -2,9 +2,9 @@
 
 use runloom_ports::store::{
     CODES_MAX, Consent, GRANTS_MAX, GrantFilter, Millis, NewCode, NewGrant, NewToken, PutApp,
-    PutPerson, Store, TOKENS_MAX, WorkspaceNo,
+    Store, TOKENS_MAX, UserChange, WorkspaceNo,
 };
-use runloom_protocol::id::{GrantId, PersonId};
+use runloom_protocol::id::{GrantId, UserId};
 use runloom_protocol::scope::ScopeSet;
 
 use crate::fixture::{Fixture, NOW};
@@ -28,9 +28,9 @@ fn put_app(workspace: WorkspaceNo, client_id: &str) -> PutApp {
     }
 }
 
-fn put_person(email: &str, workspaces: &[WorkspaceNo]) -> PutPerson {
-    PutPerson {
-        id: PersonId::from_suffix(email.split('@').next().unwrap()),
+fn put_user(email: &str, workspaces: &[WorkspaceNo]) -> UserChange {
+    UserChange {
+        id: UserId::from_suffix(email.split('@').next().unwrap()),
         email: email.to_owned(),
         name: Some("Ada\0".to_owned()),
         password: Some("$argon2id$1".to_owned()),
@@ -38,8 +38,8 @@ fn put_person(email: &str, workspaces: &[WorkspaceNo]) -> PutPerson {
     }
 }
 
-fn ada() -> PersonId {
-    PersonId::from_suffix("ada")
+fn ada() -> UserId {
+    UserId::from_suffix("ada")
 }
 
 fn code(workspace: WorkspaceNo, number: u8) -> NewCode {
@@ -92,8 +92,8 @@ async fn granted(fixture: &Fixture) {
             .await
             .unwrap()
     );
-    let ada = put_person("ada@example.com", &[fixture.acme]);
-    store.put_person(ada, NOW).await.unwrap().unwrap();
+    let ada = put_user("ada@example.com", &[fixture.acme]);
+    store.put_user(ada, NOW).await.unwrap().unwrap();
     store.put_code(code(fixture.acme, 1)).await.unwrap();
     let redeemed = store
         .redeem_code([1; 32], grant(fixture.acme, "g", 1), token("g", 1))
@@ -108,28 +108,26 @@ async fn tokens(store: &dyn Store) -> usize {
 
 pub(crate) async fn a_person_put_again_is_changed_where_something_is_given(fixture: Fixture) {
     let store = fixture.store();
-    let stranger = PutPerson {
+    let stranger = UserChange {
         password: None,
-        ..put_person("eve@example.com", &[])
+        ..put_user("eve@example.com", &[])
     };
-    assert!(store.put_person(stranger, NOW).await.unwrap().is_none());
+    assert!(store.put_user(stranger, NOW).await.unwrap().is_none());
     let all = [fixture.rival, fixture.acme];
-    let first = store
-        .put_person(put_person("ada@example.com", &all), NOW)
-        .await;
+    let first = store.put_user(put_user("ada@example.com", &all), NOW).await;
     let first = first.unwrap().unwrap();
     assert_eq!((first.id.clone(), first.name.as_str()), (ada(), "Ada\0"));
     let slugs: Vec<_> = first.workspaces.iter().map(|row| &row.slug).collect();
     assert_eq!(slugs, ["acme", "rival"]);
-    let change = PutPerson {
-        id: PersonId::from_suffix("another"),
+    let change = UserChange {
+        id: UserId::from_suffix("another"),
         email: "ada@example.com".to_owned(),
         name: None,
         password: Some("$argon2id$2".to_owned()),
         workspaces: None,
     };
     let later = Millis(NOW.0 + 5);
-    let changed = store.put_person(change, later).await.unwrap().unwrap();
+    let changed = store.put_user(change, later).await.unwrap().unwrap();
     assert_eq!(
         (changed.id.clone(), changed.name.as_str()),
         (ada(), "Ada\0")
@@ -137,9 +135,9 @@ pub(crate) async fn a_person_put_again_is_changed_where_something_is_given(fixtu
     assert_eq!(changed.password, "$argon2id$2");
     assert_eq!((changed.password_at, changed.created_at), (later, NOW));
     assert_eq!(changed.workspaces.len(), 2);
-    let found = store.person_by_email("ada@example.com").await.unwrap();
-    assert_eq!(found, store.person(&ada()).await.unwrap());
-    assert_eq!(store.people().await.unwrap(), [found.unwrap()]);
+    let found = store.user_by_email("ada@example.com").await.unwrap();
+    assert_eq!(found, store.user(&ada()).await.unwrap());
+    assert_eq!(store.users().await.unwrap(), [found.unwrap()]);
 }
 
 pub(crate) async fn an_app_is_its_workspaces_and_keeps_its_secret(mut fixture: Fixture) {
@@ -209,8 +207,8 @@ pub(crate) async fn a_code_is_redeemed_once(fixture: Fixture) {
 pub(crate) async fn who_has_left_allows_nothing_any_more(fixture: Fixture) {
     granted(&fixture).await;
     let store = fixture.store();
-    let leaves = put_person("ada@example.com", &[fixture.rival]);
-    store.put_person(leaves, NOW).await.unwrap();
+    let leaves = put_user("ada@example.com", &[fixture.rival]);
+    store.put_user(leaves, NOW).await.unwrap();
     assert!(!store.put_code(code(fixture.acme, 2)).await.unwrap());
     let late = grant(fixture.acme, "h", 2);
     let late = store.redeem_code([2; 32], late, token("h", 2)).await;
@@ -225,8 +223,8 @@ pub(crate) async fn leaving_wins_against_a_yes_at_the_same_time(fixture: Fixture
     granted(&fixture).await;
     let store = fixture.store();
     for number in 2..20 {
-        let stays = put_person("ada@example.com", &[fixture.acme]);
-        store.put_person(stays, NOW).await.unwrap();
+        let stays = put_user("ada@example.com", &[fixture.acme]);
+        store.put_user(stays, NOW).await.unwrap();
         let says_yes = async {
             store.put_code(code(fixture.acme, number)).await.unwrap();
             let name = format!("g{number}");
@@ -234,8 +232,8 @@ pub(crate) async fn leaving_wins_against_a_yes_at_the_same_time(fixture: Fixture
             let redeemed = store.redeem_code([number; 32], new, token(&name, number));
             redeemed.await.unwrap();
         };
-        let leaves = put_person("ada@example.com", &[fixture.rival]);
-        let (_, left) = tokio::join!(says_yes, store.put_person(leaves, NOW));
+        let leaves = put_user("ada@example.com", &[fixture.rival]);
+        let (_, left) = tokio::join!(says_yes, store.put_user(leaves, NOW));
         left.unwrap();
         let grants = store.grants(GrantFilter::default(), 10).await.unwrap();
         assert_eq!(grants, [], "{number}");
@@ -325,19 +323,19 @@ pub(crate) async fn what_somebody_allowed_goes_with_them(mut fixture: Fixture) {
     granted(&fixture).await;
     let store = fixture.store();
     store.put_code(code(fixture.acme, 2)).await.unwrap();
-    let stays = put_person("ada@example.com", &[fixture.acme, fixture.rival]);
-    store.put_person(stays, NOW).await.unwrap();
+    let stays = put_user("ada@example.com", &[fixture.acme, fixture.rival]);
+    store.put_user(stays, NOW).await.unwrap();
     assert_eq!(tokens(&*store).await, 1);
-    let leaves = put_person("ada@example.com", &[fixture.rival]);
-    store.put_person(leaves, NOW).await.unwrap();
+    let leaves = put_user("ada@example.com", &[fixture.rival]);
+    store.put_user(leaves, NOW).await.unwrap();
     assert_eq!(tokens(&*store).await, 0);
     let redeemed = store
         .redeem_code([2; 32], grant(fixture.acme, "h", 2), token("h", 2))
         .await;
     assert!(!redeemed.unwrap());
     store.put_code(code(fixture.rival, 3)).await.unwrap();
-    assert!(store.delete_person(&ada()).await.unwrap());
-    assert!(!store.delete_person(&ada()).await.unwrap());
+    assert!(store.delete_user(&ada()).await.unwrap());
+    assert!(!store.delete_user(&ada()).await.unwrap());
     drop(store);
     for table in [
         "people",

@@ -1,40 +1,37 @@
-//! [`People`]: users who can sign in, and their workspaces.
+//! [`Users`]: users who can sign in, and their workspaces.
 
-use runloom_ports::store::{Millis, People, PersonRow, PutPerson, StoreResult, WorkspaceNo};
-use runloom_protocol::id::PersonId;
+use runloom_ports::store::{Millis, StoreResult, UserChange, UserRow, Users, WorkspaceNo};
+use runloom_protocol::id::UserId;
 
 use super::tenancy::{WORKSPACE, workspace_row};
 use super::{on_both, work};
 use crate::sql::{Row, Statements, Value, values};
 
-on_both! { impl People {
-    async fn put_person(&self, person: PutPerson, now: Millis) -> StoreResult<Option<PersonRow>> {
-        self.write_cached("put_person", (person, now), work!(put)).await
+on_both! { impl Users {
+    async fn put_user(&self, person: UserChange, now: Millis) -> StoreResult<Option<UserRow>> {
+        self.write_cached("put_user", (person, now), work!(put)).await
     }
 
-    async fn person(&self, id: &PersonId) -> StoreResult<Option<PersonRow>> {
+    async fn user(&self, id: &UserId) -> StoreResult<Option<UserRow>> {
         self.read_tables(id.clone(), work!(by_id)).await
     }
 
-    async fn person_by_email(&self, email: &str) -> StoreResult<Option<PersonRow>> {
+    async fn user_by_email(&self, email: &str) -> StoreResult<Option<UserRow>> {
         self.read_tables(email.to_owned(), work!(by_email)).await
     }
 
-    async fn people(&self) -> StoreResult<Vec<PersonRow>> {
+    async fn users(&self) -> StoreResult<Vec<UserRow>> {
         self.read_tables((), work!(all)).await
     }
 
-    async fn delete_person(&self, id: &PersonId) -> StoreResult<bool> {
-        self.write_cached("delete_person", id.clone(), work!(delete)).await
+    async fn delete_user(&self, id: &UserId) -> StoreResult<bool> {
+        self.write_cached("delete_user", id.clone(), work!(delete)).await
     }
 } }
 
 const SELECT: &str = "SELECT id, email, name, password, password_at, created_at FROM people";
 
-async fn by_id<S: Statements>(
-    statements: &S,
-    id: &PersonId,
-) -> Result<Option<PersonRow>, S::Error> {
+async fn by_id<S: Statements>(statements: &S, id: &UserId) -> Result<Option<UserRow>, S::Error> {
     let sql = format!("{SELECT} WHERE id = $1");
     let row = statements.first(&sql, &values![id.as_str()]).await?;
     complete(statements, row).await
@@ -43,13 +40,13 @@ async fn by_id<S: Statements>(
 async fn by_email<S: Statements>(
     statements: &S,
     email: &String,
-) -> Result<Option<PersonRow>, S::Error> {
+) -> Result<Option<UserRow>, S::Error> {
     let sql = format!("{SELECT} WHERE email = $1");
     let row = statements.first(&sql, &values![email]).await?;
     complete(statements, row).await
 }
 
-async fn all<S: Statements>(statements: &S, (): &()) -> Result<Vec<PersonRow>, S::Error> {
+async fn all<S: Statements>(statements: &S, (): &()) -> Result<Vec<UserRow>, S::Error> {
     let sql = format!("{SELECT} ORDER BY email");
     let mut people = Vec::new();
     for row in statements.query(&sql, &[]).await? {
@@ -58,7 +55,7 @@ async fn all<S: Statements>(statements: &S, (): &()) -> Result<Vec<PersonRow>, S
     Ok(people)
 }
 
-async fn delete<S: Statements>(statements: &S, id: &PersonId) -> Result<bool, S::Error> {
+async fn delete<S: Statements>(statements: &S, id: &UserId) -> Result<bool, S::Error> {
     let sql = "DELETE FROM people WHERE id = $1";
     Ok(statements.execute(sql, &values![id.as_str()]).await? > 0)
 }
@@ -67,17 +64,17 @@ async fn delete<S: Statements>(statements: &S, id: &PersonId) -> Result<bool, S:
 async fn complete<S: Statements>(
     statements: &S,
     row: Option<Row>,
-) -> Result<Option<PersonRow>, S::Error> {
+) -> Result<Option<UserRow>, S::Error> {
     let Some(row) = row else {
         return Ok(None);
     };
-    let id: PersonId = row.word("id")?;
+    let id: UserId = row.word("id")?;
     let sql = format!(
         "SELECT {WORKSPACE} FROM memberships JOIN workspaces ON workspaces.no = memberships.workspace
          WHERE memberships.person = $1 ORDER BY workspaces.slug"
     );
     let workspaces = statements.query(&sql, &values![id.as_str()]).await?;
-    Ok(Some(PersonRow {
+    Ok(Some(UserRow {
         id,
         email: row.text("email")?,
         name: row.text("name")?,
@@ -93,8 +90,8 @@ async fn complete<S: Statements>(
 
 async fn put<S: Statements>(
     statements: &S,
-    (person, now): &(PutPerson, Millis),
-) -> Result<Option<PersonRow>, S::Error> {
+    (person, now): &(UserChange, Millis),
+) -> Result<Option<UserRow>, S::Error> {
     // The row is locked, so that two changes of one user happen one after the other.
     let known = statements
         .first(
@@ -129,8 +126,8 @@ async fn put<S: Statements>(
 
 async fn change<S: Statements>(
     statements: &S,
-    id: &PersonId,
-    person: &PutPerson,
+    id: &UserId,
+    person: &UserChange,
     now: Millis,
 ) -> Result<(), S::Error> {
     if let Some(name) = &person.name {
@@ -150,7 +147,7 @@ async fn change<S: Statements>(
 /// redeemed meanwhile is waited for, and its grant is seen then.
 async fn set_workspaces<S: Statements>(
     statements: &S,
-    id: &PersonId,
+    id: &UserId,
     wanted: &[WorkspaceNo],
 ) -> Result<(), S::Error> {
     let member = |workspace: Value| [Value::from(id.as_str()), workspace];
