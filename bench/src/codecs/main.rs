@@ -201,7 +201,7 @@ fn write_frames(times: usize, out: &mut BytesMut) -> anyhow::Result<()> {
         text: "every ".to_owned(),
     });
     for seq in 0..times as u64 {
-        event.write_frame(seq, out)?;
+        event.write_frame(seq, 1_793_491_200_123, out)?;
         if out.len() > 1 << 19 {
             black_box(&*out);
             out.clear();

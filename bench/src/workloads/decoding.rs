@@ -38,7 +38,7 @@ fn write_frames(count: u64) -> anyhow::Result<[Row; 2]> {
     let mut bytes = 0;
     let started = Instant::now();
     for seq in 0..count {
-        event.write_frame(std::hint::black_box(seq), &mut out)?;
+        event.write_frame(std::hint::black_box(seq), 1_793_491_200_123, &mut out)?;
         if out.len() > 64 << 10 {
             bytes += out.len();
             out.clear();

@@ -1,5 +1,5 @@
-//! What a person's changes to the arguments of a call are checked against. Kept with the approval, so that any
-//! process can check a decision without the run.
+//! Checks of the arguments that a person changed in an approval. Stored with the approval, so that any process can
+//! check a decision without the run.
 
 use runloom_protocol::approval::Ruling;
 use runloom_protocol::error::Issue;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::policy::{Action, CompiledPolicy, Hints, judge};
 use crate::toolbox::Toolbox;
 
-/// The schema of a tool and what policies must know of it.
+/// The schema of a tool, and the facts about it that policies use.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallChecks {

@@ -1,8 +1,9 @@
-//! The models that a workspace can run, and the many ways a client may name them.
+//! The models that a workspace can run, and how a client names them.
 //!
-//! A name is tried by form, from the exact to the loose: catalog id, provider's id with model, kind of provider with
-//! model, vendor's id alone. The first form that fits decides. In each form the workspace's own models go before the
-//! platform's, and two that fit equally are an error that names both: a run never goes to a model that was guessed.
+//! A name is matched by form, from exact to loose: catalog id, provider id with model, provider kind with model,
+//! vendor's model id. The first form with a match decides. In each form the workspace's own models take precedence
+//! over the platform's. Two equal matches are an error that names both; the catalog never guesses.
+//! A catalog id that is not listed is opened by its provider, if that provider allows it ([`UnlistedModels`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ pub use runloom_protocol::resource::{ModelSource as Source, Pricing};
 use runloom_ports::error::{Error, Result};
 use runloom_ports::model::Model;
 
-/// Candidates in one refusal.
+/// Maximum candidates in one error message.
 const CANDIDATES_MAX: usize = 5;
 
 /// Characters of a name that are compared when candidates are looked for.
@@ -34,15 +35,15 @@ pub struct CatalogModel {
     pub provider: String,
     /// The vendor's own name.
     pub vendor_model_id: String,
-    /// Where it comes from.
+    /// Whether the workspace or the platform provides it.
     pub source: Source,
     /// Tokens that it can read.
     pub context_window: Option<u64>,
-    /// What it costs, when that is known.
+    /// Price, if known.
     pub pricing: Option<Pricing>,
     /// Whether it can think.
     pub reasoning: bool,
-    /// Upper bound of one answer, when it has one.
+    /// Maximum output tokens of one call, if limited.
     pub max_output_tokens: Option<u64>,
     /// How it is called.
     pub model: Arc<dyn Model>,
@@ -86,7 +87,8 @@ impl CatalogModel {
         }
     }
 
-    /// `first/vendor` or `first:vendor`. Compared from the left, because vendors' ids contain both separators.
+    /// Whether the name is `first/vendor` or `first:vendor`. Compared from the left, because vendors' ids contain
+    /// both separators.
     fn is_pair(&self, first: &str, name: &str) -> bool {
         let Some(rest) = name.strip_prefix(first) else {
             return false;
@@ -116,6 +118,13 @@ enum Form {
     VendorModel,
 }
 
+/// A name, and the form in which it is read.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    form: Form,
+    name: &'a str,
+}
+
 const FORMS: [Form; 5] = [
     Form::CatalogId,
     Form::Provider,
@@ -129,25 +138,39 @@ const FORMS: [Form; 5] = [
 pub struct WorkspaceModels {
     /// In the order of the configuration.
     pub models: Vec<Arc<CatalogModel>>,
-    /// What a spec without `modelId` gets, in any form.
+    /// The providers that run models beyond `models`.
+    pub unlisted: Vec<Arc<dyn UnlistedModels>>,
+    /// Model of a spec without `modelId`, in any form of name.
     pub default: Option<String>,
+}
+
+/// A workspace's provider that runs vendor models which the catalog does not list.
+pub trait UnlistedModels: std::fmt::Debug + Send + Sync {
+    /// The provider's id in its workspace.
+    fn provider_id(&self) -> &str;
+
+    /// Opens a model by the vendor's name. Makes no connection: whether the vendor has it shows in the first call.
+    ///
+    /// # Errors
+    /// [`Error::InvalidModel`] if no vendor can have a model of that name.
+    fn open(&self, vendor_model_id: &str) -> Result<Arc<CatalogModel>>;
 }
 
 /// Every model of the server.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    /// What the server offers to every workspace.
+    /// Models that the server offers to every workspace.
     pub platform: Vec<Arc<CatalogModel>>,
-    /// What workspaces brought, by slug.
+    /// Models of workspaces, by slug.
     pub workspaces: HashMap<String, WorkspaceModels>,
 }
 
 impl Catalog {
-    /// The model that a client means. Without a name: the workspace's default, else its first own model, else the first
-    /// platform model.
+    /// Resolves a name. Without a name: the workspace's default, else its first own model, else the first platform
+    /// model.
     ///
     /// # Errors
-    /// [`Error::InvalidModel`] with candidates when the name fits nothing, or several.
+    /// [`Error::InvalidModel`] with candidates when the name matches no model or several.
     pub fn resolve(&self, slug: &str, model_id: Option<&str>) -> Result<Arc<CatalogModel>> {
         match model_id {
             Some(name) => self.named(slug, name),
@@ -155,7 +178,7 @@ impl Catalog {
         }
     }
 
-    /// What `GET /models` shows to a workspace: its own models, then the platform's.
+    /// The response of `GET /models` for a workspace: its own models, then the platform's.
     #[must_use]
     pub fn list(&self, slug: &str) -> ModelCatalog {
         ModelCatalog {
@@ -187,25 +210,40 @@ impl Catalog {
                 match fitting.as_slice() {
                     [] => {}
                     [only] => return Ok(Arc::clone(only)),
-                    several => return self.several(slug, name, several),
+                    several => return self.several(slug, Named { form, name }, several),
                 }
             }
         }
-        Err(self.unknown(slug, name))
+        match self.unlisted(slug, name) {
+            Some(opened) => opened,
+            None => Err(self.unknown(slug, name)),
+        }
     }
 
-    /// Several models fit: the default decides if it is one of them.
+    /// The model `provider:<id>:<vendor model>` of a provider that runs unlisted models.
+    fn unlisted(&self, slug: &str, name: &str) -> Option<Result<Arc<CatalogModel>>> {
+        let (provider_id, vendor) = name.strip_prefix("provider:")?.split_once(':')?;
+        let providers = &self.workspaces.get(slug)?.unlisted;
+        let provider = providers
+            .iter()
+            .find(|one| one.provider_id() == provider_id)?;
+        Some(provider.open(vendor))
+    }
+
+    /// Several models fit. For `provider:<id>` the default decides if it is one of them; every other form is an error.
     fn several(
         &self,
         slug: &str,
-        name: &str,
+        named: Named<'_>,
         fitting: &[&Arc<CatalogModel>],
     ) -> Result<Arc<CatalogModel>> {
+        let Named { form, name } = named;
         let default = self
             .workspaces
             .get(slug)
             .and_then(|own| own.default.as_deref());
-        if let Some(default) = default.filter(|&default| default != name)
+        if let Form::Provider = form
+            && let Some(default) = default.filter(|&default| default != name)
             && let Ok(model) = self.named(slug, default)
             && fitting.iter().any(|fits| fits.id == model.id)
         {
@@ -232,6 +270,10 @@ impl Catalog {
             })
             .collect();
         near.sort_by_key(|(distance, _)| *distance);
+        if near.is_empty() {
+            // Nothing is similar: list what there is.
+            near = self.all(slug).map(|model| (0, model)).collect();
+        }
         Error::InvalidModel {
             message: format!("This workspace has no model `{}`.", shown(name)),
             candidates: near
@@ -251,202 +293,17 @@ impl Catalog {
     }
 }
 
-/// What an error repeats of a name: a client may send anything.
+/// The name as an error message repeats it, cut and cleaned: a client may send anything.
 fn shown(name: &str) -> String {
     name.chars().take(COMPARED_MAX_CHARS).collect()
 }
 
-/// One name is a part of the other; very short parts would fit everything.
+/// Whether one name is a part of the other. Very short parts are not compared, because they would match everything.
 fn contains(vendor: &str, name: &str) -> bool {
     let vendor = vendor.to_lowercase();
     (name.len() >= 3 && vendor.contains(name)) || (vendor.len() >= 3 && name.contains(&vendor))
 }
 
 #[cfg(test)]
-mod tests {
-    use async_trait::async_trait;
-
-    use super::*;
-    use runloom_ports::model::{Capabilities, ModelError, ModelRequest, ModelStream};
-    use runloom_protocol::outcome::ErrorClass;
-
-    #[derive(Debug)]
-    struct Silent;
-
-    #[async_trait]
-    impl Model for Silent {
-        fn capabilities(&self) -> Capabilities {
-            Capabilities::default()
-        }
-
-        async fn call(&self, _request: ModelRequest) -> Result<ModelStream, ModelError> {
-            Err(ModelError::new(ErrorClass::Server, "silent"))
-        }
-    }
-
-    fn model(id: String, provider_id: &str, kind: &str, vendor: &str) -> Arc<CatalogModel> {
-        let platform = id.starts_with("platform:");
-        Arc::new(CatalogModel {
-            id,
-            label: vendor.to_owned(),
-            provider_id: provider_id.to_owned(),
-            provider: kind.to_owned(),
-            vendor_model_id: vendor.to_owned(),
-            source: if platform {
-                Source::PlatformOffering
-            } else {
-                Source::WorkspaceProvider
-            },
-            context_window: None,
-            pricing: None,
-            reasoning: false,
-            max_output_tokens: None,
-            model: Arc::new(Silent),
-        })
-    }
-
-    fn own(provider_id: &str, kind: &str, vendor: &str) -> Arc<CatalogModel> {
-        let id = CatalogModel::workspace_id(provider_id, vendor);
-        model(id, provider_id, kind, vendor)
-    }
-
-    fn catalog(default: Option<&str>) -> Catalog {
-        let acme = WorkspaceModels {
-            models: vec![
-                own("oa", "openai", "gpt-5.5"),
-                own("oa", "openai", "gpt-5.5-mini"),
-                own("ant", "anthropic", "claude-sonnet-5"),
-                own("or", "openai-compatible", "meta/llama-4:free"),
-                own("eu", "azure-openai", "shared"),
-                own("us", "azure-openai", "shared"),
-            ],
-            default: default.map(str::to_owned),
-        };
-        Catalog {
-            platform: vec![
-                model(CatalogModel::platform_id("demo"), "demo", "demo", "demo"),
-                model(
-                    CatalogModel::platform_id("fast"),
-                    "fast",
-                    "openai",
-                    "gpt-5.5",
-                ),
-            ],
-            workspaces: HashMap::from([("acme".to_owned(), acme)]),
-        }
-    }
-
-    fn refused(result: Result<Arc<CatalogModel>>) -> Vec<String> {
-        match result {
-            Err(Error::InvalidModel { candidates, .. }) => candidates,
-            other => panic!("expected invalid_model, got {other:?}"),
-        }
-    }
-
-    #[test]
-    fn every_form_of_a_name_finds_its_model() {
-        let catalog = catalog(Some("oa/gpt-5.5"));
-        for (name, id) in [
-            ("provider:oa:gpt-5.5", "provider:oa:gpt-5.5"),
-            ("platform:demo", "platform:demo"),
-            ("platform:fast", "platform:fast"),
-            ("provider:ant", "provider:ant:claude-sonnet-5"),
-            ("provider:oa", "provider:oa:gpt-5.5"),
-            (
-                "provider:or:meta/llama-4:free",
-                "provider:or:meta/llama-4:free",
-            ),
-            ("oa/gpt-5.5-mini", "provider:oa:gpt-5.5-mini"),
-            ("oa:gpt-5.5-mini", "provider:oa:gpt-5.5-mini"),
-            ("openai/gpt-5.5", "provider:oa:gpt-5.5"),
-            ("openai:gpt-5.5", "provider:oa:gpt-5.5"),
-            ("anthropic/claude-sonnet-5", "provider:ant:claude-sonnet-5"),
-            (
-                "openai-compatible/meta/llama-4:free",
-                "provider:or:meta/llama-4:free",
-            ),
-            ("meta/llama-4:free", "provider:or:meta/llama-4:free"),
-            ("claude-sonnet-5", "provider:ant:claude-sonnet-5"),
-            ("gpt-5.5", "provider:oa:gpt-5.5"),
-            ("eu/shared", "provider:eu:shared"),
-            ("demo", "platform:demo"),
-            ("demo/demo", "platform:demo"),
-        ] {
-            let found = catalog.resolve("acme", Some(name)).unwrap();
-            assert_eq!(found.id, id, "{name}");
-        }
-    }
-
-    #[test]
-    fn without_a_name_the_default_then_the_first() {
-        let id = |catalog: &Catalog, slug| catalog.resolve(slug, None).unwrap().id.clone();
-        assert_eq!(
-            id(&catalog(Some("ant/claude-sonnet-5")), "acme"),
-            "provider:ant:claude-sonnet-5"
-        );
-        assert_eq!(id(&catalog(None), "acme"), "provider:oa:gpt-5.5");
-        assert_eq!(id(&catalog(None), "unconfigured"), "platform:demo");
-        assert!(refused(Catalog::default().resolve("acme", None)).is_empty());
-    }
-
-    #[test]
-    fn a_workspace_does_not_see_the_models_of_another() {
-        let catalog = catalog(None);
-        assert_eq!(
-            catalog.resolve("other", Some("gpt-5.5")).unwrap().id,
-            "platform:fast"
-        );
-        refused(catalog.resolve("other", Some("claude-sonnet-5")));
-        assert_eq!(catalog.list("other").models.len(), 2);
-    }
-
-    #[test]
-    fn ambiguous_names_are_refused_with_what_they_may_mean() {
-        let catalog = catalog(None);
-        for name in ["shared", "azure-openai/shared"] {
-            assert_eq!(
-                refused(catalog.resolve("acme", Some(name))),
-                ["provider:eu:shared", "provider:us:shared"],
-                "{name}"
-            );
-        }
-        assert_eq!(
-            refused(catalog.resolve("acme", Some("provider:oa"))),
-            ["provider:oa:gpt-5.5", "provider:oa:gpt-5.5-mini"]
-        );
-    }
-
-    #[test]
-    fn near_names_are_offered_and_far_ones_are_not() {
-        let catalog = catalog(None);
-        let near = refused(catalog.resolve("acme", Some("claude-sonet-5")));
-        assert_eq!(near, ["provider:ant:claude-sonnet-5"]);
-        let near = refused(catalog.resolve("acme", Some("Platform:Demo")));
-        assert_eq!(near[0], "platform:demo");
-        let near = refused(catalog.resolve("acme", Some("gpt-5")));
-        assert!(near.contains(&"provider:oa:gpt-5.5".to_owned()));
-        assert!(near.len() <= 5);
-        for far in ["", "zzzzzzzzzzzzzz", &"x".repeat(100_000)] {
-            assert!(refused(catalog.resolve("acme", Some(far))).is_empty());
-        }
-    }
-
-    #[test]
-    fn a_default_that_is_gone_is_an_error_and_not_another_model() {
-        let catalog = catalog(Some("oa/gone"));
-        refused(catalog.resolve("acme", None));
-        assert_eq!(catalog.list("acme").default_model_id, None);
-    }
-
-    #[test]
-    fn the_list_shows_own_models_first_and_the_default() {
-        let list = catalog(Some("oa/gpt-5.5")).list("acme");
-        let ids: Vec<_> = list.models.iter().map(|entry| entry.id.as_str()).collect();
-        assert_eq!(ids[0], "provider:oa:gpt-5.5");
-        assert_eq!(ids[ids.len() - 1], "platform:fast");
-        assert_eq!(
-            list.default_model_id.as_deref(),
-            Some("provider:oa:gpt-5.5")
-        );
-    }
-}
+#[path = "catalog_tests.rs"]
+mod tests;

@@ -5,30 +5,30 @@ use runloom_protocol::definition::ProviderDefinition;
 use crate::catalog::Catalog;
 use runloom_ports::error::Result;
 
-/// A provider that a workspace keeps, its secrets in clear.
+/// A provider stored by a workspace, with its secrets in clear.
 #[derive(Debug, Clone)]
 pub struct StoredProvider {
     /// Slug of the workspace.
     pub workspace: String,
     /// Its name in model ids.
     pub id: String,
-    /// What it is. Templates are filled in.
+    /// Its definition, with templates filled in.
     pub definition: ProviderDefinition,
 }
 
 /// Opens models.
 ///
-/// Contract: nothing is connected, nothing blocks. What the configuration declares goes before what is stored under the
-/// same name.
+/// Contract: connects to nothing and never blocks. A provider of the configuration takes precedence over a stored one
+/// of the same name.
 pub trait CatalogBuilder: Send + Sync {
-    /// Whether the provider can be opened.
+    /// Checks that the provider can be opened.
     ///
     /// # Errors
-    /// Why it cannot, in words for the one who wrote it; no secret is repeated.
+    /// The reason, for the author of the definition. It never contains a secret.
     fn check(&self, provider: &StoredProvider) -> Result<()>;
 
-    /// Every model of the configuration and of `stored`. A stored provider that cannot be opened is left out and
-    /// logged: it must not take the others with it.
+    /// Every model of the configuration and of `stored`. A stored provider that cannot be opened is omitted and
+    /// logged, so that the others stay usable.
     fn build(&self, stored: &[StoredProvider]) -> Catalog;
 }
 

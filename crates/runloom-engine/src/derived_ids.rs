@@ -31,7 +31,7 @@ pub fn run_span(run: &RunId) -> SpanId {
     span_of(run, RUN_SPAN)
 }
 
-/// The id of the child that a call starts: one for each call, however often it is derived.
+/// The id of the child that a call starts. The same call always gives the same id.
 #[must_use]
 pub fn sub_run_id(parent: &RunId, tool_use_id: &str) -> RunId {
     let digits: [u8; 16] = first_bytes(&[parent.as_str(), tool_use_id, "sub_run"]);

@@ -7,17 +7,17 @@ use async_trait::async_trait;
 use crate::catalog::{Catalog, CatalogModel};
 use runloom_ports::error::{Error, Result};
 
-/// A catalog that can be replaced while it is read. Whoever holds an older one keeps it until it is done.
+/// A catalog that can be replaced while it is read. A reader keeps the version that it loaded.
 #[derive(Default)]
 pub struct LiveCatalog {
     now: RwLock<Arc<Catalog>>,
     source: OnceLock<Weak<dyn CatalogSource>>,
 }
 
-/// Where the catalog comes from.
+/// The origin of the catalog.
 #[async_trait]
 pub trait CatalogSource: Send + Sync {
-    /// Replaces the catalog if another process has changed what it is made of.
+    /// Replaces the catalog if another process has changed its providers.
     async fn catch_up(&self) -> Result<()>;
 }
 
@@ -39,13 +39,13 @@ impl LiveCatalog {
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
     }
 
-    /// Says who knows of changes. Only the first word counts.
+    /// Sets the source of changes. Only the first call has an effect.
     pub fn set_source(&self, source: Weak<dyn CatalogSource>) {
         let _ = self.source.set(source);
     }
 
-    /// As [`Catalog::resolve`]; but a name that fits nothing may be one that another process has just made, so the
-    /// source is asked before it is refused.
+    /// Like [`Catalog::resolve`], but asks the source for changes before it refuses an unknown name: another process
+    /// may have just added the model.
     ///
     /// # Errors
     /// [`Error::InvalidModel`].
@@ -58,7 +58,7 @@ impl LiveCatalog {
             return found;
         };
         source.catch_up().await?;
-        // Anew in any case: somebody else may have caught up while this one asked.
+        // Resolved again in any case: another task may have replaced the catalog meanwhile.
         self.now().resolve(slug, model_id)
     }
 }

@@ -16,7 +16,7 @@ pub struct MonthlyBudgets {
 /// A monthly_budget without its month.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonthlyBudget {
-    /// Whose.
+    /// The owner: a workspace or a key.
     pub scope: BudgetScope,
     /// How much in a month.
     pub cap: MicroUsd,

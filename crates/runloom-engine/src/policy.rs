@@ -24,7 +24,7 @@ struct CompiledRule {
     args: Option<Validator>,
 }
 
-/// What a policy is asked about: a tool call, or one sub-action of it.
+/// The subject of a policy: a tool call, or one sub-action of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Action<'a> {
     /// Model-facing name of the tool.
@@ -39,22 +39,22 @@ pub struct Action<'a> {
     pub input: &'a Value,
 }
 
-/// The decision about an action, and what belongs to it.
+/// The decision about an action, with its rule, reason and approver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
     /// The decision.
     pub decision: Decision,
-    /// Id of the rule, when it has one.
+    /// Id of the rule, if it has one.
     pub rule: Option<String>,
-    /// Why, when the policy says so.
+    /// The reason, if the policy states one.
     pub reason: Option<String>,
-    /// How long an approval stays open, when the rule says so.
+    /// Time limit of an approval, if the rule sets one.
     pub timeout_ms: Option<u64>,
     /// Who may decide an approval.
     pub approver: Approver,
 }
 
-/// The hints of a tool, none missing.
+/// The hints of a tool, with all defaults applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hints {
@@ -64,12 +64,12 @@ pub struct Hints {
     pub destructive: bool,
     /// Repeating a call changes nothing more.
     pub idempotent: bool,
-    /// The tool reaches beyond a closed set of things.
+    /// The tool reaches systems outside a closed set.
     pub open_world: bool,
 }
 
 impl CompiledPolicy {
-    /// Compiles the schemas of a policy that stands at `path` of the spec. New schemas are built on the calling thread.
+    /// Compiles the schemas of a policy at `path` of the spec. New schemas are built on the calling thread.
     ///
     /// # Errors
     /// Every schema that cannot be used, with its path.
@@ -98,7 +98,7 @@ impl CompiledPolicy {
         })
     }
 
-    /// Stands in for a policy that cannot be compiled any more: it denies every call.
+    /// Replacement for a policy that can no longer be compiled: it denies every call.
     #[must_use]
     pub fn closed() -> Self {
         Self {
@@ -148,7 +148,7 @@ impl CompiledRule {
         (tools.is_empty() || tools.iter().any(named))
             && (effects.is_empty() || effects.contains(&action.effect))
             && action.hints.satisfy(annotations)
-            // A check that cannot be made must not open what the rule closes.
+            // A check that cannot be made must not allow a call that the rule denies.
             && self.args.as_ref().is_none_or(|schema| {
                 schema.matches(action.input).unwrap_or(*decision != Decision::Allow)
             })
@@ -156,7 +156,7 @@ impl CompiledRule {
 }
 
 impl Judgement {
-    /// Nothing stands against the call.
+    /// The call is allowed.
     #[must_use]
     pub fn allow() -> Self {
         Self {
@@ -170,7 +170,7 @@ impl Judgement {
 
     /// The stricter of two. Of two that ask, the first gives rule and reason; the narrower circle of approvers and the
     /// shorter time hold.
-    fn or_stricter(self, other: Self) -> Self {
+    pub(crate) fn or_stricter(self, other: Self) -> Self {
         if other.decision > self.decision {
             return other;
         }

@@ -1,12 +1,15 @@
-//! The limit of retained tool results in a session, so that a long session does not cost more with every message.
+//! The limit of retained tool results in a session, so that the cost of a long session stays bounded.
 //!
 //! Past the limit the oldest calls are removed until half of it is left. The beginning of the conversation, which
-//! providers and this server cache, therefore changes seldom. The removal depends on the messages alone: adding them
+//! providers and this server cache, therefore changes rarely. The removal depends on the messages alone: adding them
 //! one by one and reading them all at once give the same conversation.
 
 use runloom_protocol::limits::{PROJECT_PAIRS_MAX, PROJECT_PAIRS_MAX_BYTES, RETAINED_CALLS_MAX};
+use runloom_protocol::spec::PromptMessage;
 use runloom_protocol::tools::PROJECT_TOOL;
 
+use crate::planner::spoken;
+use crate::run::compacted_history;
 use runloom_ports::conversation::Conversation;
 use runloom_ports::model::Message;
 
@@ -28,6 +31,21 @@ const PROJECT: Bounds = Bounds {
     calls: PROJECT_PAIRS_MAX,
     bytes: PROJECT_PAIRS_MAX_BYTES,
 };
+
+/// The history of a session with more messages behind it. A message with a summary replaces what stands before it.
+#[must_use]
+pub fn continued(mut history: Conversation, messages: &[PromptMessage]) -> Conversation {
+    let mut since = Vec::new();
+    for message in messages {
+        if let Some(by) = &message.compacted {
+            history.append(std::mem::take(&mut since));
+            history = compacted_history(&history, by);
+        }
+        since.extend(spoken(message));
+    }
+    history.append(since);
+    bounded(history)
+}
 
 /// The history of a session without the calls that are too much.
 pub fn bounded(history: Conversation) -> Conversation {
@@ -77,7 +95,7 @@ fn too_many(history: &Conversation, bounds: Bounds, is_meant: fn(&str) -> bool) 
         while from < start && !fits(from, 2) {
             from += 1;
         }
-        // One run alone may have said too much.
+        // One run alone may exceed the limit.
         while from < end && !fits(from, 1) {
             from += 1;
         }
@@ -93,7 +111,7 @@ mod tests {
     use super::*;
     use crate::planner::spoken;
 
-    /// The answer of a run with so many calls of so many bytes.
+    /// The answer of a run with `calls` calls of `bytes` bytes each.
     fn answer(run: usize, calls: usize, bytes: usize) -> PromptMessage {
         let call = |call: usize| RetainedCall {
             id: format!("tu_{run}_{call}"),
@@ -107,6 +125,7 @@ mod tests {
             content: format!("answer {run}"),
             attachments: Vec::new(),
             retained: (0..calls).map(call).collect(),
+            compacted: None,
         }
     }
 

@@ -53,7 +53,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Folds a person's decision. One about a call that does not wait changes nothing.
+    /// Folds a person's decision. A decision about a call that does not wait changes nothing.
     pub(super) fn accept_decision(&mut self, decided: &Decided<'_>) -> Result<(), Abandon> {
         if let Some(event) = run::decide(&self.state, decided) {
             METRICS.approval_decided(decided.ruling.decision.into());

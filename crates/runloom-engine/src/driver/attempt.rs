@@ -1,12 +1,12 @@
 //! One call to the model for a turn: its outcome, and when it is retried.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use runloom_protocol::backoff::{Backoff, Jitter};
 use runloom_protocol::outcome::{ErrorClass, Tokens, finish_reason};
 
+use super::interrupt::TurnInterrupt;
 use super::money::Billing;
-use super::turn::TurnInterrupt;
 use crate::metrics::CallOutcome;
 use crate::run::{Bid, Spent};
 use runloom_ports::model::{CallRequest, Done, ModelError};
@@ -20,9 +20,17 @@ const BACKOFF: Backoff = Backoff {
     jitter: Jitter::Full,
 };
 
+/// When a turn began, and how often the model was called for it.
+pub(super) struct TurnClock {
+    pub(super) began: Instant,
+    pub(super) attempts: u32,
+}
+
 /// What a call has returned so far.
-#[derive(Default)]
 pub(super) struct Progress {
+    began: Instant,
+    /// Time to the first text, thinking or tool call.
+    pub(super) first_token: Option<Duration>,
     pub(super) text: String,
     pub(super) calls: Vec<CallRequest>,
     pub(super) tokens: Tokens,
@@ -31,7 +39,27 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// What the turn adds to the totals, when its tokens are recorded already.
+    /// Of a call that begins now.
+    pub(super) fn begin() -> Self {
+        Self {
+            began: Instant::now(),
+            first_token: None,
+            text: String::new(),
+            calls: Vec::new(),
+            tokens: Tokens::default(),
+            shown: false,
+            billing: Billing::default(),
+        }
+    }
+
+    /// The model has sent a part of its answer.
+    pub(super) fn answered(&mut self) {
+        if self.first_token.is_none() {
+            self.first_token = Some(self.began.elapsed());
+        }
+    }
+
+    /// The tokens and text that the turn adds to the totals, when its tokens are recorded already.
     pub(super) fn spent(self) -> Spent {
         Spent {
             tokens: Tokens::default(),
@@ -80,7 +108,7 @@ pub(super) fn given_back(attempt: Attempt) -> Attempt {
     }
 }
 
-/// What a failed call may cost. A refused call costs nothing; one without a response may have been answered.
+/// The possible cost of a failed call. A refused call costs nothing; one without a response may have been answered.
 pub(super) fn billing_after(error: &ModelError) -> Billing {
     let timed_out = matches!(
         error.class,

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::commit::Attempted;
+use super::execute::EndedCall;
 use super::journal::Closed;
 use super::{Abandon, Driver, Left};
 use crate::metrics::METRICS;
@@ -23,7 +24,7 @@ use runloom_ports::tools::Outcome;
 /// Time that a run which ends gives its children to end before it.
 const WAIT_FOR_SUB_RUNS: Duration = Duration::from_secs(5);
 
-/// A parked parent looks at its children this often although no mail came.
+/// Interval after which a parked parent checks its children although no mail came.
 const LOOK_AGAIN_MS: i64 = 3_600_000;
 
 /// The `cancelled` reason of runs below a cancelled run.
@@ -117,6 +118,7 @@ impl Driver {
             summary: text.chars().take(160).collect(),
             result: text,
             metadata: None,
+            duration_ms: None,
         }))
     }
 
@@ -125,7 +127,7 @@ impl Driver {
         place.map_or(self.journal.run(), |place| RunNo(place.root))
     }
 
-    /// Tells all ancestors that this child waits for approvals; nothing for a root.
+    /// Notifies all ancestors that this child waits for approvals. Does nothing for a root.
     pub(super) fn tell_paused(&mut self, approvals: Vec<ApprovalId>) {
         let Some(place) = self.planned.place.clone() else {
             return;
@@ -171,7 +173,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Records the end of a child. One that no call waits for changes nothing.
+    /// Records the end of a child. The end of a child that no call waits for changes nothing.
     pub(super) fn sub_run_ended(&mut self, end: &SubRunEnded) -> Result<(), Abandon> {
         let Some(ended) = self.state.sub_run_ended(end) else {
             return Ok(());
@@ -184,7 +186,12 @@ impl Driver {
             files: Vec::new(),
             report: None,
         };
-        self.record_outcome(end.tool_use_id.clone(), &ended.name, outcome)?;
+        self.record_outcome(EndedCall {
+            id: end.tool_use_id.clone(),
+            name: ended.name,
+            outcome,
+            took: None,
+        })?;
         crash::point("sub_run_ended");
         Ok(())
     }
@@ -239,7 +246,7 @@ impl Driver {
                 () = self.parts.shutdown.interrupted() => return Err(Abandon::Interrupted),
             }
             if let Some(mail) = self.mailbox.take(&self.parts.shutdown).await? {
-                // The run ends already, whatever else is asked of it.
+                // The run ends already, so other mail is accepted without effect.
                 self.accept(mail)?;
                 self.journal.flush().await?;
             }
@@ -247,7 +254,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells the parent how the run ended; nothing for a root.
+    /// Sends the outcome of the run to its parent. Does nothing for a root.
     pub(super) fn tell_parent(&mut self, event: &Event, ending: &Ending) {
         let Some(place) = self.planned.place.clone() else {
             return;

@@ -230,6 +230,7 @@ impl Scene {
                 plan,
                 model: Arc::new(model),
                 fallback: None,
+                summariser: None,
                 missing_fallback: None,
                 project: None,
                 workspace: "acme".into(),
@@ -258,6 +259,7 @@ impl Scene {
             write_permits: permits.clone(),
             shutdown: shutdown.clone(),
             sub_runs: Arc::new(NoSubRuns),
+            call_policy: None,
             waker: Arc::new(NobodyWakes),
         };
         Self {

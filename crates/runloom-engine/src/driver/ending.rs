@@ -6,7 +6,7 @@ use runloom_protocol::outcome::{RunCancelled, Tokens};
 use runloom_protocol::resource::RunStatus;
 use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
 use runloom_protocol::tools::PROJECT_TOOL;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::delegate::without;
 use super::{Abandon, Driver, Left, RunTail};
@@ -15,6 +15,30 @@ use crate::run::{self, Spent};
 use runloom_ports::clock::rfc3339;
 use runloom_ports::model::{Message, ModelError};
 use runloom_ports::store::{Ending, Next};
+
+/// Maximum characters of a failure's message in the log. The whole message is in the run's log.
+const LOGGED_ERROR_CHARS: usize = 80;
+
+/// Logs how a run ended; a failed run is a warning.
+fn log_end(event: &Event, ending: &Ending) {
+    match event {
+        Event::Error(failed) => {
+            let error: String = failed.error.chars().take(LOGGED_ERROR_CHARS).collect();
+            warn!(
+                class = failed.error_class.as_str(),
+                provider = failed.model.provider,
+                model = failed.model.id,
+                error,
+                "run failed"
+            );
+        }
+        _ => info!(
+            status = ending.status.as_str(),
+            turns = ending.turns,
+            "run ended"
+        ),
+    }
+}
 
 impl Driver {
     pub(super) async fn cancel(
@@ -42,11 +66,7 @@ impl Driver {
 
     pub(super) async fn finish(&mut self, event: Event) -> Result<Left, Abandon> {
         let ending = self.ending(&event);
-        info!(
-            status = ending.status.as_str(),
-            turns = ending.turns,
-            "run ended"
-        );
+        log_end(&event, &ending);
         let below = self.state.below;
         let own_turns = ending.turns.saturating_sub(below.turns);
         let failing = own_turns.saturating_sub(self.state.turns);
@@ -103,6 +123,9 @@ impl Driver {
                 if self.run.in_session {
                     let retained = self.state.retained.clone();
                     ending.session_messages = said(&self.run.request, &result.text, retained);
+                    if let Some(first) = ending.session_messages.first_mut() {
+                        first.compacted.clone_from(&self.state.compacted);
+                    }
                 }
             }
             Some(Terminal::Error(error)) => {
@@ -125,19 +148,20 @@ impl Driver {
         ending
     }
 
-    /// What later runs of the session are told of a run that did not succeed although it acted through the project
-    /// tool.
+    /// The entry in the session for a run that did not succeed although it acted through the project tool.
     fn unfinished(&self, partial: Option<&str>) -> Vec<PromptMessage> {
         let kept = self.state.retained.iter();
         let pairs: Vec<RetainedCall> = kept
             .filter(|call| call.name == PROJECT_TOOL)
             .cloned()
             .collect();
-        if !self.run.in_session || pairs.is_empty() {
+        if !self.run.in_session {
             return Vec::new();
         }
-        let opening = self.state.plan.opening.len();
-        let turns = self.state.messages.iter().skip(opening);
+        if pairs.is_empty() {
+            return self.summary_alone().into_iter().collect();
+        }
+        let turns = self.state.messages.iter().skip(self.state.own_messages());
         let mut texts: Vec<&str> = turns
             .filter_map(|message| match message {
                 Message::Assistant { text, .. } if !text.is_empty() => Some(&**text),
@@ -154,11 +178,24 @@ impl Driver {
         for message in &mut messages {
             message.unfinished = true;
         }
+        if let Some(first) = messages.first_mut() {
+            first.compacted.clone_from(&self.state.compacted);
+        }
         messages
+    }
+
+    /// A message without words that has the summary of a run which added nothing else.
+    fn summary_alone(&self) -> Option<PromptMessage> {
+        let compacted = self.state.compacted.clone()?;
+        Some(PromptMessage {
+            unfinished: true,
+            compacted: Some(compacted),
+            ..PromptMessage::new(Role::System, "")
+        })
     }
 }
 
-/// Stands for the answer of a run that had said nothing.
+/// The answer of a run that ended without text.
 const NO_ANSWER: &str = "(no answer)";
 
 /// What a run adds to its session: the request and the answer, with the retained results.

@@ -12,16 +12,15 @@ use runloom_protocol::limits::TOOL_FILES_MAX_BYTES;
 use runloom_protocol::outcome::RunCancelled;
 use tracing::debug;
 
-use super::turn::TurnInterrupt;
+use super::interrupt::TurnInterrupt;
 use super::{Abandon, Driver, Left, toolset};
 use crate::metrics::METRICS;
 use crate::run::{Note, ServerCall, Spent};
 use runloom_ports::crash;
 use runloom_ports::file::FileReader;
 use runloom_ports::tools::{Invocation, Outcome};
+use runloom_protocol::limits::TOOL_RESULT_SHOWN_BYTES;
 
-/// Bytes of a result in its event. The model gets all of it.
-const SHOWN_BYTES: usize = 4 * 1024;
 /// Time that cancelled calls get to end.
 const WIND_DOWN: Duration = Duration::from_millis(500);
 /// Longest summary of a result, in characters.
@@ -91,22 +90,29 @@ impl Driver {
                     };
                     let began = Instant::now();
                     let outcome = host.call(&context, &call.tool, invocation, cancel).await;
-                    count(&outcome, began);
+                    let took = began.elapsed();
+                    count(&outcome, took);
                     let files = files_of(&outcome, &*reader).await;
-                    (call.id, call.tool, outcome, files)
+                    let ended = EndedCall {
+                        id: call.id,
+                        name: call.tool.name.clone(),
+                        outcome,
+                        took: Some(took),
+                    };
+                    (ended, files)
                 }
             })
             .collect();
         while !running.is_empty() {
             tokio::select! {
-                done = running.next() => if let Some((id, tool, outcome, files)) = done {
+                done = running.next() => if let Some((ended, files)) = done {
                     // The shutdown has cancelled the call: what it returned is not its outcome.
                     if self.parts.shutdown.is_interrupted() {
                         return self.release().await.map(Some);
                     }
                     crash::point("tool_done");
-                    self.record_files(&id, files)?;
-                    self.record_outcome(id, &tool.name, outcome)?;
+                    self.record_files(&ended.id, files)?;
+                    self.record_outcome(ended)?;
                     // The last outcome is written while the model is called.
                     if !running.is_empty() {
                         self.journal.flush().await?;
@@ -177,13 +183,14 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) fn record_outcome(
-        &mut self,
-        tool_use_id: String,
-        name: &str,
-        outcome: Outcome,
-    ) -> Result<(), Abandon> {
-        let shown = cut(&outcome.content, SHOWN_BYTES);
+    pub(super) fn record_outcome(&mut self, ended: EndedCall) -> Result<(), Abandon> {
+        let EndedCall {
+            id: tool_use_id,
+            name,
+            outcome,
+            took,
+        } = ended;
+        let shown = cut(&outcome.content, TOOL_RESULT_SHOWN_BYTES);
         let (summary, metadata) = match outcome.report {
             None => (summary_of(&outcome.content), None),
             Some(report) => {
@@ -211,16 +218,32 @@ impl Driver {
         }
         self.record(Event::ToolResult(ToolResult {
             tool_use_id,
-            name: name.to_owned(),
+            name,
             ok: !outcome.is_error,
             result,
             summary,
             metadata,
+            duration_ms: took.map(millis),
         }))
     }
 }
 
-/// Lets cancelled calls end by themselves, so that each can stop its peer. Calls that do not end in time are dropped.
+/// A call and what it returned.
+pub(super) struct EndedCall {
+    pub(super) id: String,
+    /// The model-facing name of the tool.
+    pub(super) name: String,
+    pub(super) outcome: Outcome,
+    /// How long it took, where this process has measured it.
+    pub(super) took: Option<Duration>,
+}
+
+/// Whole milliseconds of a duration.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Waits a bounded time for cancelled calls to end, so that each can stop its peer. The rest is dropped.
 async fn wind_down(calls: impl Stream) {
     let ending = calls.for_each(|_| std::future::ready(()));
     if tokio::time::timeout(WIND_DOWN, ending).await.is_err() {
@@ -245,8 +268,8 @@ fn decoded_bytes(base64: &str) -> u64 {
     digits.saturating_mul(3) / 4
 }
 
-fn count(outcome: &Outcome, began: Instant) {
-    METRICS.tool_time.took(began.elapsed());
+fn count(outcome: &Outcome, took: Duration) {
+    METRICS.tool_time.took(took);
     if outcome.is_error {
         METRICS.tools_failed.add(1);
     } else {

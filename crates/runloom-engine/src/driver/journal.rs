@@ -31,7 +31,7 @@ const PLANTED_WINDOW: Duration = Duration::from_millis(50);
 
 /// Why a driver drops its run without returning the lease.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Abandon {
+pub enum Abandon {
     /// Another worker has the lease.
     #[error("another worker has taken the run over")]
     Fenced,
@@ -47,7 +47,7 @@ pub(crate) enum Abandon {
 pub(crate) type CrashSuspicion = OwnedSemaphorePermit;
 
 /// Wakes runs that have mail or want a worker.
-pub(crate) trait WakeRuns: Send + Sync {
+pub trait WakeRuns: Send + Sync {
     /// Wakes the run of a delivery. Losing a wake-up costs time, not correctness.
     fn wake(&self, delivery: Delivery, workspace: WorkspaceNo);
 }
@@ -100,7 +100,7 @@ struct Draft {
     usage: UsageDelta,
 }
 
-/// What nobody waits for any longer.
+/// Calls and approvals that no longer wait.
 #[derive(Default)]
 pub(crate) struct Closed {
     /// Calls that the client may not answer any more.
@@ -110,7 +110,7 @@ pub(crate) struct Closed {
 }
 
 impl Draft {
-    /// Whether it holds only deltas and private notes, on which nothing outside depends.
+    /// Whether the draft holds only deltas and private notes, on which nothing outside depends.
     fn can_wait(&self) -> bool {
         self.events == self.deltas
             && self.opened.is_empty()
@@ -152,7 +152,8 @@ impl Journal {
 
     /// Drafts an event; it gets the next number.
     pub(crate) fn event(&mut self, event: &Event) -> Result<(), Abandon> {
-        event.write_frame(self.seq + 1, &mut self.draft.frames)?;
+        let at = self.clock.now().since_epoch();
+        event.write_frame(self.seq + 1, at, &mut self.draft.frames)?;
         self.seq += 1;
         self.draft.events += 1;
         let is_delta = matches!(event, Event::AssistantDelta(_) | Event::ThinkingDelta(_));

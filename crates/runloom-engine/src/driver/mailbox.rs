@@ -29,7 +29,7 @@ impl MailNotifier {
         self.0.notify_one();
     }
 
-    /// Waits for a notification. One that comes while nobody waits is kept for the next call.
+    /// Waits for a notification. A notification without a waiter is kept for the next call.
     pub(crate) async fn rung(&self) {
         self.0.notified().await;
     }

@@ -6,15 +6,19 @@
 mod approvals;
 mod attempt;
 mod commit;
+mod compaction;
 mod defer;
 mod delegate;
 mod delta_throttle;
 mod ending;
 mod execute;
 mod fallback;
+mod interrupt;
 mod journal;
+mod judging;
 mod mailbox;
 mod money;
+mod start;
 mod toolset;
 mod tracing;
 mod turn;
@@ -35,6 +39,7 @@ use crate::hub::Hub;
 use crate::metrics::METRICS;
 use crate::planner::{PlanSubRuns, Planned};
 use crate::run::{self, Note, Record, RunState, Spent, Step};
+use runloom_ports::call_policy::CallPolicy;
 use runloom_ports::clock::Clock;
 use runloom_ports::crash;
 use runloom_ports::file::FileReader;
@@ -45,9 +50,11 @@ use runloom_ports::tools::{ToolContext, ToolHost};
 
 pub(crate) use self::tracing::Tracing;
 pub(crate) use delta_throttle::WritePermits;
-pub(crate) use journal::{Abandon, Closed, CrashSuspicion, Journal, WakeRuns};
+pub use journal::{Abandon, WakeRuns};
+pub(crate) use journal::{Closed, CrashSuspicion, Journal};
 pub use mailbox::MailNotifier;
 use mailbox::Mailbox;
+#[cfg(test)]
 pub(crate) use mailbox::fold;
 pub(crate) use toolset::compile_schemas;
 use turn::TurnEnd;
@@ -101,6 +108,8 @@ pub(crate) struct DriverParts {
     pub(crate) sub_runs: Arc<dyn PlanSubRuns>,
     /// Wakes the runs that a batch sends mail to.
     pub(crate) waker: Arc<dyn WakeRuns>,
+    /// Judges the calls of plans that ask for it.
+    pub(crate) call_policy: Option<Arc<dyn CallPolicy>>,
 }
 
 /// What a driver starts with: a claimed run and its plan.
@@ -203,24 +212,25 @@ impl Driver {
                 return Ok(left);
             }
             match run::next(&self.state) {
-                Step::Write(events) => {
-                    for event in events {
-                        self.record(event)?;
-                    }
-                }
+                Step::Write(events) => events.into_iter().try_for_each(|it| self.record(it))?,
                 Step::Ask(calls) => self.ask(calls).await?,
                 Step::RequestApprovals(asks) => self.request_approvals(asks).await?,
+                Step::Judge(calls) => {
+                    if let Some(left) = self.judge_calls(calls).await? {
+                        return Ok(left);
+                    }
+                }
                 Step::Wait { deadline } => {
                     self.journal.flush().await?;
                     if let Some(left) = self.wait(Millis(deadline)).await? {
                         return Ok(left);
                     }
                 }
-                Step::CallModel(plan) => {
+                step @ (Step::CallModel(_) | Step::Compact(_)) => {
                     if self.parts.shutdown.is_draining() {
                         return self.release().await;
                     }
-                    match self.turn(plan).await? {
+                    match self.model_step(step).await? {
                         TurnEnd::Complete => {}
                         TurnEnd::Failed(error, spent) => return self.fail(error, spent).await,
                         TurnEnd::Cancelled(receipt, spent) => {
@@ -444,56 +454,4 @@ fn call_of(event: &Event) -> Option<String> {
         return Some(result.tool_use_id.clone());
     }
     None
-}
-
-impl Driver {
-    /// Folds the log of a claimed run and makes its driver.
-    pub(crate) fn new(start: Start, parts: Arc<DriverParts>) -> Self {
-        let Start {
-            claim,
-            planned,
-            mut tracing,
-            ..
-        } = start;
-        let mut state = RunState::new(Arc::clone(&planned.plan));
-        let mut unreadable = None;
-        for entry in &claim.log {
-            let seen = |record: &Record| {
-                if let Some(tracing) = &mut tracing {
-                    tracing.see(record, entry.at.into());
-                }
-            };
-            if let Err(error) = fold(&mut state, entry, seen) {
-                unreadable.get_or_insert(error.to_string());
-            }
-        }
-        let mut journal = Journal::open(&claim, Arc::clone(&parts));
-        // The status of the row follows from the log. Writing it again would cost every claim a commit.
-        journal.status = Some(status_of(&state));
-        journal.suspicion = start.suspicion;
-        let above = planned.place.iter().flat_map(|place| &place.ancestors);
-        journal.ancestors = above.map(|&run| RunNo(run)).collect();
-        journal.billed_model = fallback::billed_model(&state).or(start.changed_model);
-        let run = claim.lease.run;
-        let mailbox = Mailbox::new(Arc::clone(&parts.log), run, start.notifier, claim.mail);
-        Self {
-            state,
-            journal,
-            mailbox,
-            parts,
-            context: planned.context(&claim.id),
-            planned,
-            run: ClaimedRun {
-                started_at: claim.started_at,
-                attempts: claim.attempts,
-                in_session: claim.in_session,
-                request: start.request,
-            },
-            clock: Clock,
-            unreadable,
-            deferral: start.deferral,
-            reserved: None,
-            tracing,
-        }
-    }
 }

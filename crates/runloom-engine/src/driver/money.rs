@@ -5,7 +5,7 @@ use std::time::Duration;
 use runloom_protocol::outcome::{ErrorClass, Tokens};
 use tracing::{debug, warn};
 
-use super::turn::TurnInterrupt;
+use super::interrupt::TurnInterrupt;
 use super::{Abandon, Driver};
 use crate::run::{Bid, CallPlan, Note};
 use runloom_ports::model::ModelError;
@@ -159,6 +159,12 @@ impl Driver {
             let spent = price.map(|price| price.micro(tokens));
             self.journal.settle(spent.unwrap_or_default());
         }
+    }
+
+    /// US dollars of these tokens; `None` when the model has no price.
+    pub(super) fn price_of(&self, tokens: &Tokens) -> Option<f64> {
+        let price = self.state.current_model().price?;
+        Some(price.pico(tokens) as f64 / 1e12)
     }
 
     fn count(&mut self, tokens: &Tokens, turns: u32) {

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::{FutureExt, StreamExt};
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall, TextDelta};
@@ -13,9 +13,12 @@ use runloom_protocol::validate::fits_in_depth;
 use tracing::debug;
 
 use super::attempt::{
-    Attempt, BACKOFF_LONGEST, Progress, backoff, billing_after, given_back, retries_before_fallback,
+    Attempt, BACKOFF_LONGEST, Progress, TurnClock, backoff, billing_after, given_back,
+    retries_before_fallback,
 };
 use super::delta_throttle::DeltaThrottle;
+use super::execute::millis;
+use super::interrupt::TurnInterrupt;
 use super::journal::Writing;
 use super::money::{Billing, Funding, exceeded};
 use super::{Abandon, Driver};
@@ -51,18 +54,16 @@ pub(super) enum TurnEnd {
     Stopped,
 }
 
-pub(super) enum TurnInterrupt {
-    Cancel(Box<RunCancelled>),
-    Stop,
-    OutOfTime,
-}
-
 impl Driver {
     /// Calls the model until a turn is complete or has failed. Retries only before any text was shown.
     pub(super) async fn turn(&mut self, plan: CallPlan) -> Result<TurnEnd, Abandon> {
         self.journal.set_status(RunStatus::Running);
         let mut plan = plan;
         let mut retries = 0;
+        let mut clock = TurnClock {
+            began: Instant::now(),
+            attempts: 0,
+        };
         // The event by which the fallback takes over from the last failed call.
         let mut spare = None;
         loop {
@@ -78,12 +79,13 @@ impl Driver {
                 }
             };
             let began = Instant::now();
+            clock.attempts += 1;
             let attempt = given_back(self.attempt(plan).await?);
             let provider = &self.state.current_model().model.provider;
             METRICS.model_called(provider, attempt.outcome(), began.elapsed());
             match attempt {
                 Attempt::Done(progress, done) => {
-                    self.complete(plan, progress, done)?;
+                    self.complete(plan, progress, done, &clock)?;
                     return Ok(TurnEnd::Complete);
                 }
                 Attempt::Interrupted(progress, mut interrupt) => {
@@ -124,6 +126,25 @@ impl Driver {
         }
     }
 
+    /// Performs a step that calls a model.
+    pub(super) async fn model_step(&mut self, step: Step) -> Result<TurnEnd, Abandon> {
+        let end = match step {
+            Step::Compact(step) => self.compact(step).await?,
+            Step::CallModel(plan) => self.turn(plan).await?,
+            _ => TurnEnd::Complete,
+        };
+        match end {
+            // The machine plans a shorter conversation.
+            TurnEnd::Failed(error, _)
+                if error.class == ErrorClass::ContextWindow && self.state.can_shrink() =>
+            {
+                self.note(Note::ContextOverflow {});
+                Ok(TurnEnd::Complete)
+            }
+            end => Ok(end),
+        }
+    }
+
     /// A monthly budget cannot pay: the machine plans again without tools and with a smaller output, unless it has
     /// already.
     fn run_short(&mut self, reason: String) -> TurnEnd {
@@ -134,7 +155,7 @@ impl Driver {
         TurnEnd::Complete
     }
 
-    fn interrupted_by(&self, interrupt: TurnInterrupt, spent: Spent) -> TurnEnd {
+    pub(super) fn interrupted_by(&self, interrupt: TurnInterrupt, spent: Spent) -> TurnEnd {
         match interrupt {
             TurnInterrupt::Cancel(receipt) => TurnEnd::Cancelled(*receipt, spent),
             TurnInterrupt::Stop => TurnEnd::Stopped,
@@ -144,7 +165,7 @@ impl Driver {
 
     /// One call, from the request to the end of its stream.
     async fn attempt(&mut self, plan: CallPlan) -> Result<Attempt, Abandon> {
-        let mut progress = Progress::default();
+        let mut progress = Progress::begin();
         let model = self.current_model();
         crash::point("before_model");
         let mut opening = model.call(request_of(&mut self.state, plan));
@@ -269,6 +290,15 @@ impl Driver {
                 message,
             ))))
         };
+        let answers = |event: &ModelEvent| {
+            matches!(
+                event,
+                ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::Call(_)
+            )
+        };
+        if matches!(&item, Some(Ok(event)) if answers(event)) {
+            progress.answered();
+        }
         match item {
             Some(Ok(ModelEvent::Text(text))) => {
                 if progress.text.len() + text.len() > MAX_TURN_BYTES {
@@ -318,6 +348,7 @@ impl Driver {
         plan: CallPlan,
         mut progress: Progress,
         mut done: Done,
+        clock: &TurnClock,
     ) -> Result<(), Abandon> {
         if !plan.tools_enabled && !progress.calls.is_empty() {
             // Calls of a turn without tools are not executed, so the log does not show them.
@@ -355,6 +386,11 @@ impl Driver {
             finish_reason: Some(finish),
             tool_calls,
             model: Some(self.state.current_model().model.id.clone()),
+            tokens: Some(progress.tokens),
+            cost_usd: self.price_of(&progress.tokens),
+            duration_ms: Some(millis(clock.began.elapsed())),
+            time_to_first_token_ms: progress.first_token.map(millis),
+            attempts: Some(clock.attempts),
         }))?;
         self.account(&progress.tokens);
         self.note(Note::Turn {
@@ -372,44 +408,6 @@ impl Driver {
             *writing = Some(self.journal.begin(Next::Keep, None)?);
         }
         Ok(())
-    }
-
-    /// Waits for an interruption; `None` when mail came that does not interrupt.
-    pub(super) async fn interrupt(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
-        let out_of_time = self.wall_clock();
-        tokio::select! {
-            () = self.mailbox.rung() => {}
-            () = self.parts.shutdown.interrupted() => return Ok(Some(TurnInterrupt::Stop)),
-            () = out_of_time => return Ok(Some(TurnInterrupt::OutOfTime)),
-        }
-        self.mail_in_turn().await
-    }
-
-    /// Reads mail during a turn. A cancel interrupts it.
-    async fn mail_in_turn(&mut self) -> Result<Option<TurnInterrupt>, Abandon> {
-        let mail = self.mailbox.take(&self.parts.shutdown).await?;
-        let mail = mail.unwrap_or_default();
-        Ok(self
-            .accept(mail)?
-            .map(|receipt| TurnInterrupt::Cancel(Box::new(receipt))))
-    }
-
-    /// Waits before a retry.
-    pub(super) async fn pause(
-        &mut self,
-        pause: Duration,
-    ) -> Result<Option<TurnInterrupt>, Abandon> {
-        let until = tokio::time::Instant::now() + pause;
-        let parts = Arc::clone(&self.parts);
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep_until(until) => return Ok(None),
-                () = parts.shutdown.draining() => return Ok(Some(TurnInterrupt::Stop)),
-                interrupt = self.interrupt() => if let Some(interrupt) = interrupt? {
-                    return Ok(Some(interrupt));
-                },
-            }
-        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! The hub: live runs of this process, and those who watch them.
+//! The hub: live runs of this process and their subscribers.
 //!
-//! A driver publishes each chunk after it is durable; subscribers read by `seq`: from the ring what it still holds,
-//! from the store what is older, then they wait for the head to move. A slow subscriber costs no memory: it falls
-//! back to the store.
+//! A driver publishes each chunk after it is durable. A subscriber reads by `seq`: recent chunks from the ring, older
+//! ones from the store. Then it waits for the head to move. A slow subscriber costs no memory: it reads from the
+//! store.
 
 mod subscription;
 
@@ -19,23 +19,21 @@ use runloom_ports::store::{Chunk, RunNo, WorkspaceNo};
 
 pub use subscription::{EventStream, subscribe};
 
-/// Bytes of recent frames that a live run keeps in memory. A reconnecting client usually misses less than this; the
-/// store has the rest.
+/// Bytes of recent frames that a live run keeps in memory. A reconnecting client usually misses less than this.
 const RING_BYTES: usize = 8 * 1024;
 
-/// Runs that stay for a while after their end: a client that asks for the stream of a short run usually comes when it
-/// is over.
+/// Ended runs that stay in the hub for a while, because clients often open the stream of a short run after its end.
 const ENDED_KEPT: usize = 128;
 
 /// The live runs of this process.
 pub struct Hub {
     runs: Mutex<Register>,
-    /// The last ones that ended here.
+    /// The runs that ended here last.
     ended: Mutex<VecDeque<Arc<LiveRun>>>,
     subscribers: AtomicUsize,
-    /// How often a stream looks into the store by itself, because another process may drive its run.
+    /// Interval at which a stream reads the store without a wake-up, because another process may drive its run.
     poll: Option<Duration>,
-    /// How other processes are told what was written here.
+    /// Announces to other processes that events were written here.
     bus: Arc<dyn Bus>,
 }
 
@@ -66,7 +64,7 @@ struct Register {
     by_no: HashMap<RunNo, Weak<LiveRun>>,
 }
 
-/// One run that somebody drives or watches.
+/// A run that is driven or watched in this process.
 #[derive(Debug)]
 pub struct LiveRun {
     /// Its row number.
@@ -83,15 +81,15 @@ pub struct LiveRun {
 struct Ring {
     chunks: VecDeque<Chunk>,
     bytes: usize,
-    /// The run is over: nothing comes after what is stored.
+    /// The run has ended: no event follows those that are stored.
     ended: bool,
 }
 
-/// What the ring can say about the events after a number.
+/// The ring's answer to a read of the events after a number.
 enum Recent {
     /// The next of them.
     Chunk(Chunk),
-    /// There are none yet.
+    /// No event after the number exists yet.
     Nothing,
     /// The ring does not reach back that far.
     Unknown,
@@ -108,7 +106,7 @@ impl Hub {
         }
     }
 
-    /// Another process has written events of a run: whoever watches it looks again.
+    /// Another process has written events of a run: its subscribers read again.
     pub fn nudge(&self, run: RunNo, last_seq: u64) {
         let live = lock(&self.runs).by_no.get(&run).and_then(Weak::upgrade);
         if let Some(live) = live {
@@ -120,7 +118,7 @@ impl Hub {
         }
     }
 
-    /// Announcements were lost: everyone who watches a run looks again.
+    /// Announcements were lost: all subscribers read again.
     pub fn nudge_all(&self) {
         let live: Vec<_> = lock(&self.runs)
             .by_id
@@ -130,7 +128,7 @@ impl Hub {
         live.iter().for_each(|run| run.head.send_modify(|_| ()));
     }
 
-    /// The live run with this id, made if it is not there.
+    /// The live run with this id, created if it is missing.
     #[must_use]
     pub fn open(self: &Arc<Self>, id: &RunId, no: RunNo, workspace: WorkspaceNo) -> Arc<LiveRun> {
         let mut runs = lock(&self.runs);
@@ -150,7 +148,7 @@ impl Hub {
         live
     }
 
-    /// The live run with this id, if somebody drives or watches it.
+    /// The live run with this id, if it is driven or watched here.
     #[must_use]
     pub fn find(&self, id: &RunId) -> Option<Arc<LiveRun>> {
         lock(&self.runs).by_id.get(id).and_then(Weak::upgrade)
@@ -171,12 +169,13 @@ impl Hub {
 }
 
 impl LiveRun {
-    /// Shows a durable chunk to those who watch.
+    /// Shows a durable chunk to the subscribers.
     pub fn publish(&self, chunk: Chunk) {
         let last_seq = chunk.last_seq;
         {
             let mut ring = lock(&self.ring);
-            // After a detour over another worker there is a hole; the store has what is missing.
+            // Chunks that another worker wrote meanwhile are missing in the ring; subscribers read them from the
+            // store.
             let follows = |last: &Chunk| last.last_seq + 1 == chunk.first_seq;
             if !ring.chunks.back().is_some_and(follows) {
                 ring.chunks.clear();
@@ -220,7 +219,7 @@ impl LiveRun {
         drop(oldest);
     }
 
-    /// Tells that the run's row has a terminal status.
+    /// Records that the run's row has a terminal status.
     pub fn set_ended(&self) {
         lock(&self.ring).ended = true;
     }
@@ -230,7 +229,7 @@ impl LiveRun {
         lock(&self.ring).ended
     }
 
-    /// What comes after a number, and whether the run had ended then. Asked by every subscriber for every chunk.
+    /// The events after a number, and whether the run had ended. Called by every subscriber for every chunk.
     fn recent(&self, after: u64) -> (Recent, bool) {
         let ring = lock(&self.ring);
         (self.recent_in(&ring, after), ring.ended)
@@ -244,8 +243,8 @@ impl LiveRun {
             return Recent::Unknown;
         }
         if after == last.last_seq {
-            // When the head is further, or this was not the end of a run that has ended, another process has written
-            // what comes next.
+            // When the head is further, or the run has ended with a later event, another process has written the next
+            // one.
             let elsewhere = ring.ended && !last.terminal;
             return if elsewhere || *self.head.borrow() > after {
                 Recent::Unknown
@@ -253,7 +252,7 @@ impl LiveRun {
                 Recent::Nothing
             };
         }
-        // Who keeps up wants the last one.
+        // A subscriber that keeps up needs the last chunk.
         let next = if last.first_seq <= after + 1 {
             Some(last)
         } else {
@@ -268,7 +267,7 @@ impl Drop for LiveRun {
     fn drop(&mut self) {
         if let Some(hub) = self.hub.upgrade() {
             let mut runs = lock(&hub.runs);
-            // Another one may have been opened between the last owner's end and this lock.
+            // Another live run may have been opened between the last owner's end and this lock.
             let gone =
                 |live: Option<&Weak<Self>>| live.is_some_and(|live| live.strong_count() == 0);
             if gone(runs.by_id.get(&self.id)) {

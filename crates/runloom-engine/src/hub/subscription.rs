@@ -20,7 +20,7 @@ use crate::metrics::METRICS;
 use runloom_ports::shutdown::Shutdown;
 use runloom_ports::store::{Chunk, RunLog, StoreError, StoreErrorKind};
 
-/// Bytes of one read of the store.
+/// Maximum bytes of one read of the store.
 const PAGE_BYTES: usize = 256 * 1024;
 
 /// Pauses between attempts to read from a store that is unavailable.
@@ -78,7 +78,7 @@ struct Subscription {
     over: bool,
     /// The last chunk came from the ring, and the head was not compared since.
     kept_up: bool,
-    /// Read the store although nothing was announced.
+    /// Read the store without an announcement.
     look: bool,
     /// The store cannot be read.
     outage: Option<Outage>,
@@ -117,7 +117,7 @@ impl Subscription {
                 }
                 continue;
             }
-            // Subscribed first, read second: whatever is committed after the read moves the head.
+            // The head is read before the store, so that a later commit is noticed by the head.
             let head = *self.head.borrow_and_update();
             if std::mem::take(&mut self.kept_up) && head == self.cursor {
                 // The usual case: the subscriber is up to date.
@@ -203,7 +203,7 @@ impl Subscription {
         }
         debug!(%error, "stream waits: log cannot be read");
         let pause = outage.delays.next_delay();
-        // The head is not awaited: another process may still write and move it all the time.
+        // The head is not awaited: another process may still write and move it continuously.
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = &mut self.streams_ended => self.over = true,

@@ -1,6 +1,6 @@
-//! What an operator watches. One set for the process, filled where things happen; [`render`] shows it.
+//! Metrics of the process: one static set, counted in place and rendered by [`render`].
 //!
-//! Labels are few and known beforehand: never a workspace, a run or a name that a client chose.
+//! Labels are few and known in advance: never a workspace, a run or a name that a client chose.
 
 mod process;
 mod text;
@@ -19,9 +19,9 @@ pub use text::{CONTENT_TYPE, MetricType, Text};
 /// The metrics of this process.
 pub static METRICS: Metrics = Metrics::new();
 
-/// Provider kinds, and one row for calls of other models.
+/// One row per provider kind, and one for calls of other models.
 const PROVIDERS: usize = ProviderKind::ALL.len() + 1;
-/// What can come of a model call. All but the first two are classes of errors; the last stands for the rest of them.
+/// Outcomes of a model call. All but the first two are error classes; the last stands for all others.
 const OUTCOMES: [&str; 10] = [
     "ok",
     "interrupted",
@@ -187,7 +187,7 @@ impl Metrics {
     }
 }
 
-/// Adds what this process has counted.
+/// Appends the metrics of this process.
 pub fn render(text: &mut Text) {
     let metrics = &METRICS;
     runs(text, metrics);

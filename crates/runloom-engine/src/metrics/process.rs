@@ -1,4 +1,4 @@
-//! What the process uses, as Linux says it. Elsewhere nothing is said.
+//! Resource use of the process as Linux reports it. Empty on other systems.
 
 use super::text::Text;
 
@@ -9,7 +9,7 @@ pub(super) fn write(text: &mut Text) {
         text.gauge("process_resident_memory_bytes", help, bytes);
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-        // The one that reads is among them.
+        // The handle of this read is among them.
         let open = open.count().saturating_sub(1);
         text.gauge("process_open_fds", "Open file descriptors.", open);
     }

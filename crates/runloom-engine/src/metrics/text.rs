@@ -25,7 +25,7 @@ impl MetricType {
     }
 }
 
-/// Metrics as text, one after the other.
+/// Metrics in the Prometheus text format.
 #[derive(Debug, Default)]
 pub struct Text(String);
 
@@ -36,7 +36,7 @@ impl Text {
         self.0
     }
 
-    /// One value that only rises.
+    /// A value that only rises.
     pub fn counter(&mut self, name: &str, help: &str, counter: &Counter) {
         self.head(name, help, "counter");
         self.line(name, "", counter.get());
@@ -56,7 +56,7 @@ impl Text {
         }
     }
 
-    /// Lines whose labels the caller writes, under one heading.
+    /// Lines under one heading, with labels written by the caller.
     pub fn labelled<'a>(
         &mut self,
         name: &str,
@@ -83,7 +83,7 @@ impl Text {
         self.histograms(name, "", help, [("", histogram)]);
     }
 
-    /// A histogram for each value of a label; without one if the label is empty.
+    /// A histogram per label value. An empty label gives one histogram without labels.
     pub fn histograms<'a>(
         &mut self,
         name: &str,

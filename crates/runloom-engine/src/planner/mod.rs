@@ -1,5 +1,6 @@
 //! From a stored spec to a plan the machine can run.
 
+mod facts;
 mod no_model;
 mod opening;
 mod sub_run;
@@ -7,9 +8,9 @@ mod sub_run;
 use std::sync::Arc;
 
 use runloom_protocol::id::{AgentId, RunId, SessionId};
-use runloom_protocol::outcome::{ModelInfo, effort_of_level};
+use runloom_protocol::outcome::ModelInfo;
 use runloom_protocol::policy::Policy;
-use runloom_protocol::spec::{AgentSpec, PromptMessage};
+use runloom_protocol::spec::{AgentSpec, Compaction, PromptMessage};
 use runloom_protocol::tools::{self, ToolRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,7 +20,7 @@ use crate::catalog::CatalogModel;
 use crate::live_catalog::LiveCatalog;
 use crate::monthly_budgets::{MonthlyBudget, MonthlyBudgets};
 use crate::policy::{self, CompiledPolicy};
-use crate::run::{ModelFacts, Plan, Price, default_tool_budgets};
+use crate::run::{ModelFacts, Plan, default_tool_budgets};
 use crate::toolbox::Toolbox;
 use runloom_ports::agents::Agents;
 use runloom_ports::conversation::Conversation;
@@ -31,53 +32,54 @@ use runloom_ports::tools::ToolContext;
 use runloom_ports::trace::TraceParent;
 use runloom_schema::SchemaCache;
 
+use facts::{compaction_of, compaction_plan, model_facts};
 use no_model::NoModel;
 pub use opening::spoken;
 use opening::{opening, system_prompt};
 pub use sub_run::{BudgetAbove, StoredPlace, public_spec};
 pub(crate) use sub_run::{ParentRun, PlanSubRuns};
 
-/// What is stored of a run's request: everything that is needed to plan it again after a restart.
+/// The stored request of a run: everything that is needed to plan it again after a restart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredRun {
-    /// Slug of the workspace, whose models it may use.
+    /// Slug of the workspace whose models it may use.
     pub workspace: String,
-    /// Id of the key that started it, whose monthly_budget pays.
+    /// Id of the key that started it. The monthly budget of this key pays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Catalog id of the model.
     pub model: String,
-    /// Catalog id of the model that takes over when that one is out of service; never the same.
+    /// Catalog id of the fallback. Never the model itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
     /// The agent, with every override applied.
     pub spec: AgentSpec,
     /// The request's own messages.
     pub messages: Vec<PromptMessage>,
-    /// The session whose message it is, for its trace.
+    /// The session of the message, for the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     /// The span of the client's trace that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
-    /// What it has as a run of an AG-UI thread.
+    /// The AG-UI request, if the run belongs to a thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadRequest>,
-    /// Its place in a tree; `None` for a root.
+    /// Position in a tree; `None` for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<StoredPlace>,
-    /// What it may do through the project tool.
+    /// Permissions of the project tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<Arc<RunProject>>,
 }
 
-/// What a run of an AG-UI thread has beside its spec and its messages.
+/// The parts of an AG-UI request that are neither spec nor messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRequest {
     /// The ids that the client gave to the run's messages, in their order.
     pub message_ids: Vec<String>,
-    /// What the client says about itself, for the model and for this run alone: no message of the conversation.
+    /// Context from the client for the model, for this run only. It is not a message of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     /// How long calls wait for the client.
@@ -87,13 +89,15 @@ pub struct ThreadRequest {
 /// A plan and the model that carries it out.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// What the machine needs.
+    /// The plan for the run machine.
     pub plan: Arc<Plan>,
-    /// What the driver calls.
+    /// The model that the driver calls.
     pub model: Arc<dyn Model>,
-    /// What it calls when that one is out of service.
+    /// The model that the driver calls after a fallback.
     pub fallback: Option<Arc<dyn Model>>,
-    /// Why the run has no fallback though one was asked for.
+    /// The model that the driver asks for summaries, when it is another.
+    pub summariser: Option<Arc<dyn Model>>,
+    /// The reason why a requested fallback is unavailable.
     pub missing_fallback: Option<String>,
     /// Slug of the workspace.
     pub workspace: Arc<str>,
@@ -101,36 +105,41 @@ pub struct Planned {
     pub refs: Arc<Vec<ToolRef>>,
     /// The monthly_budgets that pay for it.
     pub monthly_budgets: Vec<MonthlyBudget>,
-    /// Where it comes from.
+    /// The origin of the run, for its trace.
     pub origin: Origin,
     /// Id of the key that started it.
     pub key: Option<String>,
     /// Policies that its children inherit.
     pub policies: Arc<[Policy]>,
-    /// Its place in a tree; `None` for a root.
+    /// Position in a tree; `None` for a root.
     pub place: Option<Arc<StoredPlace>>,
-    /// What it may do through the project tool.
+    /// Permissions of the project tool.
     pub project: Option<Arc<RunProject>>,
 }
 
 /// The model of a run, and its fallback.
-type Models = (Arc<CatalogModel>, Option<Arc<CatalogModel>>);
+struct Models {
+    model: Arc<CatalogModel>,
+    fallback: Option<Arc<CatalogModel>>,
+    /// The model of summaries, when it is another.
+    summariser: Option<Arc<CatalogModel>>,
+}
 
-/// Where a run comes from, for its trace.
+/// The origin of a run, for its trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Origin {
     /// The span of the client's trace that it belongs to.
     pub trace: Option<TraceParent>,
     /// Its session.
     pub session: Option<SessionId>,
-    /// What its client calls it.
+    /// Name given by the client.
     pub name: Option<String>,
     /// Its persisted agent.
     pub agent: Option<AgentId>,
 }
 
 impl Planned {
-    /// What its tools are told of the run.
+    /// The facts about the run that tools get.
     #[must_use]
     pub fn context(&self, run: &RunId) -> ToolContext {
         ToolContext {
@@ -144,8 +153,8 @@ impl Planned {
 }
 
 impl StoredRun {
-    /// The same as a run of a session that stays on this model since an earlier run fell back. That counts for as
-    /// long as it is the fallback: an agent may have got other models meanwhile.
+    /// The same run, continuing on the fallback that an earlier run of the session switched to. Ignored when `active`
+    /// is no longer the fallback, because the agent may have changed.
     #[must_use]
     pub fn staying_on(mut self, active: Option<&str>) -> Self {
         if let Some(fallback) = self.fallback.take_if(|fallback| active == Some(fallback)) {
@@ -154,15 +163,15 @@ impl StoredRun {
         self
     }
 
-    /// The same with the header values of its tools sealed, as it is stored.
+    /// The same with the header values of its tools sealed, for storage.
     ///
     /// # Errors
-    /// When nothing can be sealed.
+    /// When no master key is set.
     pub fn sealed(&self, sealer: &dyn Sealer) -> Result<Self> {
         self.map_headers(|place, value| sealer.seal(place, value).map_err(Error::internal))
     }
 
-    /// The same with the header values of its tools in clear, as it is used.
+    /// The same with the header values of its tools in clear, for use.
     ///
     /// # Errors
     /// When it was sealed with another master key.
@@ -170,7 +179,7 @@ impl StoredRun {
         self.map_headers(|place, value| sealer.open(place, value).map_err(Error::internal))
     }
 
-    /// Where it comes from.
+    /// The origin of the run.
     #[must_use]
     pub fn origin(&self) -> Origin {
         Origin {
@@ -196,7 +205,7 @@ impl StoredRun {
     }
 }
 
-/// Makes plans.
+/// Turns stored requests into plans.
 #[derive(Debug)]
 pub struct Planner {
     /// The models of now.
@@ -216,7 +225,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Plans a run. Compiling strangers' schemas may take a while, so it happens off the async threads when one is new.
+    /// Plans a run. New schemas are compiled off the async threads, because compiling them may take long.
     ///
     /// # Errors
     /// When the spec cannot be run: its model is unknown, or a schema is refused.
@@ -228,7 +237,7 @@ impl Planner {
     ) -> Result<Planned> {
         let model = self.catalog.find(&stored.workspace, Some(&stored.model));
         let model = model.await?;
-        // The model itself is there, so that the run can do without the other one.
+        // The model itself is available, so the run continues without a fallback.
         let (fallback, lost) = match &stored.fallback {
             Some(spare) => match self.catalog.find(&stored.workspace, Some(spare)).await {
                 Ok(found) => (Some(found), None),
@@ -239,12 +248,34 @@ impl Planner {
             },
             None => (None, None),
         };
-        let models = (model, fallback);
+        let summariser = self
+            .summariser(&stored)
+            .await
+            .filter(|it| it.id != model.id);
+        let models = Models {
+            model,
+            fallback,
+            summariser,
+        };
         let planned = self.plan_with(id, models, stored, history).await?;
         Ok(Planned {
             missing_fallback: lost,
             ..planned
         })
+    }
+
+    /// The model of summaries. The run's own model takes its place when it is not there.
+    async fn summariser(&self, stored: &StoredRun) -> Option<Arc<CatalogModel>> {
+        let Some(Compaction::On(settings)) = compaction_of(stored) else {
+            return None;
+        };
+        let name = settings.model_id?;
+        let found = self.catalog.find(&stored.workspace, Some(&name)).await;
+        found
+            .inspect_err(
+                |error| warn!(model = name, error = %Chain(error), "no model for summaries"),
+            )
+            .ok()
     }
 
     async fn plan_with(
@@ -274,8 +305,8 @@ impl Planner {
             && output.is_none_or(|output| known(&Value::Object(output.schema.clone())))
     }
 
-    /// A plan for a run that cannot be run: its only turn would fail with the reason. What is known of its spec
-    /// holds, because the meaning of its log rests on it.
+    /// A plan for a run that cannot be run: its only turn fails with the reason. The known parts of the spec are
+    /// kept, because the log was written under them.
     #[must_use]
     pub fn unplannable(&self, id: RunId, stored: Option<&StoredRun>, reason: String) -> Planned {
         let model = stored.map_or("unknown", |stored| stored.model.as_str());
@@ -290,6 +321,8 @@ impl Planner {
         let plan = Plan {
             run: id,
             system: "".into(),
+            history_len: 0,
+            compaction: None,
             opening: Conversation::default(),
             toolbox: Arc::new(Toolbox::empty()),
             has_server_tools: false,
@@ -300,6 +333,7 @@ impl Planner {
                 model: info,
                 capabilities: Capabilities::default(),
                 price: None,
+                context_window: None,
                 max_output_tokens: None,
             },
             fallback: None,
@@ -310,6 +344,7 @@ impl Planner {
                 .unwrap_or_default(),
             tool_budgets: default_tool_budgets(None),
             policies: Vec::new(),
+            has_call_policy: false,
             budgets,
             client_timeout_ms: None,
             place: self.place(stored),
@@ -318,6 +353,7 @@ impl Planner {
             plan: Arc::new(plan),
             model: Arc::new(NoModel { reason }),
             fallback: None,
+            summariser: None,
             missing_fallback: None,
             workspace: "".into(),
             refs: Arc::default(),
@@ -333,10 +369,15 @@ impl Planner {
     fn plan_now(
         &self,
         id: RunId,
-        (model, fallback): Models,
+        models: Models,
         stored: &StoredRun,
         history: Conversation,
     ) -> Result<Planned> {
+        let Models {
+            model,
+            fallback,
+            summariser,
+        } = models;
         let spec = &stored.spec;
         let history = if spec.tools.is_empty() {
             history.without_calls()
@@ -362,6 +403,8 @@ impl Planner {
         let plan = Plan {
             run: id,
             system: system_prompt(stored).into(),
+            history_len: history.len(),
+            compaction: compaction_plan(stored, summariser.as_deref()),
             opening: opening(history, stored),
             toolbox: Arc::new(toolbox),
             has_server_tools: spec.tools.iter().any(ToolRef::is_server_resolved),
@@ -382,6 +425,7 @@ impl Planner {
             tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
             policies: policy::compile_all(spec.policies(), &self.schemas)
                 .map_err(Error::Invalid)?,
+            has_call_policy: false,
             budgets: spec.budgets.clone(),
             client_timeout_ms: stored.thread.as_ref().map(|thread| thread.tool_timeout_ms),
             place,
@@ -390,6 +434,7 @@ impl Planner {
             plan: Arc::new(plan),
             model: Arc::clone(&model.model),
             fallback: fallback.map(|model| Arc::clone(&model.model)),
+            summariser: summariser.map(|model| Arc::clone(&model.model)),
             missing_fallback: None,
             workspace: stored.workspace.as_str().into(),
             refs: Arc::new(spec.tools.clone()),
@@ -401,35 +446,4 @@ impl Planner {
             project: stored.project.clone(),
         })
     }
-}
-
-fn model_facts(model: &CatalogModel, level: Option<u8>) -> ModelFacts {
-    ModelFacts {
-        model: info_of(model, level),
-        capabilities: model.model.capabilities(),
-        price: price_of(model),
-        max_output_tokens: model.max_output_tokens,
-    }
-}
-
-fn info_of(model: &CatalogModel, level: Option<u8>) -> ModelInfo {
-    let effort = level
-        .filter(|_| model.model.capabilities().reasoning)
-        .map(|level| effort_of_level(level).to_owned());
-    ModelInfo {
-        id: model.id.clone(),
-        provider: model.provider.clone(),
-        vendor_model_id: model.vendor_model_id.clone(),
-        reasoning_effort: effort,
-    }
-}
-
-fn price_of(model: &CatalogModel) -> Option<Price> {
-    model.pricing.map(|price| Price {
-        input: price.input_per_1m_usd,
-        output: price.output_per_1m_usd,
-        cache_read: price
-            .cache_read_per_1m_usd
-            .unwrap_or(price.input_per_1m_usd),
-    })
 }

@@ -1,4 +1,4 @@
-//! Stands for a model that is gone.
+//! Stand-in for a model that no longer exists.
 
 use async_trait::async_trait;
 use runloom_protocol::outcome::ErrorClass;

@@ -1,4 +1,4 @@
-//! What the model reads first: the system prompt, and the conversation with the messages of the request.
+//! The opening of the model's input: the system prompt, then the conversation with the messages of the request.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use runloom_protocol::spec::{PromptMessage, RetainedCall, Role};
 
 use super::StoredRun;
 
-/// The spec's prompt, the project's index cards, then the request's system messages: providers differ in where they
-/// take them, so they stand together.
+/// The spec's prompt, the project's index cards, then the request's system messages. They are joined because
+/// providers place system messages differently.
 pub(super) fn system_prompt(stored: &StoredRun) -> String {
     let said = stored
         .messages
@@ -59,9 +59,9 @@ fn files_of(message: &PromptMessage) -> Option<Arc<[File]>> {
     (!files.is_empty()).then_some(files)
 }
 
-/// A message as part of the conversation, with what was retained of its run before it; system messages stand before it
-/// all. Files belong to the turn that they came with and are mentioned afterwards: a session would otherwise send them
-/// again, and pay for them, with every message.
+/// A message as entries of the conversation, after the results retained from its run. System messages are not
+/// included. Files are sent with their own turn only and mentioned afterwards; otherwise a session would pay for them
+/// with every message.
 pub fn spoken(message: &PromptMessage) -> impl Iterator<Item = Message> {
     let text = if message.attachments.is_empty() {
         message.content.as_str().into()
@@ -83,7 +83,7 @@ pub fn spoken(message: &PromptMessage) -> impl Iterator<Item = Message> {
     replayed(&message.retained).into_iter().chain(said)
 }
 
-/// One turn that made the calls, and their results: every API wants them as a pair.
+/// One turn with the calls, and their results: every API requires them as a pair.
 fn replayed(retained: &[RetainedCall]) -> Vec<Message> {
     if retained.is_empty() {
         return Vec::new();

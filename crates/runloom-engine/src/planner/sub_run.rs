@@ -16,10 +16,10 @@ use runloom_ports::error::{Error, Result};
 use runloom_ports::store::{MicroUsd, NewSubRun, PREVIEW_CHARS, RunNo};
 use runloom_ports::trace::TraceParent;
 
-/// Stands in a public spec where a secret stood.
+/// Placeholder of a secret in a public spec.
 const SEALED: &str = "***";
 
-/// The place of a child in its tree, as it is stored with its spec.
+/// Position of a child in its tree, stored with its spec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlace {
     /// The run that called the delegate.
@@ -36,12 +36,12 @@ pub struct StoredPlace {
     pub levels: u8,
     /// Runs below the root, as far as the parent knew.
     pub known_below: u32,
-    /// What the ancestors' budgets of money leave to the runs below them.
+    /// Money that the budgets of its ancestors leave for runs below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<BudgetAbove>,
 }
 
-/// A budget of money of an ancestor. Its own calls are taken off: it makes none while a child is alive.
+/// The money budget of an ancestor, minus the ancestor's own calls. It makes none while a child is alive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BudgetAbove {
     /// The ancestor.
@@ -58,17 +58,17 @@ impl StoredPlace {
     }
 }
 
-/// What a child takes over from the run that starts it.
+/// The parts of a parent that a child inherits.
 pub(crate) struct ParentRun<'p> {
     /// The parent's plan.
     pub(crate) planned: &'p Planned,
     /// Number of the parent's row.
     pub(crate) run: RunNo,
-    /// Runs below the root, as far as the parent knows.
+    /// Number of runs below the root known to the parent.
     pub(crate) known_below: u32,
-    /// What is left of the parent's output tokens.
+    /// Output tokens left to the parent.
     pub(crate) output_tokens_left: Option<u64>,
-    /// What the parent's budget of money leaves to the runs below it.
+    /// Money left to the runs below the parent.
     pub(crate) money_below: Option<MicroUsd>,
     /// The parent is traced.
     pub(crate) sampled: bool,
@@ -77,10 +77,10 @@ pub(crate) struct ParentRun<'p> {
 /// Plans children.
 #[async_trait]
 pub(crate) trait PlanSubRuns: Send + Sync {
-    /// The child that a call starts.
+    /// Builds the child of a call.
     ///
     /// # Errors
-    /// When its model or its agent is gone.
+    /// When its model or its agent no longer exists.
     async fn sub_run(&self, parent: &ParentRun<'_>, call: &DelegateCall) -> Result<NewSubRun>;
 }
 
@@ -109,7 +109,7 @@ impl PlanSubRuns for Planner {
         let model = model.await?.id.clone();
         let fallback = match (&agent, named) {
             (Some(agent), _) => agent.fallback_model_id.clone(),
-            // The parent's model comes with its fallback.
+            // The parent's model comes with the parent's fallback.
             (None, None) => planned.plan.fallback.as_ref().map(|it| it.model.id.clone()),
             (None, Some(_)) => None,
         };
@@ -197,6 +197,7 @@ fn child_spec(delegate: &DelegateRef, agent: Option<AgentDefinition>) -> AgentSp
             tools: agent.tools,
             budgets: merged(&delegate.budgets, &agent.budgets),
             output_schema: agent.output_schema,
+            compaction: agent.compaction,
             loop_detection: agent.loop_detection,
             tool_budgets: agent.tool_budgets,
             ..AgentSpec::default()
@@ -218,7 +219,7 @@ fn child_spec(delegate: &DelegateRef, agent: Option<AgentDefinition>) -> AgentSp
     }
 }
 
-/// The policies of the child: the parent's unless the delegate says otherwise, and its own agent's in every case.
+/// The policies of the child: its own agent's, and the parent's unless the delegate says otherwise.
 fn inherited(
     parent: &ParentRun<'_>,
     delegate: &DelegateRef,
@@ -272,7 +273,7 @@ fn trace(parent: &ParentRun<'_>) -> TraceParent {
 }
 
 impl Planner {
-    /// Where a run stands in its tree.
+    /// The position of a run in its tree.
     pub(super) fn place(&self, stored: Option<&StoredRun>) -> TreePlace {
         let max_sub_runs = self.max_sub_runs;
         match stored.and_then(|stored| stored.place.as_ref()) {

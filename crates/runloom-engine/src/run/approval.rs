@@ -19,7 +19,7 @@ const SHOWN_CHANGES: usize = 16;
 pub struct ApprovalAsk {
     /// The event, still without `expiresAt`.
     pub request: ApprovalRequested,
-    /// How long the approval stays open, when the policy says so.
+    /// Time limit of the approval, if the policy sets one.
     pub timeout_ms: Option<u64>,
     /// Who may decide.
     pub approver: Approver,
@@ -30,15 +30,15 @@ pub struct ApprovalAsk {
 pub struct Decided<'a> {
     /// Which approval.
     pub approval: &'a ApprovalId,
-    /// What was decided.
+    /// The decision.
     pub ruling: &'a Ruling,
-    /// Who decided.
+    /// The person or key that decided.
     pub by: &'a DecidedBy,
     /// When, RFC 3339.
     pub at: String,
 }
 
-/// The id of the approval of a call. It follows from the run and the call, so that asking again asks for the same.
+/// The id of the approval of a call, derived from the run and the call: asking again gives the same id.
 #[must_use]
 pub fn approval_id(run: &RunId, tool_use_id: &str) -> ApprovalId {
     let mut hash = Sha256::new();
@@ -75,7 +75,7 @@ pub fn decide(state: &RunState, decided: &Decided<'_>) -> Option<Event> {
     }))
 }
 
-/// The event for a call that nobody decided about before its deadline.
+/// The event for a call without a decision before its deadline.
 pub(super) fn expired(state: &RunState, call: &Call, now: i64) -> Option<Event> {
     let CallState::Pending {
         approval,
@@ -163,7 +163,7 @@ impl RunState {
     }
 }
 
-/// What the model reads in place of the result of a call that nobody approved.
+/// The result that the model reads for a call that was not approved.
 fn refusal(status: ApprovalStatus, note: Option<&str>) -> String {
     if status == ApprovalStatus::Expired {
         let message = "Nobody decided about this call in time. It was not executed.";
@@ -176,7 +176,7 @@ fn refusal(status: ApprovalStatus, note: Option<&str>) -> String {
     json!({"error": "denied", "message": message}).to_string()
 }
 
-/// The first line of the result of a call whose arguments a person changed: what was changed, and why.
+/// The first line of the result of a call with changed arguments: the changes and the reason.
 fn edit_line(before: &Value, after: &Value, note: Option<&str>) -> String {
     let mut changes = changes(before, after);
     if changes.len() > SHOWN_CHANGES {

@@ -1,4 +1,4 @@
-//! Delegates: which calls start runs, which are refused, what an ended child means, and the sums of a tree.
+//! Delegates: calls that start runs, calls that are refused, ends of children, and the totals of a tree.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::derived_ids::run_span;
 use crate::toolbox::{Tool, ToolKind};
 use runloom_ports::store::{SubRunEnded, SubRunOutcome, TreeUsage};
 
-/// Children of a run that are alive at once.
+/// Maximum live children of a run.
 pub const SUB_RUNS_AT_ONCE: usize = 8;
 
-/// Where a run stands in its tree.
+/// Position of a run in its tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreePlace {
     /// 0 for a root.
@@ -42,14 +42,14 @@ impl Default for TreePlace {
     }
 }
 
-/// A cancel whose run waits for the runs below it.
+/// A cancelled run that waits for the runs below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopping {
     /// Reason of the cancel.
     pub reason: String,
     /// When it was accepted (RFC 3339).
     pub requested_at: Option<String>,
-    /// What it interrupted.
+    /// Names of the interrupted tools.
     pub interrupted: Vec<String>,
 }
 
@@ -72,14 +72,14 @@ impl DelegateCall {
     }
 }
 
-/// What the end of a child means for its parent.
+/// The effect of a child's end on the call of its parent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndedCall {
     /// Name of the delegate.
     pub name: String,
     /// The event for the parent and all its ancestors.
     pub event: Subagent,
-    /// What the model reads.
+    /// The result that the model reads.
     pub content: String,
     /// The child did not succeed.
     pub is_error: bool,
@@ -104,7 +104,7 @@ pub(super) fn next_of_delegates(state: &RunState, new: &[&Call]) -> Option<Step>
     (running > 0).then_some(Step::AwaitSubRuns)
 }
 
-/// Why a call of a delegate starts no run. `started`: calls of the same turn that start one before it.
+/// The reason why a call of a delegate starts no run. `started`: earlier calls of the same turn that start one.
 pub(super) fn refusal(state: &RunState, tool: &Tool, started: &mut u32) -> Option<String> {
     let delegate = delegate_of(tool)?;
     let place = &state.plan.place;
@@ -122,7 +122,7 @@ pub(super) fn refusal(state: &RunState, tool: &Tool, started: &mut u32) -> Optio
     None
 }
 
-/// The result of a call that would be one run too many.
+/// The result of a call that would exceed the number of runs.
 #[must_use]
 pub fn too_many(max_sub_runs: u32) -> String {
     let message = format!(
@@ -167,13 +167,13 @@ impl RunState {
         }
     }
 
-    /// Calls whose children are alive, as far as this run knows.
+    /// Calls with live children known to this run.
     pub fn live_sub_runs(&self) -> impl Iterator<Item = &Call> {
         let live = |call: &&Call| call.state == CallState::Delegated;
         self.calls.iter().filter(live)
     }
 
-    /// Runs below the root, as far as this run knows.
+    /// Number of runs below the root known to this run.
     #[must_use]
     pub fn known_below(&self) -> u32 {
         self.plan.place.known_below.saturating_add(self.sub_runs)
@@ -188,7 +188,7 @@ impl RunState {
         }
     }
 
-    /// What the end of a child means; `None` when no call waits for it.
+    /// The effect of a child's end; `None` when no call waits for it.
     #[must_use]
     pub fn sub_run_ended(&self, end: &SubRunEnded) -> Option<EndedCall> {
         let call = self
@@ -255,7 +255,7 @@ impl RunState {
         }
     }
 
-    /// The part of the sums that runs below used; `None` when none has ended.
+    /// The share of the totals used by runs below; `None` while none has ended.
     #[must_use]
     pub fn usage_below(&self) -> Option<SubagentUsage> {
         (self.below.runs > 0).then(|| SubagentUsage {
@@ -273,7 +273,7 @@ impl RunState {
         sum
     }
 
-    /// What the run and all runs below it used; `own` are the tokens and turns of the run itself.
+    /// The usage of the run and all runs below it. `own`: tokens and turns of the run itself.
     #[must_use]
     pub fn tree_usage(&self, own: Tokens, turns: u32) -> TreeUsage {
         let cost = self.cost_pico(&own);

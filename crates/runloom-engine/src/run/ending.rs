@@ -1,4 +1,4 @@
-//! Terminal events, made from the state.
+//! Terminal events, built from the state.
 
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::{
@@ -8,14 +8,14 @@ use runloom_protocol::outcome::{
 use super::state::RunState;
 use runloom_ports::model::ModelError;
 
-/// What an incomplete turn cost and said before it ended.
+/// Tokens and text of a turn that did not complete.
 #[derive(Debug, Clone, Default)]
 pub struct Spent {
-    /// Its tokens, as far as the provider told.
+    /// Its tokens as reported by the provider.
     pub tokens: Tokens,
-    /// 1 when the failing invocation is not yet among the state's turns.
+    /// 1 when the failed call is not yet among the state's turns.
     pub turns: u32,
-    /// What it had said.
+    /// The text before the failure.
     pub partial_text: Option<String>,
 }
 
@@ -92,7 +92,7 @@ fn turns(state: &RunState, failing: u32) -> u32 {
     own.saturating_add(state.below.turns)
 }
 
-/// Money of the run, whose own tokens are given, and of all runs below.
+/// The cost of the run, with the given own tokens, and of all runs below.
 fn cost(state: &RunState, own: &Tokens) -> Option<f64> {
     let own = state.cost_pico(own);
     let below = state.below.cost_pico.map(u128::from);

@@ -1,4 +1,4 @@
-//! The fallback: when another model takes over, and what changes then.
+//! The fallback: when another model takes over, and the effect on the state.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ fn is_out_of_service(class: ErrorClass) -> bool {
     }
 }
 
-/// Whether the plan wants a strict output schema that the model cannot enforce.
+/// Whether the plan requires a strict output schema that the model cannot enforce.
 pub(super) fn lacks_strict_schema(plan: &Plan, model: &ModelFacts) -> bool {
     let output = plan.output.as_ref();
     let strict = output.is_some_and(|(schema, _)| schema.enforcement == Enforcement::Strict);
@@ -77,7 +77,7 @@ impl RunState {
     pub(super) fn apply_fallback(&mut self) {
         // Without a fallback in the plan, the session has already changed to it and it is the first model.
         if self.plan.fallback.is_some() && !self.fell_back() {
-            self.before_fallback = Some(self.tokens);
+            self.before_fallback = Some(since(&self.tokens, &self.summary_tokens));
             self.forget_vendor();
         }
     }
@@ -85,9 +85,12 @@ impl RunState {
     /// Removes what only the first vendor accepts from the messages of this run: its private items, and the ids of its
     /// calls. Messages from before the run have neither.
     fn forget_vendor(&mut self) {
-        let opening = self.plan.opening.clone();
-        let since = opening.len();
-        let mut portable = Transcript::from(opening);
+        let before = match self.compacted {
+            None => self.plan.opening.clone(),
+            Some(_) => self.messages.iter().take(self.first_own).cloned().collect(),
+        };
+        let since = before.len();
+        let mut portable = Transcript::from(before);
         let mut ids = Ids::of(&self.plan);
         for message in self.messages.iter().skip(since) {
             portable.push(ids.portable(message.clone()));
@@ -95,24 +98,30 @@ impl RunState {
         self.messages = portable;
     }
 
-    /// The costs of these tokens in picodollars, for each model that used some; `None` for a model without a price. The
-    /// tokens include those of the state.
+    /// The costs of these tokens in picodollars, per model; `None` for a model without a price. The tokens include
+    /// those of the state.
     fn costs(&self, tokens: &Tokens) -> impl Iterator<Item = Option<u128>> {
         let pico = |price: Option<Price>, tokens: Tokens| price.map(|price| price.pico(&tokens));
+        let used = |tokens: &Tokens| *tokens != Tokens::default();
+        let summaries = used(&self.summary_tokens).then_some(self.summary_pico);
+        let tokens = since(tokens, &self.summary_tokens);
         let Some(before) = self.before_fallback else {
-            return [Some(pico(self.plan.primary.price, *tokens)), None]
+            return [Some(pico(self.plan.primary.price, tokens)), None, summaries]
                 .into_iter()
                 .flatten();
         };
-        let used = |tokens: &Tokens| *tokens != Tokens::default();
-        let after = since(tokens, &before);
+        let after = since(&tokens, &before);
         let first = used(&before).then(|| pico(self.plan.primary.price, before));
-        [first, Some(pico(self.current_model().price, after))]
-            .into_iter()
-            .flatten()
+        [
+            first,
+            Some(pico(self.current_model().price, after)),
+            summaries,
+        ]
+        .into_iter()
+        .flatten()
     }
 
-    /// The cost of these tokens; `None` when a model that used some has no price.
+    /// The cost of these tokens; `None` when one of the models has no price.
     pub(super) fn cost_pico(&self, tokens: &Tokens) -> Option<u128> {
         self.costs(tokens).sum()
     }
@@ -162,7 +171,8 @@ impl Ids {
         }
     }
 
-    /// Gives a call a new id. A vendor may repeat an id in a later turn; the results of a turn come before that.
+    /// Gives a call a new id, because a vendor may repeat an id in a later turn. The results of a turn come before
+    /// that.
     fn named(&mut self, mut call: CallRequest) -> CallRequest {
         self.count += 1;
         let id = format!("tu_{}_{}", self.run, self.count);

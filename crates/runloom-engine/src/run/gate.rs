@@ -1,4 +1,4 @@
-//! The gate of policies: which calls of a turn are denied, and for which a person is asked, before any is executed.
+//! The gate of policies: denies calls of a turn, or asks a person, before any call is executed.
 
 use runloom_protocol::event::{ApprovalRequested, Event};
 use runloom_protocol::limits::APPROVALS_PENDING_MAX;
@@ -6,13 +6,17 @@ use runloom_protocol::policy::Decision;
 use serde_json::json;
 
 use super::approval::{ApprovalAsk, approval_id};
+use super::judging;
 use super::state::{Call, RunState};
 use super::step::{Step, synthetic};
 use crate::policy::{Action, Judgement, judge};
 
-/// The step that stands between calls and their execution; `None` when every call may be executed. All calls could be
-/// executed otherwise: guards and schemas were checked before.
+/// The step before the execution of calls; `None` when every call may be executed. Guards and schemas were checked
+/// before.
 pub(super) fn gate(state: &RunState, calls: &[&Call]) -> Option<Step> {
+    if let Some(step) = judging::unjudged(state, calls) {
+        return Some(step);
+    }
     let mut refused = Vec::new();
     let mut asks = Vec::new();
     for call in calls {
@@ -42,7 +46,8 @@ fn judge_call(state: &RunState, call: &Call) -> Judgement {
         hints: tool.hints(),
         input: &call.input,
     };
-    judge(policies, &action)
+    let judged = judge(policies, &action);
+    judging::with_call_policy(state, call, judged)
 }
 
 fn denied(call: &Call, judgement: &Judgement) -> Event {

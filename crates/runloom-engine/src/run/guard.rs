@@ -6,34 +6,34 @@ use runloom_protocol::spec::LoopDetection;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// What the model is told in place of a repeated call's result.
+/// The result of a repeated call.
 pub(super) const REPEATED: &str = "This exact call was already made with the same arguments, and its result has not changed. It was not \
      executed again. Use the earlier result, try something else, or give your final answer.";
 
-/// What the model is told before the turn after a loop was found.
+/// Message to the model before the turn after a detected loop.
 pub(super) const NUDGE: &str = "You are repeating the same tool calls. Deliver your final answer now with what you have, or change your \
      strategy: do not make the same calls again.";
 
-/// What the model is told before a turn without tools.
+/// Message to the model before a turn without tools.
 pub(super) const FINALISE: &str =
     "No more tool calls are possible in this run. Give your final answer now with what you have.";
 
-/// What the model is told before the last turn that can be paid for.
+/// Message to the model before the last affordable turn.
 pub(super) const ECONOMISE: &str = "The budget of this run is nearly used up, and no more tool calls are possible. Give your final answer now with what you \
      have, as briefly as you can.";
 
-/// What the model is told when its answer must now come through the hidden output tool.
+/// Message to the model when the answer must come through the hidden output tool.
 pub(super) const REPORT: &str = "Deliver your final answer now in the required structure.";
 
-/// What the model is told after a call that the provider could not parse.
+/// Message to the model after a call that the provider could not parse.
 pub(super) const MALFORMED: &str = "Your last function call was malformed and could not be parsed. Make the call again with valid JSON arguments, or answer \
      in text.";
 
-/// What the guards remember.
+/// State of loop detection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Guards {
     signature: Option<[u8; 32]>,
-    /// Equal tool turns in a row, the current one included.
+    /// Number of equal tool turns in a row, including the current one.
     pub(super) streak: u32,
     /// `loop_detected{hardCutoff:false}` was emitted for this streak.
     pub(super) soft_told: bool,
@@ -43,7 +43,7 @@ pub(super) struct Guards {
     pub(super) calls: BTreeMap<String, u32>,
 }
 
-/// What loop detection says about the current tool turn.
+/// Result of loop detection for the current tool turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Go on.
@@ -66,7 +66,7 @@ impl Guards {
         }
     }
 
-    /// Takes note of a turn that called none.
+    /// Records a turn without tool calls.
     pub(super) fn quiet_turn(&mut self) {
         self.signature = None;
         self.streak = 0;
@@ -127,4 +127,15 @@ fn write_canonical(value: &Value, out: &mut String) {
         }
         other => out.push_str(&other.to_string()),
     }
+}
+
+/// Whether the turn ended before the model had finished its text.
+pub(super) fn was_cut(finish: &str) -> bool {
+    use runloom_protocol::outcome::finish_reason::{
+        CONTENT_FILTER, MALFORMED_FUNCTION_CALL, MAX_TOKENS, REFUSAL,
+    };
+    matches!(
+        finish,
+        MAX_TOKENS | CONTENT_FILTER | REFUSAL | MALFORMED_FUNCTION_CALL
+    )
 }

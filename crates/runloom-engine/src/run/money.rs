@@ -1,4 +1,4 @@
-//! Money: what the next call can cost at worst, and whether that can be paid.
+//! Money: the worst-case cost of the next call, and whether the budgets cover it.
 
 use runloom_protocol::spec::OutputSchema;
 
@@ -7,11 +7,11 @@ use super::state::RunState;
 use runloom_ports::model::ToolDeclaration;
 use runloom_ports::store::MicroUsd;
 
-/// Output of one call when a limit of money applies and the model has no bound of its own.
+/// Maximum output of one call under a money limit, for a model without a limit of its own.
 const DEFAULT_OUTPUT: u64 = 8_192;
 /// With less output than this an ordinary call is not worth making: the run is brought to its end instead.
 const ORDINARY_LEAST: u64 = 1_024;
-/// Output of a finalise turn that is made because money runs out.
+/// Maximum output of a finalise turn under a nearly used money limit.
 const FINAL_MOST: u64 = 1_024;
 /// With less output than this not even a short answer fits.
 const FINAL_LEAST: u64 = 64;
@@ -23,27 +23,27 @@ const FRAME_TOKENS: u64 = 256;
 const FRAME_TOKENS_OF_TOOLS: u64 = 1_024;
 const FRAME_TOKENS_PER_PART: u64 = 16;
 
-/// What a call can cost, as a function of its output.
+/// The worst-case cost of a call, as a function of its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bid {
-    /// What the input costs at worst, in millionths of a [`MicroUsd`].
+    /// Worst-case cost of the input, in millionths of a [`MicroUsd`].
     input_pico: u128,
-    /// What a token of output costs.
+    /// Cost of an output token.
     output_pico: u64,
-    /// Tokens of output without which the call is not made.
+    /// Minimum output tokens. With fewer the call is not made.
     pub least: u64,
     /// Tokens of output that it may use.
     pub most: u64,
 }
 
 impl Bid {
-    /// What the call costs at worst with so much output.
+    /// Worst-case cost with this much output.
     #[must_use]
     pub fn worst(&self, output: u64) -> MicroUsd {
         micro(self.input_pico + u128::from(self.output_pico) * u128::from(output))
     }
 
-    /// The largest output, `most` at most, that this money pays for; `None` when it is less than `least`.
+    /// The largest output, up to `most`, that this money covers; `None` when it is less than `least`.
     #[must_use]
     pub fn affordable(&self, money: MicroUsd) -> Option<u64> {
         if self.worst(self.most) <= money {
@@ -58,13 +58,13 @@ impl Bid {
 
 const PICO_PER_MICRO: u128 = 1_000_000;
 
-/// Rounded up: a monthly_budget never pays less than what was billed.
+/// Rounds up, so that a budget never covers less than the bill.
 fn micro(pico: u128) -> MicroUsd {
     MicroUsd(u64::try_from(pico.div_ceil(PICO_PER_MICRO)).unwrap_or(u64::MAX))
 }
 
 impl Price {
-    /// What these tokens cost, rounded up.
+    /// The cost of these tokens, rounded up.
     #[must_use]
     pub fn micro(&self, tokens: &runloom_protocol::outcome::Tokens) -> MicroUsd {
         micro(self.pico(tokens))
@@ -72,29 +72,28 @@ impl Price {
 }
 
 impl RunState {
-    /// What counts against the run's budget: its own calls, and all runs below that have ended.
+    /// The cost that counts against the run's budget: its own calls and all runs below that have ended.
     #[must_use]
     pub fn spent(&self) -> MicroUsd {
         self.own_spent().plus(MicroUsd(self.below.spent_micro))
     }
 
-    /// What the run's own calls cost: what the provider told, and what it may have billed without telling.
+    /// The cost of the run's own calls: reported usage, and unreported usage that may have been billed.
     #[must_use]
     pub fn own_spent(&self) -> MicroUsd {
         let unknown = self.lost.plus(self.reserved.unwrap_or_default());
         micro(self.known_cost_pico()).plus(unknown)
     }
 
-    /// The bid for the next call; `None` when no limit of money applies to it. A model without a price cannot be held
-    /// to one.
+    /// The bid for the next call; `None` without a money limit, or when the model has no price.
     #[must_use]
     pub fn bid(&self) -> Option<Bid> {
         let limited = self.plan.budgets.max_cost_usd.is_some() || self.plan.has_monthly_budgets;
         limited.then(|| self.worst_bid())?
     }
 
-    /// What the next call can cost; `None` when the model has no price. Without a limit of money it is an estimate:
-    /// the output of a model without a bound of its own is taken to have the bound that a limit would give it.
+    /// The worst-case cost of the next call; `None` when the model has no price. Without a money limit it is an
+    /// estimate: a model without an output limit gets the limit that a money limit would set.
     #[must_use]
     pub fn worst_bid(&self) -> Option<Bid> {
         let model = self.current_model();
@@ -115,8 +114,22 @@ impl RunState {
         })
     }
 
-    /// The cost of `turns` turns whose answers all have the maximum length: each answer is input of the turns after
-    /// it. Results of tools are not included. `None` when the model has no price.
+    /// The bid for a summary of `bytes`; `None` when no limit of money applies to it.
+    #[must_use]
+    pub fn summary_bid(&self, bytes: u64, output: u64) -> Option<Bid> {
+        let limited = self.plan.budgets.max_cost_usd.is_some() || self.plan.has_monthly_budgets;
+        let price = self.summary_model().price.filter(|_| limited)?;
+        let input = u128::from(bytes.saturating_add(FRAME_TOKENS));
+        Some(Bid {
+            input_pico: input * u128::from(price.dearest_input()),
+            output_pico: price.output_pico(),
+            least: output,
+            most: output,
+        })
+    }
+
+    /// The cost of `turns` turns with answers of maximum length: each answer is input of the turns after it. Results
+    /// of tools are not included. `None` when the model has no price.
     #[must_use]
     pub fn worst_of_turns(&self, turns: u32) -> Option<MicroUsd> {
         let (bid, price) = (self.worst_bid()?, self.current_model().price?);
@@ -127,7 +140,7 @@ impl RunState {
         Some(micro(answers + prompts))
     }
 
-    /// What is left of the run's output tokens, when that is less.
+    /// Output tokens left to the run, if fewer than `otherwise`.
     fn output_left(&self, otherwise: u64) -> u64 {
         let budget = self.plan.budgets.max_output_tokens;
         let left = budget.map(|max| max.saturating_sub(self.with_below(self.tokens).output_tokens));
@@ -141,7 +154,7 @@ impl RunState {
         Some(self.output_left(u64::MAX))
     }
 
-    /// Upper bound of the next call's output, when there is one besides money's.
+    /// Maximum output of the next call, if there is a limit other than money.
     #[must_use]
     pub fn output_bound(&self) -> Option<u64> {
         self.plan.budgets.max_output_tokens?;
@@ -154,7 +167,7 @@ impl RunState {
         sent_bytes(self).div_ceil(4)
     }
 
-    /// What the run's own budget says to a bid: the output it can pay for, or why none.
+    /// The output that the run's own budget covers for a bid, or the reason why none.
     pub(super) fn within_cap(&self, bid: &Bid) -> Result<u64, String> {
         let Some(usd) = self.plan.budgets.max_cost_usd else {
             return Ok(bid.most);
@@ -184,7 +197,7 @@ fn input_bound(state: &RunState) -> u64 {
     bound
 }
 
-fn sent_bytes(state: &RunState) -> u64 {
+pub(super) fn sent_bytes(state: &RunState) -> u64 {
     let plan: &Plan = &state.plan;
     let tools = state.toolbox.declarations();
     let tools = tools.iter().map(bytes_of_tool);

@@ -1,4 +1,4 @@
-//! The plan: what does not change during a run.
+//! The plan: the constant part of a run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -7,6 +7,7 @@ use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ModelInfo, Tokens};
 use runloom_protocol::spec::{Budgets, LoopDetection, OutputSchema, ToolBudget};
 
+use super::compaction::CompactionPlan;
 use super::delegation::TreePlace;
 use crate::policy::CompiledPolicy;
 use crate::toolbox::Toolbox;
@@ -21,21 +22,25 @@ pub struct Plan {
     pub run: RunId,
     /// The system prompt.
     pub system: Arc<str>,
+    /// Messages of `opening` that are from before the request.
+    pub history_len: usize,
+    /// How the conversation is compacted; `None` for never.
+    pub compaction: Option<CompactionPlan>,
     /// The conversation before the first turn: a session's history, then the request's messages.
     pub opening: Conversation,
-    /// The tools that are known from the spec alone.
+    /// Tools known from the spec alone.
     pub toolbox: Arc<Toolbox>,
     /// Whether the spec names tools that the server resolves at the start of the run.
     pub has_server_tools: bool,
     /// Compiles the schemas of resolved tools.
     pub schemas: Arc<SchemaCache>,
-    /// 0–100, or not asked.
+    /// 0–100, if requested.
     pub reasoning_level: Option<u8>,
     /// The schema of the final text, and its validator.
     pub output: Option<(Arc<OutputSchema>, Validator)>,
     /// The model of the run.
     pub primary: ModelFacts,
-    /// The model that takes over when that one is out of service.
+    /// The fallback model.
     pub fallback: Option<ModelFacts>,
     /// Whether monthly budgets apply to its model calls.
     pub has_monthly_budgets: bool,
@@ -47,24 +52,28 @@ pub struct Plan {
     pub tool_budgets: Arc<BTreeMap<String, u32>>,
     /// Policies of the request and of its agent; the strictest decision of all holds.
     pub policies: Vec<CompiledPolicy>,
+    /// Whether the process that drives the run judges each call, too.
+    pub has_call_policy: bool,
     /// Limits of time, tokens and money.
     pub budgets: Budgets,
     /// How long calls wait for the client, when that is not the server's setting.
     pub client_timeout_ms: Option<u64>,
-    /// Where the run stands in its tree.
+    /// Position of the run in its tree.
     pub place: TreePlace,
 }
 
-/// What the run machine knows about a model.
+/// Facts about a model for the run machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelFacts {
     /// Its name and provider, as events show it.
     pub model: ModelInfo,
-    /// What it can do.
+    /// Capabilities.
     pub capabilities: Capabilities,
-    /// Its price, if known.
+    /// Price, if known.
     pub price: Option<Price>,
-    /// Largest output of one call, if limited.
+    /// Tokens that it can read, if known.
+    pub context_window: Option<u64>,
+    /// Maximum output tokens of one call, if limited.
     pub max_output_tokens: Option<u64>,
 }
 

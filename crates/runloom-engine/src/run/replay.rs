@@ -1,15 +1,14 @@
-//! A run decided once more: with the answers that its model and its tools gave, and nothing called.
+//! Replay: decides a stored run again with the recorded answers of its model and tools. Nothing is called.
 //!
-//! The log says what came from outside; the machine says what follows from it. Where both say something they must
-//! agree: the guards, the checks of arguments, which client is asked for what and when, how the run ends. What the
-//! public log does not show is taken from it: the tools that peers offered, tokens and money, and everything that
-//! came from a clock.
+//! The log provides the inputs; the machine computes the decisions, and both must agree: guards, argument checks,
+//! calls to clients, the end of the run. Facts that the public log does not show are taken from it without a check:
+//! the tools that peers offered, tokens, money and times.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use runloom_protocol::error::Issue;
-use runloom_protocol::event::{AssistantMessage, Event, Terminal};
+use runloom_protocol::event::{AssistantMessage, Event, EventKind, Terminal};
 use runloom_protocol::id::RunId;
 use runloom_protocol::limits;
 use runloom_protocol::outcome::{
@@ -19,6 +18,7 @@ use runloom_protocol::spec::{AgentSpec, Budgets};
 use serde_json::Value;
 
 use super::delegation::TreePlace;
+use super::equal_events::same;
 use super::plan::{ModelFacts, Plan, default_tool_budgets};
 use super::record::{Note, Record};
 use super::state::RunState;
@@ -31,23 +31,23 @@ use runloom_ports::model::{Capabilities, StructuredSupport};
 use runloom_ports::tools::ServerTool;
 use runloom_schema::SchemaCache;
 
-/// How a replay went when nothing differs.
+/// Result of a replay without a divergence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Events of the log.
     pub events: u64,
-    /// Of these, the ones that the machine decided by itself, the same way.
+    /// Number of these that the machine decided by itself, with the same result.
     pub decided: u64,
 }
 
-/// The first place where the log and the machine part.
+/// The first difference between the log and the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Divergence {
     /// Number of the event.
     pub seq: u64,
-    /// What the log has there; nothing when it ends before.
+    /// The recorded event; `None` when the log ends before.
     pub recorded: Option<Box<Event>>,
-    /// What this version would have done.
+    /// The decision of this version.
     pub expected: String,
 }
 
@@ -81,6 +81,8 @@ pub fn recorded_plan(
     Ok(Plan {
         run,
         system: "".into(),
+        history_len: 0,
+        compaction: None,
         opening: Conversation::default(),
         toolbox: Arc::new(toolbox),
         has_server_tools: spec.tools.iter().any(|tool| tool.is_server_resolved()),
@@ -97,6 +99,7 @@ pub fn recorded_plan(
         loop_detection: spec.loop_detection.unwrap_or_default(),
         tool_budgets: default_tool_budgets(spec.tool_budgets.as_ref()),
         policies: compile_all(spec.policies(), &schemas)?,
+        has_call_policy: false,
         // Tokens and money of single turns are not public.
         budgets: Budgets::default(),
         client_timeout_ms: None,
@@ -104,7 +107,7 @@ pub fn recorded_plan(
     })
 }
 
-/// Where a run stood in its tree. A child's spec says how many levels it had left.
+/// The recorded position of a run in its tree. A child's spec has the number of levels left.
 fn recorded_place(spec: &AgentSpec) -> TreePlace {
     TreePlace {
         depth: 0,
@@ -125,6 +128,7 @@ fn model_facts(model: ModelInfo, events: &[Event]) -> ModelFacts {
             ..Capabilities::default()
         },
         price: None,
+        context_window: None,
         max_output_tokens: None,
     }
 }
@@ -155,10 +159,10 @@ fn structured_support(events: &[Event]) -> StructuredSupport {
     StructuredSupport::SyntheticTool
 }
 
-/// Decides a run once more.
+/// Replays a run.
 ///
 /// # Errors
-/// The first place where the log says something else than the machine.
+/// The first difference between the log and the machine.
 pub fn replay(plan: Arc<Plan>, events: &[Event]) -> Result<Replayed, Divergence> {
     let mut replay = Replay {
         state: RunState::new(plan),
@@ -181,12 +185,14 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Goes on by one step of the machine; false at the end.
+    /// Performs one step of the machine; false at the end.
     fn step(&mut self) -> Result<bool, Divergence> {
         let step = next(&self.state);
-        // A cancel, the end of the run's time, or a decision comes when it comes.
+        // The time of a cancel, of the run's deadline or of a decision is not decided by the machine.
         if let Some(event) = self.ahead()
-            && (from_outside(event, &step) || self.is_decision(event))
+            && (from_outside(event, &step)
+                || self.is_decision(event)
+                || event.kind() == EventKind::ContextCompacted)
             && self.state.started
         {
             self.take(event);
@@ -198,7 +204,7 @@ impl<'a> Replay<'a> {
                 Some(_) => return Err(self.differs("nothing: the run is over".to_owned())),
             },
             Step::Write(expected) => {
-                // A server tool's own check may have refused a call that the stand-in here would take.
+                // A server tool's own check may have refused a call that its stand-in accepts.
                 let is_next = |event: &Event| self.ahead().is_some_and(|next| same(event, next));
                 if expected.first().is_some_and(is_next) || !self.server_refused() {
                     for event in &expected {
@@ -237,10 +243,8 @@ impl<'a> Replay<'a> {
             }
             Step::Delegate(calls) => {
                 if !self.server_went_first() {
-                    let names: Vec<&str> = calls
-                        .iter()
-                        .map(|call| call.delegate.name.as_str())
-                        .collect();
+                    let calls = calls.iter();
+                    let names: Vec<&str> = calls.map(|it| it.delegate.name.as_str()).collect();
                     return Err(self.differs(format!("to delegate to {}", names.join(", "))));
                 }
             }
@@ -249,6 +253,9 @@ impl<'a> Replay<'a> {
                     return Err(self.differs("the end of a child".to_owned()));
                 }
             }
+            Step::Judge(_) => return Err(self.differs("a judgement".to_owned())),
+            // A recorded plan has no compaction.
+            Step::Compact(_) => return Err(self.differs("to summarise older turns".to_owned())),
             Step::Wait { .. } => self.wait()?,
             Step::CallModel(plan) => self.turn(&plan)?,
             Step::Economise(reason) => self.state.apply(Record::Note(Note::Economise { reason })),
@@ -257,7 +264,7 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    /// Whether the event is a decision about a call that waits, or tells of an approval of a run below.
+    /// Whether the event is a decision about a waiting call, or forwards an approval of a run below.
     fn is_decision(&self, event: &Event) -> bool {
         if let Event::ApprovalDecided(decided) = event {
             let waits = |call: &super::Call| matches!(&call.state, super::CallState::Pending { approval, .. } if *approval == decided.approval_id);
@@ -278,7 +285,7 @@ impl<'a> Replay<'a> {
         self.state.apply(Record::Event(event.clone()));
     }
 
-    /// The machine wants this event next; so must the log.
+    /// Compares the event that the machine decided with the next one of the log.
     fn decide(&mut self, expected: &Event) -> Result<(), Divergence> {
         match self.ahead() {
             Some(event) if same(expected, event) => {
@@ -334,7 +341,7 @@ impl<'a> Replay<'a> {
         false
     }
 
-    /// Takes the refusal of a call to a server tool, when that is what the log has.
+    /// Takes the refusal of a call to a server tool, if the log has one next.
     fn server_refused(&mut self) -> bool {
         matches!(self.ahead(), Some(Event::ToolResult(result)) if !result.ok)
             && self.server_went_first()
@@ -381,7 +388,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Whether no other turn was begun after the one that was just taken.
+    /// Whether no other turn began after the last one.
     fn ends_here(&self) -> bool {
         match self.ahead() {
             None => true,
@@ -437,38 +444,6 @@ fn from_outside(event: &Event, step: &Step) -> bool {
     }
 }
 
-/// Whether two events say the same, as far as the machine decides it from the public log.
-fn same(expected: &Event, recorded: &Event) -> bool {
-    use Event::{ApprovalRequested, Error, LoopDetected, Result, ToolResult, TurnRestarted};
-    // The words depend on what peers offered.
-    if let (ToolResult(one), ToolResult(other)) = (expected, recorded) {
-        return one.tool_use_id == other.tool_use_id && one.ok == other.ok;
-    }
-    if let (LoopDetected(one), LoopDetected(other)) = (expected, recorded) {
-        return one.hard_cutoff == other.hard_cutoff;
-    }
-    // When it expires follows from a clock.
-    if let (ApprovalRequested(one), ApprovalRequested(other)) = (expected, recorded) {
-        let without_time = |request: &runloom_protocol::event::ApprovalRequested| {
-            runloom_protocol::event::ApprovalRequested {
-                expires_at: String::new(),
-                ..request.clone()
-            }
-        };
-        return without_time(one) == without_time(other);
-    }
-    if let (TurnRestarted(one), TurnRestarted(other)) = (expected, recorded) {
-        return one.turn == other.turn;
-    }
-    if let (Result(one), Result(other)) = (expected, recorded) {
-        return one.text == other.text;
-    }
-    if let (Error(one), Error(other)) = (expected, recorded) {
-        return one.error_class == other.error_class;
-    }
-    expected == recorded
-}
-
 fn called_tool(event: &Event) -> Option<&str> {
     if let Event::ToolCall(call) = event {
         return Some(&call.name);
@@ -476,8 +451,7 @@ fn called_tool(event: &Event) -> Option<&str> {
     None
 }
 
-/// Tools for the names that the log shows as executed by the server. Their effect is one that lets a call be seen
-/// twice.
+/// Tools for the names that the log shows as executed by the server. Their effect allows a repeated call.
 fn stand_ins(events: &[Event], state: &RunState) -> Vec<ServerTool> {
     let names: BTreeSet<&str> = events
         .iter()

@@ -1,5 +1,5 @@
-//! Results that later runs of the session are told: those of tools with `retain` and of the project tool, in the text
-//! that the model read.
+//! Results for later runs of the session: those of tools with `retain` and of the project tool, in the text that the
+//! model read.
 
 use runloom_protocol::limits::{
     PROJECT_PAIRS_MAX, RETAINED_CALLS_MAX, RETAINED_INPUT_MAX_BYTES, RETAINED_RESULT_MAX_BYTES,
@@ -10,8 +10,8 @@ use runloom_protocol::tools::PROJECT_TOOL;
 use super::state::{Call, CallState, RunState};
 
 impl RunState {
-    /// Retains the result of a call whose tool wants that. A failure is no result, and one that is too large is left
-    /// out whole: half of it would be believed to be all.
+    /// Retains the result of a call whose tool has `retain`. Failures are not retained. A result that is too large is
+    /// left out whole, because the model would take half of it for all.
     pub(super) fn retain(&mut self, call: &Call) {
         if self.is_project_call(call) {
             return self.retain_project_call(call);

@@ -1,4 +1,4 @@
-//! The fold: from records to where a run stands.
+//! The fold: from records to the state of a run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,9 +6,10 @@ use std::sync::Arc;
 use runloom_protocol::event::{AssistantMessage, Event, RequestedCall};
 use runloom_protocol::id::{ApprovalId, RunId};
 use runloom_protocol::outcome::{StructuredOutput, Tokens, finish_reason};
-use runloom_protocol::spec::RetainedCall;
-use serde_json::Value;
+use runloom_protocol::spec::{CompactedHistory, RetainedCall};
 
+pub use super::call::{Call, CallState};
+use super::compaction::Measured;
 use super::delegation::Stopping;
 use super::guard::{self, Guards, Verdict};
 use super::plan::Plan;
@@ -19,18 +20,18 @@ use crate::toolbox::Toolbox;
 use runloom_ports::model::{CallRequest, Message, ProviderState, StructuredSupport};
 use runloom_ports::store::{MicroUsd, TreeUsage};
 
-/// Where a run stands. Made by [`RunState::new`] and [`RunState::apply`] alone.
+/// State of a run. Created by [`RunState::new`] and changed by [`RunState::apply`] alone.
 #[derive(Debug, Clone)]
 pub struct RunState {
-    /// What does not change.
+    /// The constant part.
     pub plan: Arc<Plan>,
     /// The conversation so far; legal at every model call.
     pub messages: Transcript,
     /// The tools, those of the server included once they are resolved.
     pub toolbox: Arc<Toolbox>,
-    /// The server's tools are resolved, or there are none.
+    /// The server's tools are resolved, or the run has none.
     pub resolved: bool,
-    /// Calls of the tool turn that is under way, in the model's order; empty between tool turns.
+    /// Calls of the current tool turn, in the model's order; empty between tool turns.
     pub calls: Vec<Call>,
     /// `started` is in the log.
     pub started: bool,
@@ -42,25 +43,39 @@ pub struct RunState {
     pub tool_turns: u32,
     /// Calls asked for by the model.
     pub tool_calls: u32,
-    /// Sums of the complete turns, and what was told of the others.
+    /// Tokens of the complete turns, and the reported tokens of the others.
     pub tokens: Tokens,
-    /// Why the run makes no calls but the last, when money runs out.
+    /// Why the run makes only one more call, when its money is nearly used.
     pub economising: Option<String>,
-    /// What the run had used when another model took over.
+    /// Tokens used before the fallback took over.
     pub(super) before_fallback: Option<Tokens>,
-    /// Results that later runs of the session are told.
+    /// What later runs of the session read in place of its beginning.
+    pub compacted: Option<CompactedHistory>,
+    /// The first message of the conversation that is of this run.
+    pub(super) first_own: usize,
+    /// The last reported size of the request.
+    pub(super) measured: Option<Measured>,
+    /// The provider refused the last request as too long.
+    pub(super) is_too_long: bool,
+    /// How often it refused requests of the turn that is under way.
+    pub(super) overflows: u32,
+    /// Tokens of summaries that another model wrote; part of `tokens`.
+    pub(super) summary_tokens: Tokens,
+    /// Their cost; `None` when it is unknown.
+    pub(super) summary_pico: Option<u128>,
+    /// Results for later runs of the session.
     pub retained: Vec<RetainedCall>,
-    /// What calls without a seen end may have cost beyond the tokens.
+    /// Possible cost, beyond the tokens, of calls whose end is unknown.
     pub(super) lost: MicroUsd,
-    /// What the call under way may cost.
+    /// Worst-case cost of the call in flight.
     pub(super) reserved: Option<MicroUsd>,
     /// Deltas of a turn that is not complete are in the log.
     pub shown: bool,
-    /// How often the turn that is under way was called again after it had shown something.
+    /// Number of restarts of the current turn after it had shown text.
     pub restarts: u32,
     /// Start of the deferral, in milliseconds since the Unix epoch.
     pub deferred_since: Option<i64>,
-    /// What became of the output schema so far.
+    /// State of the output schema so far.
     pub structured: StructuredOutput,
     /// The last complete turn, when it called no tools.
     pub(super) answer: Option<Answer>,
@@ -68,19 +83,21 @@ pub struct RunState {
     pub(super) forced: bool,
     /// Malformed function calls that were given back.
     pub(super) malformed: u32,
-    /// What children that have ended used, with all runs below them.
+    /// Usage of ended children and all runs below them.
     pub below: TreeUsage,
-    /// Runs below this one that have started.
+    /// Number of started runs below this one.
     pub sub_runs: u32,
     /// The cancel that waits for the runs below.
     pub stopping: Option<Stopping>,
     pub(super) guards: Guards,
     /// A turn whose note has not been folded yet.
     pub(super) message: Option<AssistantMessage>,
-    /// Whole outputs whose `tool_result` follows.
+    /// Full outputs whose `tool_result` follows.
     pub(super) outputs: HashMap<String, String>,
     /// Files that tools returned.
     pub(crate) tool_files: PendingFiles,
+    /// Decisions of the call policy, by call.
+    pub(super) judged: HashMap<String, super::judging::NotedDecision>,
     /// Approvals of runs below that are pending.
     pub(super) approvals_below: BTreeMap<ApprovalId, RunId>,
 }
@@ -94,7 +111,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The turn ended in a way that makes its text no answer.
+    /// Whether the turn ended in a way that makes its text unusable as an answer.
     pub(super) fn is_broken(&self) -> bool {
         use finish_reason::{CONTENT_FILTER, MALFORMED_FUNCTION_CALL, MAX_TOKENS, REFUSAL};
         match self.finish_reason.as_str() {
@@ -105,64 +122,8 @@ impl Answer {
     }
 }
 
-/// One call of the current tool turn.
-#[derive(Debug, Clone)]
-pub struct Call {
-    /// `tu_…`.
-    pub id: String,
-    /// The provider's id.
-    pub provider_id: String,
-    /// Model-facing name.
-    pub name: String,
-    /// Arguments.
-    pub input: Value,
-    /// How far it is.
-    pub state: CallState,
-    /// What a person changed of the arguments; the result begins with it.
-    pub edit: Option<String>,
-}
-
-/// How far a call is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallState {
-    /// Nothing was decided.
-    New,
-    /// A person is asked.
-    Pending {
-        /// Which approval.
-        approval: ApprovalId,
-        /// When it is denied, in milliseconds since the Unix epoch.
-        deadline: i64,
-        /// The same for people.
-        expires_at: String,
-    },
-    /// A person approved it.
-    Approved,
-    /// A person denied it, or nobody decided in time; its result is not written yet.
-    Refused {
-        /// What the model reads.
-        text: String,
-    },
-    /// A client was asked.
-    Asked {
-        /// When it times out, in milliseconds since the Unix epoch.
-        deadline: i64,
-    },
-    /// The server has begun to execute it: whether it took effect is unknown until the result is there.
-    Called,
-    /// Its child is alive.
-    Delegated,
-    /// The model can be told.
-    Done {
-        /// What the model reads.
-        content: String,
-        /// The tool failed or was not executed.
-        is_error: bool,
-    },
-}
-
 impl RunState {
-    /// A run of which nothing has happened.
+    /// The state of a run without records.
     #[must_use]
     pub fn new(plan: Arc<Plan>) -> Self {
         let structured = StructuredOutput {
@@ -171,10 +132,18 @@ impl RunState {
         };
         Self {
             messages: Transcript::from(plan.opening.clone()),
+            compacted: None,
+            first_own: plan.history_len,
+            measured: None,
+            is_too_long: false,
+            overflows: 0,
+            summary_tokens: Tokens::default(),
+            summary_pico: Some(0),
             toolbox: Arc::clone(&plan.toolbox),
             resolved: !plan.has_server_tools,
             outputs: HashMap::new(),
             tool_files: PendingFiles::default(),
+            judged: HashMap::new(),
             approvals_below: BTreeMap::new(),
             plan,
             calls: Vec::new(),
@@ -212,7 +181,7 @@ impl RunState {
             || self.tool_turns >= self.plan.max_tool_turns
     }
 
-    /// True when the answer did not come through the hidden output tool, which must now be forced.
+    /// Whether the answer did not come through the hidden output tool, which must now be forced.
     pub(super) fn must_force_output(&self) -> bool {
         let structured = self.current_model().capabilities.structured;
         let synthetic = structured == StructuredSupport::SyntheticTool;
@@ -274,7 +243,7 @@ impl RunState {
                 self.guards.soft_told = true;
                 self.guards.hard_told |= found.hard_cutoff;
             }
-            Event::ToolBudgetExceeded(_) | Event::SubAction(_) => {}
+            Event::ToolBudgetExceeded(_) | Event::SubAction(_) | Event::ContextCompacted(_) => {}
             Event::ApprovalRequested(request) => self.apply_approval_requested(request),
             Event::ApprovalDecided(decided) => self.apply_approval_decided(decided),
             Event::Subagent(below) => self.apply_subagent(&below),
@@ -294,6 +263,8 @@ impl RunState {
                 self.reserved = None;
                 if let Some(message) = self.message.take() {
                     self.close_turn(message, call_ids, state, structured);
+                    self.overflows = 0;
+                    self.measure(&tokens);
                 }
             }
             Note::Attempt { tokens, lost } => {
@@ -302,7 +273,7 @@ impl RunState {
                 self.reserved = None;
             }
             Note::Reserved { micro_usd } => {
-                // A reservation that is still there belongs to a call whose end nobody saw.
+                // A reservation that is still there belongs to a call whose end was not recorded.
                 let forgotten = self.reserved.replace(MicroUsd(micro_usd));
                 self.lost = self.lost.plus(forgotten.unwrap_or_default());
             }
@@ -311,6 +282,11 @@ impl RunState {
                 let text = guard::ECONOMISE.into();
                 self.push(Message::User { text });
             }
+            Note::ContextOverflow {} => {
+                self.is_too_long = true;
+                self.overflows = self.overflows.saturating_add(1);
+            }
+            Note::Compacted { kept, text, usage } => self.apply_compacted(kept, &text, &usage),
             Note::Toolset { tools } => {
                 self.toolbox = Arc::new(self.plan.toolbox.with_server(tools, &self.plan.schemas));
                 self.resolved = true;
@@ -322,6 +298,11 @@ impl RunState {
                 self.outputs.insert(tool_use_id, content);
             }
             Note::UiHints { .. } => {} // for front ends alone
+            Note::Judged {
+                tool_use_id,
+                decision,
+                reason,
+            } => drop(self.judged.insert(tool_use_id, (decision, reason))),
             Note::Files { tool_use_id, files } => self.tool_files.put(tool_use_id, files),
             Note::Asked {
                 tool_use_id,
@@ -360,7 +341,8 @@ impl RunState {
             .unwrap_or_else(|| finish_reason::END_TURN.to_owned());
         // Calls of a turn without tools, or of one that was cut off, are dropped; its text stays. The provider's
         // items are dropped with the calls: providers refuse a replayed call that has no result.
-        let obeyed = message.tool_calls.is_empty() || !(self.must_finalise() || was_cut(&finish));
+        let obeyed =
+            message.tool_calls.is_empty() || !(self.must_finalise() || guard::was_cut(&finish));
         let (requested, state) = if obeyed {
             (message.tool_calls, state)
         } else {
@@ -446,7 +428,7 @@ impl RunState {
                 });
             }
         }
-        // Behind all answers: APIs want those of a turn together.
+        // After all answers, because APIs require the answers of a turn to be adjacent.
         shown.into_iter().for_each(|files| self.push(files));
         // The last answer closes the turn before the event that announces the hard cutoff is folded.
         if self.must_finalise() || verdict == Verdict::Stuck {
@@ -473,15 +455,6 @@ impl RunState {
         }
         call.state = state;
     }
-}
-
-/// The turn ended before the model had said all it wanted.
-fn was_cut(finish: &str) -> bool {
-    use finish_reason::{CONTENT_FILTER, MALFORMED_FUNCTION_CALL, MAX_TOKENS, REFUSAL};
-    matches!(
-        finish,
-        MAX_TOKENS | CONTENT_FILTER | REFUSAL | MALFORMED_FUNCTION_CALL
-    )
 }
 
 fn pair_ids(requested: Vec<RequestedCall>, provider_ids: Vec<String>) -> Vec<Call> {

@@ -1,35 +1,36 @@
-//! The decisions: from where a run stands to what is done next.
+//! The decisions: from the state of a run to its next step.
 
 use std::sync::Arc;
 
 use runloom_protocol::event::{
-    Event, LocalToolCall, LocalToolResultIn, LoopDetected, Started, ToolBudgetExceeded, ToolResult,
-    TurnRestarted,
+    Event, LocalToolCall, LocalToolResultIn, LoopDetected, Started, ToolResult, TurnRestarted,
 };
 use runloom_protocol::outcome::{ErrorClass, finish_reason};
 use runloom_protocol::spec::{Enforcement, ToolAnswer};
 use serde_json::{Value, json};
 
 use super::approval::{self, ApprovalAsk};
+use super::compaction::CompactStep;
 use super::delegation::{self, DelegateCall};
 use super::ending::{Spent, failed, succeeded};
 use super::fallback::lacks_strict_schema;
 use super::gate::gate;
 use super::guard::{self, Verdict};
 use super::money::Bid;
+use super::refusal::refuse;
 use super::state::{Answer, Call, CallState, RunState};
 use crate::toolbox::Tool;
 use runloom_ports::effect::Effect;
 use runloom_ports::model::ModelError;
 use runloom_ports::tools::ServerTool;
 
-/// The client's answer did not come in time; the model reads this.
+/// The result of a call that the client did not answer in time.
 pub const TIMED_OUT: &str = "Timed out waiting for local tool result";
 
-/// Restarts of one turn after which the run is given up: something in it breaks whoever drives it.
+/// Restarts of one turn after which the run fails, because the turn probably crashes its worker.
 const MAX_RESTARTS: u32 = 5;
 
-/// What is done next.
+/// The next step of a run.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
@@ -42,9 +43,11 @@ pub enum Step {
     Ask(Vec<LocalToolCall>),
     /// Write these requests, each with a time limit, and open them for a person's decision.
     RequestApprovals(Vec<ApprovalAsk>),
-    /// Ask the peers of the server-resolved tools what they offer, and note it.
+    /// Ask the call policy of the process about the calls with these ids, and note its decisions.
+    Judge(Vec<String>),
+    /// Ask the peers of the server-resolved tools for their tools, and note the answer.
     ResolveTools,
-    /// Execute these calls on the server, all at once.
+    /// Execute these calls on the server, concurrently.
     Execute(Vec<ServerCall>),
     /// Start a child for each of these calls.
     Delegate(Vec<DelegateCall>),
@@ -55,6 +58,8 @@ pub enum Step {
         /// In milliseconds since the Unix epoch.
         deadline: i64,
     },
+    /// Ask for a summary of the older turns.
+    Compact(CompactStep),
     /// Call the model.
     CallModel(CallPlan),
     /// Note that money runs out, and why: the next turn is the last.
@@ -70,7 +75,7 @@ pub enum Step {
 pub struct ServerCall {
     /// `tu_…`.
     pub id: String,
-    /// What to execute.
+    /// The tool to execute.
     pub tool: Arc<ServerTool>,
     /// Arguments.
     pub input: Value,
@@ -87,13 +92,13 @@ pub struct CallPlan {
     pub tools_enabled: bool,
     /// The hidden output tool is forced.
     pub force_output: bool,
-    /// Upper bound of the output: what is left of the budgets.
+    /// Maximum output tokens under the remaining budgets.
     pub max_output_tokens: Option<u64>,
-    /// What the call may cost, when a limit of money applies.
+    /// The worst-case cost, if a money limit applies.
     pub bid: Option<Bid>,
 }
 
-/// What to do next with a run.
+/// Decides the next step of a run.
 #[must_use]
 pub fn next(state: &RunState) -> Step {
     if state.ended {
@@ -145,7 +150,7 @@ pub fn answer(state: &RunState, tool_use_id: &str, answer: &ToolAnswer) -> Optio
     }))
 }
 
-/// The events for calls whose deadline has passed: a client did not answer, or nobody decided.
+/// The events for calls whose deadline has passed without an answer or a decision.
 #[must_use]
 pub fn expire(state: &RunState, now: i64) -> Vec<Event> {
     let late =
@@ -205,7 +210,8 @@ fn next_of_tools(state: &RunState) -> Step {
     start(state, &ready)
 }
 
-/// Server calls that were under way when the run was interrupted: repeated where that does no harm, given up otherwise.
+/// Server calls that were in flight when the run was interrupted: repeated if their effect allows, otherwise given
+/// up.
 fn go_on(state: &RunState, interrupted: &[&Call]) -> Step {
     let harmless = |call: &Call| {
         state
@@ -304,56 +310,6 @@ fn skip_loop(state: &RunState, calls: &[&Call], verdict: Verdict) -> Vec<Event> 
     events
 }
 
-/// Calls that are not executed: past their budget, to no known tool, with arguments that break the tool's schema, or
-/// to a delegate that may start no run.
-fn refuse(state: &RunState, calls: &[&Call]) -> Vec<Event> {
-    let mut events = Vec::new();
-    let mut started = 0;
-    for call in calls {
-        let earlier = state.guards.calls.get(&call.name).copied().unwrap_or(0);
-        let call_index = earlier + place_among_equals(state, call);
-        if let Some(&max_calls) = state.plan.tool_budgets.get(&call.name)
-            && call_index > max_calls
-        {
-            let text = format!(
-                "Tool budget exceeded: {} may be called {max_calls} times in this run, and this was call {call_index}. It was not \
-                 executed. Pivot to another approach or finalize your answer.",
-                call.name
-            );
-            events.push(synthetic(call, &text));
-            let tool = call.name.clone();
-            events.push(Event::ToolBudgetExceeded(ToolBudgetExceeded {
-                tool,
-                max_calls,
-                call_index,
-            }));
-            continue;
-        }
-        match state.toolbox.get(&call.name) {
-            None => events.push(synthetic(call, &unknown_tool(state, &call.name))),
-            Some(tool) => {
-                let refusal = tool.check(&call.input).err();
-                let refusal = refusal.or_else(|| delegation::refusal(state, tool, &mut started));
-                events.extend(refusal.map(|text| synthetic(call, &text)));
-            }
-        }
-    }
-    events
-}
-
-/// 1-based place of a call among the turn's calls of the same tool.
-fn place_among_equals(state: &RunState, call: &Call) -> u32 {
-    let same = state.calls.iter().filter(|other| other.name == call.name);
-    same.zip(1..)
-        .find(|(other, _)| other.id == call.id)
-        .map_or(1, |(_, place)| place)
-}
-
-fn unknown_tool(state: &RunState, name: &str) -> String {
-    let known: Vec<&str> = state.toolbox.names().collect();
-    json!({"error": "unknown_tool", "message": format!("There is no tool named {name}."), "tools": known}).to_string()
-}
-
 /// A result that no tool gave.
 pub(super) fn synthetic(call: &Call, text: &str) -> Event {
     Event::ToolResult(ToolResult {
@@ -363,10 +319,11 @@ pub(super) fn synthetic(call: &Call, text: &str) -> Event {
         result: text.to_owned(),
         summary: summary_of(text),
         metadata: None,
+        duration_ms: None,
     })
 }
 
-/// The first line, cut to what fits beside a name.
+/// The first line, cut to the length of a summary.
 fn summary_of(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let mut cut: String = line.chars().take(160).collect();
@@ -388,6 +345,9 @@ fn call_model(state: &RunState, output_tool: OutputTool) -> Step {
         let error = ModelError::new(ErrorClass::BudgetExceeded, message);
         Step::Finish(failed(state, &error, &Spent::default()))
     };
+    if let Some(step) = state.compaction() {
+        return Step::Compact(step);
+    }
     let left = state.output_bound();
     if left == Some(0) {
         let turns = state.turns;

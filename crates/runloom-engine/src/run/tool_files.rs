@@ -9,7 +9,7 @@ use super::state::Call;
 use runloom_ports::file::{File, FileContent};
 use runloom_ports::model::Message;
 
-/// Bytes of files of one run, as stored. They are held in memory and sent with every later call of the run.
+/// Maximum bytes of files of one run, as stored. They are held in memory and sent with every later call of the run.
 const MAX_BYTES: usize = 20 * 1024 * 1024;
 
 /// The files of the tool calls of a run.

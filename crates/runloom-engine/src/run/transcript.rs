@@ -1,10 +1,10 @@
-//! The conversation of a run: what was there when it began, which others share, and what came since.
+//! The conversation of a run: a shared beginning, and the messages that were added since.
 
 use runloom_ports::conversation::Conversation;
 use runloom_ports::model::Message;
 
-/// See the module. What came since is laid behind the beginning only when the model is asked, as one block: what
-/// comes between two calls stays together, and a last answer that nobody sends on costs nothing.
+/// Added messages are moved into the shared part, as one block, only before a model call: messages between two calls
+/// stay together, and a last answer that is not sent on costs nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Transcript {
     before: Conversation,
@@ -21,7 +21,7 @@ impl Transcript {
         }
     }
 
-    /// One more message.
+    /// Adds a message.
     pub fn push(&mut self, message: Message) {
         self.since.push(message);
     }
@@ -31,7 +31,7 @@ impl Transcript {
         self.before.iter().chain(&self.since)
     }
 
-    /// How many bytes a model is told, see [`Message::bytes`].
+    /// Number of bytes in a model call, see [`Message::bytes`].
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.before.bytes() + self.since.iter().map(Message::bytes).sum::<usize>()
@@ -43,13 +43,13 @@ impl Transcript {
         self.before.len() + self.since.len()
     }
 
-    /// Whether nothing was said.
+    /// Whether it has no message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of it, as a model is asked.
+    /// The whole conversation for a model call.
     pub fn whole(&mut self) -> Conversation {
         if !self.since.is_empty() {
             self.before.compact();

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 pub(super) const LONG_RUNNING_NOTE: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned an \
      intermediate or pending status.";
 
-/// Skills of a card that are told.
+/// Maximum skills of an agent card in a description.
 const SKILLS: usize = 12;
 
-/// A text that says something.
+/// The text, unless it is missing or blank.
 pub(super) fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.trim().is_empty())
 }
@@ -35,7 +35,8 @@ pub(super) fn output_schema(schema: Option<&Value>) -> Option<Value> {
     schema.filter(|schema| has_object_root(schema)).cloned()
 }
 
-/// An empty schema has no root to speak of; one without `type` (a `$ref`, an `anyOf`) is taken as an object's.
+/// Whether the root is an object. A schema without `type` (a `$ref`, an `anyOf`) counts as one; an empty schema does
+/// not.
 pub fn has_object_root(schema: &Value) -> bool {
     let Value::Object(fields) = schema else {
         return false;
@@ -47,7 +48,7 @@ pub fn has_object_root(schema: &Value) -> bool {
     }
 }
 
-/// The one argument of a remote agent.
+/// The only argument of a remote agent.
 pub(super) fn message_parameters() -> Value {
     json!({
         "type": "object",
@@ -58,7 +59,7 @@ pub(super) fn message_parameters() -> Value {
     })
 }
 
-/// The one argument of a delegate.
+/// The only argument of a delegate.
 pub(super) fn prompt_parameters() -> Value {
     json!({
         "type": "object",

@@ -1,7 +1,7 @@
-//! From the spec's tool refs to what the model is told and what the machine needs to act on a call.
+//! The toolbox: from the spec's tool refs to declarations for the model and tools for the run machine.
 //!
-//! Client-resolved tools are known from the spec alone; server-resolved ones join when their peers have been asked.
-//! Nothing is executed here.
+//! Client-resolved tools are known from the spec alone; server-resolved ones are added when their peers have
+//! answered. Nothing is executed here.
 //!
 //! Reading order: [`Toolbox`], [`Tool`]; `declare` (descriptions and schemas as the model sees them).
 
@@ -38,7 +38,7 @@ pub struct Toolbox {
     by_name: HashMap<String, usize>,
     declarations: Arc<Vec<ToolDeclaration>>,
     unchecked: Vec<Issue>,
-    /// The model is not told of delegates.
+    /// Delegates are not declared to the model.
     hides_delegates: bool,
 }
 
@@ -46,8 +46,8 @@ impl Toolbox {
     /// Reads the refs and compiles their schemas. New schemas are built on the calling thread.
     ///
     /// # Errors
-    /// Every violation, with its place in the spec: schemas that cannot be used, names given twice, kinds that this
-    /// server cannot execute.
+    /// Every violation, with its path in the spec: unusable schemas, duplicate names, kinds that this server cannot
+    /// execute.
     pub fn build(refs: &[ToolRef], schemas: &SchemaCache) -> Result<Self, Vec<Issue>> {
         let mut builder = Builder {
             schemas,
@@ -72,9 +72,8 @@ impl Toolbox {
         })
     }
 
-    /// The same tools, and behind them those that the server executes, in their order. A name that a client's tool
-    /// has already gets a number; a schema that this server refuses is replaced by one that accepts any object,
-    /// because the peer checks too.
+    /// The same tools, followed by those that the server executes. A name that is taken gets a number. An unusable
+    /// schema is replaced by one that accepts any object, because the peer checks too.
     #[must_use]
     pub fn with_server(&self, resolved: Vec<ServerTool>, schemas: &SchemaCache) -> Self {
         let mut tools = self.tools.clone();
@@ -115,8 +114,8 @@ impl Toolbox {
         }
     }
 
-    /// The same tools for a run that may have so many levels of runs below it. Without any, delegates are not shown
-    /// to the model; a call of one is still known.
+    /// The same tools for a run that may have this many levels of runs below it. With 0, delegates are not declared
+    /// to the model, but calls of them are still recognised.
     #[must_use]
     pub fn for_levels(mut self, levels: u8) -> Self {
         if levels == 0 && self.tools.iter().any(Tool::is_delegate) {
@@ -129,8 +128,8 @@ impl Toolbox {
         self
     }
 
-    /// Schemas of strangers that this server cannot use, with their place in the spec and why: the model is told them
-    /// as they are, and any arguments are passed on.
+    /// Schemas of peers that this server cannot use, with their path in the spec and the reason. The model gets them
+    /// unchanged, and arguments are not checked here.
     #[must_use]
     pub fn unchecked(&self) -> &[Issue] {
         &self.unchecked
@@ -158,7 +157,7 @@ impl Toolbox {
         Self::default()
     }
 
-    /// What the model is told, in the spec's order.
+    /// The declarations for the model, in the spec's order.
     #[must_use]
     pub fn declarations(&self) -> Arc<Vec<ToolDeclaration>> {
         Arc::clone(&self.declarations)
@@ -170,7 +169,7 @@ impl Toolbox {
         self.tools.get(*self.by_name.get(name)?)
     }
 
-    /// What the model is told of the tool of a model-facing name.
+    /// The declaration of a tool by its model-facing name.
     #[must_use]
     pub fn declaration(&self, name: &str) -> Option<&ToolDeclaration> {
         self.declarations.get(*self.by_name.get(name)?)
@@ -191,15 +190,15 @@ impl Toolbox {
         self.tools.len()
     }
 
-    /// Whether there are none.
+    /// Whether it has no tool.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 }
 
-/// The administrator's policy of a tool. It was checked when it was written; one that cannot be used any more denies
-/// every call.
+/// The administrator's policy of a tool. It was checked when it was stored; a policy that can no longer be compiled
+/// denies every call.
 fn compiled(policy: &Policy, schemas: &SchemaCache) -> Arc<CompiledPolicy> {
     let compiled = CompiledPolicy::compile(policy, "policy", schemas);
     Arc::new(compiled.unwrap_or_else(|_| CompiledPolicy::closed()))
@@ -232,7 +231,7 @@ struct Draft {
     effect: Effect,
     retain: bool,
     declaration: ToolDeclaration,
-    /// Where its name and its schema stand in the spec.
+    /// Path of the name in the spec.
     name_path: String,
     schema_path: String,
 }
@@ -252,7 +251,7 @@ impl Builder<'_> {
                     self.finish(mcp_local(&path, server, info.clone(), entry));
                 }
             }
-            // Executed by the server: known only when their peers have been asked, see `with_server`.
+            // Executed by the server: added by `with_server` when their peers have answered.
             None => {}
         }
     }
@@ -289,8 +288,8 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Who writes a tool of their own can mend its schema. Who passes on the listing of an MCP server cannot, and
-    /// that server checks.
+    /// The author of a tool can correct its schema, so an unusable one is an error. A client that passes on the
+    /// listing of an MCP server cannot, and that server checks the arguments.
     fn validator(&mut self, draft: &Draft) -> Result<Validator, SchemaError> {
         let compiled = self.schemas.compile(&draft.declaration.parameters);
         match compiled {

@@ -17,11 +17,11 @@ use runloom_schema::Validator;
 pub struct Tool {
     /// Model-facing name.
     pub name: String,
-    /// Who executes it and how.
+    /// Its executor.
     pub kind: ToolKind,
-    /// Calls of one turn may run at once.
+    /// Whether calls of one turn may run concurrently.
     pub read_only: bool,
-    /// What a repetition would do.
+    /// The effect of a repetition.
     pub effect: Effect,
     /// Results are replayed on later turns of the session.
     pub retain: bool,
@@ -30,7 +30,7 @@ pub struct Tool {
     pub(super) validator: Validator,
 }
 
-/// Who executes a tool and what the event must echo.
+/// The executor of a tool, and the fields that its events echo.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ToolKind {
@@ -62,7 +62,7 @@ impl Tool {
     /// Checks arguments against the tool's schema.
     ///
     /// # Errors
-    /// JSON text for the model: what failed and where, so that it can correct itself.
+    /// JSON text for the model with each violation and its path, so that it can correct itself.
     pub fn check(&self, input: &Value) -> Result<(), String> {
         let host_checks = |tool: &Arc<ServerTool>| tool.action_effects.is_some();
         if self.server().is_some_and(host_checks) {
@@ -103,7 +103,7 @@ impl Tool {
         }
     }
 
-    /// Its hints, none missing: its own, those of MCP, or those that follow from its effect.
+    /// Its hints, with all defaults applied: its own, those of MCP, or those that follow from its effect.
     #[must_use]
     pub fn hints(&self) -> Hints {
         match &self.kind {
@@ -120,14 +120,14 @@ impl Tool {
         }
     }
 
-    /// What a repetition of a call with these arguments would do.
+    /// The effect of repeating a call with these arguments.
     #[must_use]
     pub fn effect_of(&self, input: &Value) -> Effect {
         self.server()
             .map_or(self.effect, |tool| tool.effect_of(input))
     }
 
-    /// Whether a call with these arguments may run beside others of its turn.
+    /// Whether a call with these arguments may run concurrently with others of its turn.
     #[must_use]
     pub fn is_read_only(&self, input: &Value) -> bool {
         match self.server() {

@@ -1,8 +1,8 @@
-//! A run as a distributed trace: a fold of its log, like everything else that is said of it.
+//! A run as a distributed trace, folded from its log.
 //!
-//! Nothing of a trace lives in a process while the run goes on: a driver that takes a run up folds its trail from the
-//! log as it folds its state, so a run that was parked for a day or has outlived three processes still is one trace.
-//! Spans are named by OpenTelemetry's conventions for generative AI; neither prompts nor answers are in them.
+//! A process keeps no trace state that the log lacks: a driver that claims a run folds its spans from the log as it
+//! folds its state. A run that was parked for a day or driven by several processes is therefore one trace. Spans
+//! follow OpenTelemetry's conventions for generative AI; they contain neither prompts nor answers.
 
 mod names;
 mod span_builder;

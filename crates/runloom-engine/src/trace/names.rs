@@ -38,12 +38,13 @@ pub(super) const STARTED: &str = "started";
 pub(super) const FIRST_WORD: &str = "first_token";
 pub(super) const RESTARTED: &str = "turn_restarted";
 pub(super) const FALLBACK: &str = "model_fallback";
+pub(super) const COMPACTED: &str = "context_compacted";
 pub(super) const LOOP_DETECTED: &str = "loop_detected";
 pub(super) const BUDGET_EXCEEDED: &str = "tool_budget_exceeded";
 pub(super) const APPROVAL_REQUESTED: &str = "approval_requested";
 pub(super) const APPROVAL_DECIDED: &str = "approval_decided";
 
-/// The name of a provider in the conventions; a model of another kind keeps its own.
+/// The name of a provider in the conventions. Other kinds keep their own name.
 pub(super) fn provider(kind: &str) -> &str {
     ProviderKind::parse(kind).map_or(kind, |kind| kind.trace_name())
 }

@@ -1,4 +1,4 @@
-//! What is remembered of a run for its trace, record by record.
+//! The span builder: folds the spans of a run from its records.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use super::{names, span_of, trace_of};
 use crate::run::{Note, Record};
 use runloom_ports::trace::{Attribute, Nanos, Span, SpanId, TraceId, TraceParent};
 
-/// Most spans of one run; the rest is counted.
+/// Maximum spans of one run; further ones are counted.
 const MOST_SPANS: usize = 2_000;
-/// Most marks of one span.
+/// Maximum marks of one span.
 const MOST_MARKS: usize = 64;
 /// Longest message of an error.
 const ERROR_CHARS: usize = 500;
 
-/// Who is on the way: what is known of a run before its first record.
+/// The facts about a run that are known before its first record.
 #[derive(Debug, Clone)]
 pub struct TracedRun {
     /// Which run.
@@ -30,7 +30,7 @@ pub struct TracedRun {
     pub session: Option<String>,
     /// Id of its persisted agent.
     pub agent: Option<String>,
-    /// What its client calls it.
+    /// Name given by the client.
     pub name: Option<String>,
     /// The model.
     pub model: ModelInfo,
@@ -48,12 +48,12 @@ pub struct SpanBuilder {
     root: SpanId,
     spans: Vec<Span>,
     dropped: u64,
-    /// When what is under way now began.
+    /// Start of the current activity.
     since: Nanos,
-    /// What happened in the turn that is under way.
+    /// Marks of the current turn.
     marks: Vec<(Nanos, &'static str)>,
     has_spoken: bool,
-    /// A turn whose tokens are told next.
+    /// A complete turn whose tokens follow in the next note.
     said: Option<Span>,
     turns: u32,
     calls: HashMap<String, Called>,
@@ -68,7 +68,7 @@ struct Called {
 }
 
 impl SpanBuilder {
-    /// The trail of a run whose log is still empty.
+    /// The builder of a run with an empty log.
     #[must_use]
     pub fn new(who: TracedRun) -> Self {
         let trace = who
@@ -90,7 +90,7 @@ impl SpanBuilder {
         }
     }
 
-    /// Sees one record of the log, in its order.
+    /// Folds one record of the log, in its order.
     pub fn see(&mut self, record: &Record, at: Nanos) {
         match record {
             Record::Event(event) => self.event(event, at),
@@ -98,7 +98,7 @@ impl SpanBuilder {
         }
     }
 
-    /// The span of a call under way, as what the called party does belongs to it.
+    /// The span of a call in flight, as the parent of spans of the called party.
     #[must_use]
     pub fn call(&self, tool_use_id: &str) -> TraceParent {
         TraceParent {
@@ -156,6 +156,10 @@ impl SpanBuilder {
                 mark(&mut self.root_marks, at, names::APPROVAL_REQUESTED)
             }
             Event::ApprovalDecided(_) => mark(&mut self.root_marks, at, names::APPROVAL_DECIDED),
+            Event::ContextCompacted(_) => {
+                mark(&mut self.root_marks, at, names::COMPACTED);
+                self.since = at;
+            }
             Event::ToolFiles(_) | Event::SubAction(_) => {}
             Event::Result(result) => self.ended(Terminal::Result(result), at),
             Event::Error(error) => self.ended(Terminal::Error(error), at),
@@ -197,7 +201,7 @@ impl SpanBuilder {
         span
     }
 
-    /// The span of what the model was asked for last.
+    /// The span of the last model call.
     fn chat_of(&mut self, part: &str, at: Nanos) -> Span {
         self.flush();
         let model = &self.who.model.vendor_model_id;
@@ -224,7 +228,7 @@ impl SpanBuilder {
         self.calls.insert(id.to_owned(), called);
     }
 
-    /// A call has its answer. One that was never made, because a guard answered for it, leaves no span.
+    /// A call has its result. A call that a guard answered was never made and has no span.
     fn answered(&mut self, id: &str, error: Option<String>, at: Nanos) {
         self.since = at;
         let Some(called) = self.calls.remove(id) else {
@@ -245,7 +249,7 @@ impl SpanBuilder {
         self.push(span);
     }
 
-    /// The last record: what is open ends with it.
+    /// The last record: open spans end with it.
     fn ended(&mut self, end: Terminal<'_>, at: Nanos) {
         let (turns, failure) = match end {
             Terminal::Error(error) => {
@@ -347,7 +351,7 @@ impl SpanBuilder {
         }
     }
 
-    /// A turn whose tokens nobody told.
+    /// Closes a turn without reported tokens.
     fn flush(&mut self) {
         if let Some(span) = self.said.take() {
             self.push(span);

@@ -40,6 +40,7 @@ fn message(turn: u32) -> Event {
         finish_reason: Some("end_turn".to_owned()),
         tool_calls: Vec::new(),
         model: None,
+        ..AssistantMessage::default()
     })
 }
 
@@ -65,6 +66,7 @@ fn answered(id: &str, ok: bool) -> Event {
         result: "secret result".to_owned(),
         summary: "secret summary".to_owned(),
         metadata: None,
+        duration_ms: None,
     })
 }
 

@@ -182,6 +182,7 @@ impl Worker {
             shutdown: parts.tasks.shutdown.clone(),
             sub_runs: Arc::<Planner>::clone(&parts.planner),
             waker: Arc::new(waker),
+            call_policy: None,
         };
         Self {
             id: format!("worker_{}", Clock.new_id()),
@@ -269,7 +270,7 @@ impl Worker {
         self.notifiers.ring_all();
     }
 
-    /// There may be runs without a worker: sweeps at once.
+    /// Sweeps at once, because there may be runs without a worker.
     pub fn look(&self) {
         self.sweep.notify_one();
     }

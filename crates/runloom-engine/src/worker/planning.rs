@@ -10,8 +10,9 @@ use tracing::warn;
 
 use super::Worker;
 use crate::driver::{MAX_ATTEMPTS, MailNotifier, Start, Tracing};
-use crate::planner::{Planned, StoredRun, spoken};
+use crate::planner::{Planned, StoredRun};
 use crate::retained_history;
+use runloom_ports::conversation::Conversation;
 use runloom_ports::error::{Chain, Error};
 use runloom_ports::store::{Claim, Claimable, LogEntry, Millis, RunNo};
 
@@ -92,7 +93,7 @@ impl Worker {
             let reason = "the header values of its tools were sealed with another master key";
             deferred(&error, reason.to_owned())
         })?;
-        let history = retained_history::bounded(claim.history.iter().flat_map(spoken).collect());
+        let history = retained_history::continued(Conversation::default(), &claim.history);
         let planned = planner.plan(claim.id.clone(), opened, history).await;
         let planned = planned.map_err(|error| match &error {
             Error::Invalid(_) => PlanFailure::Refused(error.to_string()),

@@ -26,7 +26,7 @@ pub(super) struct RunSlots {
 struct Taken {
     all: usize,
     by: HashMap<Option<WorkspaceNo>, usize>,
-    /// A slot was refused since the last one was returned, so that somebody may wait.
+    /// A slot was refused since the last one was returned, so a caller may be waiting.
     refused: bool,
 }
 

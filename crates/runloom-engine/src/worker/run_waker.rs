@@ -8,7 +8,7 @@ use runloom_ports::bus::{Bus, Signal};
 use runloom_ports::queue::{Job, Queue};
 use runloom_ports::store::{Delivery, WorkspaceNo};
 
-/// Wakes runs that this process drives, and tells the others of the rest.
+/// Wakes the runs that this process drives, and announces the rest to other processes.
 pub(super) struct RunWaker {
     pub(super) notifiers: Arc<MailNotifiers>,
     pub(super) bus: Arc<dyn Bus>,

@@ -42,6 +42,8 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
     let mut plan = Plan {
         run: RunId::from_suffix("bench"),
         system: "be brief".into(),
+        history_len: 0,
+        compaction: None,
         opening: vec![Message::User {
             text: "hello".into(),
         }]
@@ -57,6 +59,7 @@ pub(crate) fn plan(change: impl FnOnce(&mut Plan)) -> Arc<Plan> {
         max_tool_turns: 32,
         loop_detection: LoopDetection::default(),
         tool_budgets: default_tool_budgets(None),
+        has_call_policy: false,
         policies: Vec::new(),
         budgets: Budgets::default(),
         client_timeout_ms: None,
@@ -77,6 +80,7 @@ pub(super) fn model_facts(name: &str) -> ModelFacts {
         },
         capabilities: Capabilities::default(),
         price: None,
+        context_window: None,
         max_output_tokens: None,
     }
 }
@@ -171,7 +175,9 @@ impl Bench {
     }
 
     pub(super) fn record(&mut self, event: Event) {
-        event.write_frame(self.seq() + 1, &mut self.frames).unwrap();
+        event
+            .write_frame(self.seq() + 1, 0, &mut self.frames)
+            .unwrap();
         self.events.push(event.clone());
         self.state.apply(Record::Event(event));
     }
@@ -354,6 +360,7 @@ impl Bench {
                 .map(|(id, (name, input))| RequestedCall { id, name, input })
                 .collect(),
             model: Some(self.state.current_model().model.id.clone()),
+            ..AssistantMessage::default()
         }));
         self.note(Note::Turn {
             tokens: turn.tokens,

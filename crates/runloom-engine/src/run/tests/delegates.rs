@@ -88,6 +88,7 @@ impl Bench {
             result: ended.content,
             summary: String::new(),
             metadata: None,
+            duration_ms: None,
         }));
         true
     }

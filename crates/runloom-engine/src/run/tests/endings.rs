@@ -1,4 +1,4 @@
-//! Terminal events: what is said, what was spent, what it cost.
+//! Terminal events: texts, usage and cost.
 
 use runloom_protocol::event::Event;
 use runloom_protocol::outcome::{ErrorClass, RunCancelled, Tokens};

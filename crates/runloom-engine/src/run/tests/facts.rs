@@ -6,6 +6,7 @@ use crate::run::RunState;
 pub(super) fn facts(state: &RunState) -> String {
     let RunState {
         plan: _,
+        judged: _,
         toolbox,
         resolved,
         outputs,
@@ -36,13 +37,28 @@ pub(super) fn facts(state: &RunState) -> String {
         below,
         sub_runs,
         stopping,
+        compacted,
+        first_own,
+        measured: _,
+        is_too_long,
+        overflows,
+        summary_tokens,
+        summary_pico,
     } = state;
     let tools: Vec<&str> = toolbox.names().collect();
     let flags = (started, ended, shown, forced, resolved);
+    let compaction = (
+        compacted,
+        first_own,
+        is_too_long,
+        overflows,
+        summary_tokens,
+        summary_pico,
+    );
     let counts = (turns, tool_turns, tool_calls, restarts, malformed, tokens);
     format!(
         "{messages:#?} {calls:?} {flags:?} {counts:?} {structured:?} {answer:?} {guards:?} {message:?} {tools:?} {outputs:?} \
          {economising:?} {lost:?} {reserved:?} {deferred_since:?} {before_fallback:?} {tool_files:?} {retained:?} \
-         {below:?} {sub_runs:?} {stopping:?} {approvals_below:?}"
+         {below:?} {sub_runs:?} {stopping:?} {approvals_below:?} {compaction:?}"
     )
 }

@@ -4,6 +4,7 @@ mod approvals;
 pub(crate) mod bench;
 mod budgets;
 mod calls;
+mod compaction;
 mod delegates;
 mod endings;
 mod facts;

@@ -1,6 +1,6 @@
 //! Random interleavings: a random model, clients that answer in any order, late or twice, time that passes, cancels,
 //! and
-//! processes that die. Whatever happens, the log stays legal and means the same to whoever folds it.
+//! processes that die. Whatever happens, the log stays legal and folds to the same state everywhere.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use runloom_schema::SchemaCache;
 /// One thing that the world does.
 #[derive(Debug, Clone)]
 enum Action {
-    /// The model takes this turn, in so many pieces; most of them show something first.
+    /// The model answers in this number of pieces; most of them begin with a delta.
     Turn(Turn, usize),
     /// The model shows something and breaks off with its process.
     Break,
