@@ -109,9 +109,10 @@ impl ApprovalService {
     pub async fn list(
         &self,
         caller: &Caller,
-        filter: ApprovalFilter,
+        mut filter: ApprovalFilter,
         page: PageRequest,
     ) -> Result<ApprovalList> {
+        filter.visible_to = caller.sees_only().map(str::to_owned);
         let (store, workspace) = (&self.store, caller.workspace.no);
         let found = store
             .list_approvals(workspace, &filter, page.for_store()?, PAGE_BYTES)

@@ -1,5 +1,5 @@
-//! BacklogLimit: no new runs while too many wait already. Answers to tool calls and cancels are let in always: they
-//! end what waits.
+//! The backlog limit: refuses new runs while too many wait. Tool results and cancels are always accepted, because
+//! they shorten the backlog.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 use runloom_engine::metrics::METRICS;
 use runloom_ports::store::{Store, WorkspaceNo};
 
-/// How long a count is believed. What this process lets in meanwhile is added; what others let in, and what has
-/// begun, is seen at the next count.
+/// Time for which a count is used. Runs that this process creates are added to it; other changes appear at the next
+/// count.
 const FRESH: Duration = Duration::from_millis(500);
-/// Nobody is refused by a count that is older than this, or than ten times as long as counting takes: counting must
-/// not become the load.
+/// Maximum age of a count that may refuse a run, or ten times the duration of counting if that is longer, so that
+/// counting does not become the load.
 const FRESH_TO_REFUSE: (Duration, u32) = (Duration::from_millis(20), 10);
-/// When a refused client may try again: about as long as a backlog takes to get visibly shorter.
+/// Hint for refused clients: about the time in which a backlog becomes shorter.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// How many runs may wait for their first worker; 0 = any number.
@@ -23,11 +23,11 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 pub struct BacklogLimits {
     /// Of all workspaces together.
     pub max_backlog: u64,
-    /// Of one workspace.
+    /// For one workspace.
     pub max_backlog_per_workspace: u64,
 }
 
-/// Counts what waits, now and then.
+/// Counts waiting runs at intervals.
 pub(super) struct BacklogLimit {
     store: Arc<dyn Store>,
     limits: BacklogLimits,
@@ -54,7 +54,7 @@ impl BacklogLimit {
         }
     }
 
-    /// Lets one more run of a workspace in.
+    /// Checks that a workspace may have one more run.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when too many wait.
@@ -82,7 +82,7 @@ impl BacklogLimit {
         }
     }
 
-    /// What is full, as far as is known.
+    /// The limit that is reached, if any.
     fn judge(&self, workspace: WorkspaceNo) -> Option<Full> {
         let (backlog, limits) = (self.lock(), self.limits);
         let own = backlog.by.get(&workspace).copied().unwrap_or_default();
@@ -94,14 +94,14 @@ impl BacklogLimit {
         }
     }
 
-    /// A run that waits was made.
+    /// Adds a run that waits.
     pub(super) fn added(&self, workspace: WorkspaceNo) {
         let mut backlog = self.lock();
         backlog.all += 1;
         *backlog.by.entry(workspace).or_default() += 1;
     }
 
-    /// Counts anew when the last count is old. One counts; the others go on with what is known, unless nothing is.
+    /// Counts again when the last count is old. One task counts; the others use the last count, if there is one.
     async fn count(&self, fresh: Duration) -> Result<()> {
         let Some(counted) = self.lock().counted else {
             let _turn = self.counting.lock().await;
@@ -131,7 +131,7 @@ impl BacklogLimit {
     }
 }
 
-/// What cannot take more.
+/// The limit that is reached.
 enum Full {
     Server,
     Workspace,

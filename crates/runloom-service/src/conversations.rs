@@ -1,8 +1,8 @@
-//! What was said in sessions, remembered: the next message of a long conversation reads only what is new.
+//! Cache of conversations: the next message of a session reads only new messages from the store.
 //!
-//! A conversation is only ever added to, so what is remembered is always true; the store tells what came after it.
-//! When the last run of a session ended here, nothing came after it, and the store is not even asked. The memory is
-//! bounded, and forgetting costs a read.
+//! Messages are only appended, so a cached conversation is always a correct beginning, and the store has the rest.
+//! When the last run of a session ended in this process, the store is not read at all. The cache is bounded; an
+//! eviction costs a read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,6 @@ use runloom_protocol::id::{RunId, SessionId};
 use runloom_protocol::spec::PromptMessage;
 
 use runloom_engine::driver::RunTail;
-use runloom_engine::planner::spoken;
 use runloom_engine::retained_history;
 use runloom_engine::worker::Driving;
 use runloom_ports::conversation::Conversation;
@@ -21,10 +20,10 @@ use runloom_ports::store::WorkspaceNo;
 /// Most bytes that are remembered, roughly: texts, and the same texts as an API has written them.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// What a session takes in memory beside what was said.
+/// Memory of a session beside its messages.
 const SESSION_BYTES: usize = 256;
 
-/// How long nobody has to be asked whether a session is still there: less than any retention of sessions.
+/// Time for which a cached session is assumed to exist: less than any retention of sessions.
 const SURE_FOR: Duration = Duration::from_secs(3600);
 
 /// The beginning of a conversation.
@@ -34,37 +33,35 @@ pub(super) struct Remembered {
     pub(super) messages: Conversation,
     /// How many messages of the session that are.
     pub(super) count: u64,
-    /// Whose it is, and how the session was made.
+    /// Workspace and stored spec of the session.
     of: Option<(WorkspaceNo, Arc<str>)>,
     /// The model that the session stays on since a run fell back.
     pub(super) active_model: Option<Arc<str>>,
     rest: Rest,
 }
 
-/// What may have been said after what is remembered.
+/// The messages that may follow the cached ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Rest {
-    /// Nobody here knows.
+    /// Unknown.
     #[default]
     Unknown,
-    /// What this run says at its end, and perhaps others.
+    /// Those of this run at its end, and perhaps others.
     Awaited(RunId),
-    /// Nothing since then, as far as this process wrote it.
+    /// None since this time.
     Nothing(Instant),
 }
 
 impl Remembered {
-    /// The same with what was said since.
+    /// The same with newer messages.
     pub(super) fn followed_by(mut self, since: &[PromptMessage]) -> Self {
         self.count += since.len() as u64;
         self.messages.compact();
-        self.messages
-            .append(since.iter().flat_map(spoken).collect());
-        self.messages = retained_history::bounded(std::mem::take(&mut self.messages));
+        self.messages = retained_history::continued(std::mem::take(&mut self.messages), since);
         self
     }
 
-    /// The same with whose it is and how the session was made.
+    /// The same with the workspace and the stored spec.
     pub(super) fn of(mut self, workspace: WorkspaceNo, spec: Arc<str>) -> Self {
         self.of = Some((workspace, spec));
         self
@@ -82,8 +79,7 @@ impl Remembered {
         self
     }
 
-    /// How the session was made, when all of what was said in it is remembered and it cannot have been deleted
-    /// meanwhile.
+    /// The stored spec, if all messages of the session are cached and it cannot have been deleted meanwhile.
     pub(super) fn settled(&self, now: Instant) -> Option<Arc<str>> {
         let (_, spec) = self.of.as_ref()?;
         match self.rest {
@@ -102,8 +98,8 @@ impl Remembered {
     }
 }
 
-/// The conversations of this process. Two generations: when the younger is full it becomes the older, and what was
-/// not asked for meanwhile is forgotten.
+/// The conversations of this process in two generations: when the younger is full it becomes the older, and the
+/// previous older one is dropped.
 #[derive(Debug)]
 pub(super) struct Conversations {
     generations: Mutex<Generations>,
@@ -117,7 +113,7 @@ struct Generations {
     old: HashMap<SessionId, Kept>,
 }
 
-/// A conversation and what it took when it was put there.
+/// A conversation and its memory when it was cached.
 #[derive(Debug)]
 struct Kept {
     conversation: Remembered,
@@ -138,7 +134,7 @@ impl Conversations {
         }
     }
 
-    /// Takes what is remembered of a session of this workspace; whoever takes it puts it back with what is new, so
+    /// Takes the cached conversation of a session of this workspace. The caller puts it back with newer messages, so
     /// that nothing is copied.
     pub(super) fn take(&self, session: &SessionId, workspace: WorkspaceNo) -> Remembered {
         let mut generations = self.lock();
@@ -149,13 +145,13 @@ impl Conversations {
         generations.remove(session).unwrap_or_default()
     }
 
-    /// Remembers it, unless it alone would take most of the room.
+    /// Caches a conversation, unless it alone would take most of the memory.
     pub(super) fn put(&self, session: SessionId, conversation: Remembered) {
         let kept = Kept::of(conversation);
         self.lock().insert(session, kept, self.max_bytes / 2);
     }
 
-    /// The same driving, and at its end what the run said is known here.
+    /// The same drive, which adds the run's messages to the cache at its end.
     pub(super) fn hear(
         self: Arc<Self>,
         session: SessionId,
@@ -171,10 +167,10 @@ impl Conversations {
         })
     }
 
-    /// The run is over, and nothing waits behind it.
+    /// The run has ended, and no other waits behind it.
     fn ended(&self, session: SessionId, run: &RunId, said: &RunTail) {
         let mut generations = self.lock();
-        // Otherwise a message that came meanwhile has asked the store, and knows better.
+        // Otherwise a later message has read the store and cached a newer state.
         if generations.awaits(&session, run) {
             let before = generations.remove(&session).unwrap_or_default();
             let mut settled = before.followed_by(&said.messages);

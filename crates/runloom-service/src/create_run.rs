@@ -84,7 +84,7 @@ impl RunCreation {
         let start = match (&run.slot, &self.dispatcher.worker) {
             (Some(_), Some(worker)) => Some(StartNow {
                 worker: worker.id().to_owned(),
-                chunk: started_chunk()?,
+                chunk: started_chunk(self.clock.now())?,
                 history: run.history,
             }),
             _ => None,
@@ -203,10 +203,10 @@ pub(crate) fn accepted(caller: &Caller, run_id: RunId) -> RunAccepted {
     }
 }
 
-fn started_chunk() -> Result<Chunk> {
+fn started_chunk(now: Millis) -> Result<Chunk> {
     let mut frames = BytesMut::new();
     Event::Started(Started {})
-        .write_frame(1, &mut frames)
+        .write_frame(1, now.since_epoch(), &mut frames)
         .map_err(Error::internal)?;
     Ok(Chunk {
         first_seq: 1,

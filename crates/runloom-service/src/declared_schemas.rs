@@ -1,6 +1,5 @@
-//! Schemas of a workspace's own definitions, which are refused when they are written: a tool whose schema cannot be
-//! used would be called with arguments that nobody has checked, and told to a provider that refuses it in the middle
-//! of a run.
+//! Schemas in a workspace's own definitions. Unusable ones are refused when the definition is stored; otherwise
+//! arguments would be unchecked and providers would refuse the schema during a run.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use runloom_schema::{SchemaCache, SchemaError, compile_off_thread};
 
-/// The schema of a tool's arguments or output, and where it stands in the definition.
+/// The schema of a tool's arguments or output, and its path in the definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     path: String,
@@ -20,13 +19,13 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// What a tool or an external agent declares; nothing when its schema is found or inferred at run time.
+    /// The schemas of a tool or an external agent; empty when they are listed or inferred at run time.
     #[must_use]
     pub fn by_tool(tool: &ToolDefinition) -> Vec<Self> {
         Self::under("", tool).collect()
     }
 
-    /// What the tools of a plugin declare. Those of its MCP servers are listed at run time.
+    /// The schemas of a plugin's tools. Those of its MCP servers are listed at run time.
     #[must_use]
     pub fn by_plugin(plugin: &PluginManifest) -> Vec<Self> {
         let tools = plugin.tools.iter().enumerate();
@@ -35,7 +34,7 @@ impl Declared {
             .collect()
     }
 
-    /// What the rules of a policy declare; `path` is where the policy stands.
+    /// The schemas in the rules of a policy at `path`.
     #[must_use]
     pub fn by_policy(policy: &Policy, path: &str) -> Vec<Self> {
         let rules = policy.rules.iter().enumerate();
@@ -63,7 +62,7 @@ impl Declared {
         found.into_iter().flatten()
     }
 
-    /// What is wrong with each, built on the calling thread.
+    /// The violations of each schema, built on the calling thread.
     #[must_use]
     pub fn issues(declared: &[Self], schemas: &SchemaCache) -> Vec<Issue> {
         let issue = |one: &Self| Some(one.issue(&schemas.compile(&one.schema).err()?));

@@ -1,4 +1,4 @@
-//! Delegates of a request: what they refer to must exist, and no client may be needed to execute their tools.
+//! Delegates of a request: their agents must exist, and their tools must not need a client.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use runloom_ports::error::Error as PortError;
 
 /// A list of refs that is checked, and where it comes from.
 struct Level {
-    /// Path of what holds the list, with a dot behind it; empty for the request itself.
+    /// Path of the owner of the list, with a trailing dot; empty for the request itself.
     path: String,
-    /// Refs of a persisted agent: what is wrong with them is reported at the delegate that names it.
+    /// Set for refs of a stored agent, whose violations are reported at the delegate that names it.
     agent: Option<String>,
     tools: Vec<ToolRef>,
 }

@@ -1,4 +1,4 @@
-//! Dry runs: what would be sent, and what it could cost, without a run and without a model call.
+//! Dry runs: the request and its worst-case cost, without a run and without a model call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ impl DryRunService {
     }
 }
 
-/// What one turn and the whole run can cost at worst.
+/// Worst-case cost of one turn and of the whole run.
 fn worst_case(
     state: &RunState,
     budgets: &[AppliedBudget],
@@ -200,7 +200,7 @@ fn warnings(state: &RunState, window: Option<u64>) -> Vec<String> {
     warnings
 }
 
-/// What is lost when the fallback takes over.
+/// Features that are lost when the fallback takes over.
 fn of_fallback(plan: &Plan) -> Vec<String> {
     let Some(fallback) = &plan.fallback else {
         return Vec::new();
@@ -220,7 +220,7 @@ fn of_fallback(plan: &Plan) -> Vec<String> {
     warnings
 }
 
-/// Names that mean nothing here, and schemas that the model does not see.
+/// Unknown names, and schemas that the model does not see.
 fn of_tools(spec: &AgentSpec, state: &RunState) -> Vec<String> {
     let has = |name: &String| state.toolbox.get(name).is_some();
     let capped = spec.tool_budgets.iter().flat_map(BTreeMap::keys);
@@ -275,7 +275,7 @@ fn unreachable_delegates(tools: &[ToolRef], levels: u8, path: &str) -> Vec<Strin
 
 fn no_arguments(name: &str, schema: Option<&Value>) -> Option<String> {
     let lost = schema.is_some_and(|schema| !schema.is_null() && !has_object_root(schema));
-    // An empty schema says nothing that could be lost.
+    // An empty schema has nothing to lose.
     let lost =
         lost && schema.is_some_and(|schema| schema.as_object().is_none_or(|own| !own.is_empty()));
     lost.then(|| {

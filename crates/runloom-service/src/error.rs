@@ -1,5 +1,4 @@
-//! Why a use case refused or failed, without a word about transport. What a caller may read is in the message; what
-//! only the operator may read is in the source.
+//! Errors of use cases, independent of transport. The message is for the caller; the source is for the operator only.
 
 use std::time::Duration;
 
@@ -17,25 +16,25 @@ pub use runloom_ports::error::Chain;
 /// Result of use cases.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a use case did not do what was asked. A refused request changed nothing.
+/// A refused or failed use case. A refused request changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request carries no credential.
     #[error("API key or OAuth access token required")]
     MissingCredential,
-    /// The credential is unknown, expired or revoked; which one is nobody's business.
+    /// The credential is unknown, expired or revoked. The message does not say which.
     #[error("Invalid API key or OAuth access token")]
     InvalidCredential,
-    /// The key is good, but for another entry_point.
+    /// The key is valid, but for another entry point.
     #[error("This API key is not for {}", .entry_point.label())]
     WrongKeyUsage {
-        /// The one at which it was shown.
+        /// The entry point of the request.
         entry_point: EntryPoint,
     },
     /// The workspace's plan lacks the feature that the credential needs.
     #[error("The plan of this workspace has no {}", .feature.label())]
     PlanLacks {
-        /// What is missing.
+        /// The missing feature.
         feature: PlanFeature,
     },
     /// The path names another workspace than the credential's.
@@ -55,13 +54,13 @@ pub enum Error {
     /// The credential may not do this.
     #[error("{message}")]
     Forbidden {
-        /// What it may not do.
+        /// The refused action.
         message: String,
     },
-    /// No such thing in this workspace.
+    /// The workspace has no such resource.
     #[error("No such {what}")]
     NotFound {
-        /// The kind of thing, like `run`.
+        /// The kind of resource, like `run`.
         what: &'static str,
     },
     /// The request violates the contract.
@@ -70,19 +69,18 @@ pub enum Error {
     /// `modelId` names no model, or several.
     #[error("{message}")]
     InvalidModel {
-        /// What was looked for.
+        /// The unknown name.
         message: String,
-        /// Catalog ids that may have been meant; may be empty.
+        /// Catalog ids of similar models; may be empty.
         candidates: Vec<String>,
     },
     /// A plugin tool is not installed.
     #[error("{message}")]
     InvalidPlugin {
-        /// Which one.
+        /// The limit that was reached.
         message: String,
     },
-    /// An agent that is offered to others cannot be run: its own configuration is at fault, of which strangers are
-    /// told nothing.
+    /// A published agent cannot be run because of its own configuration. Callers get no details.
     #[error("The agent is not available")]
     AgentUnavailable,
     /// The tool call is unknown, was answered, or timed out.
@@ -91,7 +89,7 @@ pub enum Error {
     /// No such approval of this run or of a run below it.
     #[error("No such approval of this run")]
     UnknownApproval,
-    /// The approval has another decision already, or expired.
+    /// The approval is decided already, or has expired.
     #[error("The approval is {} already", .0.status.as_str())]
     ApprovalDecided(Box<Approval>),
     /// The run has ended.
@@ -100,7 +98,7 @@ pub enum Error {
     /// The session has ended.
     #[error("The session has ended; create another")]
     SessionEnded,
-    /// The idempotency key came before with another request.
+    /// The idempotency key was used with another request.
     #[error("This Idempotency-Key was used with another request")]
     IdempotencyKeyReused,
     /// OAuth's own refusals, with OAuth's own words.
@@ -108,19 +106,19 @@ pub enum Error {
     OAuth {
         /// Which word.
         fault: OAuthFault,
-        /// What is wrong, for the developer of the app.
+        /// The error, for the developer of the app.
         message: String,
     },
-    /// The request contradicts what is there.
+    /// The request conflicts with the stored state.
     #[error("{message}")]
     Conflict {
-        /// What it contradicts.
+        /// The conflicting state.
         message: String,
     },
-    /// It was changed, made or removed since the caller looked.
+    /// The resource was created, changed or deleted since the caller read it.
     #[error("{message}")]
     PreconditionFailed {
-        /// What does not hold.
+        /// The precondition that failed.
         message: String,
     },
     /// Too many requests in this minute.
@@ -130,12 +128,12 @@ pub enum Error {
         .0.bucket
     )]
     RateLimited(RateState),
-    /// The server, or something behind it, cannot do this now.
+    /// The server, or a system behind it, cannot do this now.
     #[error("{message}")]
     Unavailable {
-        /// What is away, in words for a client.
+        /// The unavailable part, worded for clients.
         message: String,
-        /// When to try again.
+        /// When to retry.
         retry_after: Duration,
     },
     /// A defect or a broken database. The source is for the operator only.
@@ -144,7 +142,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// One violation at one place.
+    /// One violation at one path.
     #[must_use]
     pub fn invalid(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid(vec![Issue {
@@ -186,7 +184,7 @@ pub enum OAuthFault {
     UnsupportedResponseType,
     /// A scope is unknown, or more than the app or the grant has.
     InvalidScope,
-    /// The person said no.
+    /// The user declined.
     AccessDenied,
 }
 
@@ -273,7 +271,7 @@ impl From<PortError> for Error {
 }
 
 impl From<Error> for PortError {
-    /// Errors that ports do not know become internal ones.
+    /// Errors without a counterpart in the ports become internal ones.
     fn from(error: Error) -> Self {
         match error {
             Error::Invalid(issues) => Self::Invalid(issues),

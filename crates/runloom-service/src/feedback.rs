@@ -63,9 +63,10 @@ impl FeedbackService {
     pub async fn list(
         &self,
         caller: &Caller,
-        filter: FeedbackFilter,
+        mut filter: FeedbackFilter,
         page: PageRequest,
     ) -> Result<FeedbackList> {
+        filter.visible_to = caller.sees_only().map(str::to_owned);
         let (store, workspace) = (&self.store, caller.workspace.no);
         let found = store
             .list_feedback(workspace, &filter, page.for_store()?, PAGE_BYTES)

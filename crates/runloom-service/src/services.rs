@@ -79,7 +79,7 @@ pub struct Services {
     ag_ui: Arc<AgUiService>,
     published_agents: PublishedAgentService,
     dry_runs: DryRunService,
-    approvals: ApprovalService,
+    approvals: Arc<ApprovalService>,
     feedback: FeedbackService,
     usage: UsageService,
     health: HealthService,
@@ -167,13 +167,20 @@ impl Services {
             dispatcher: dispatcher.clone(),
             clock: Clock,
         });
+        let approvals = Arc::new(ApprovalService {
+            store: Arc::clone(&store),
+            schemas: Arc::clone(&planner.schemas),
+            dispatcher: dispatcher.clone(),
+            clock: Clock,
+        });
         let ag_ui = AgUiService {
+            approvals: Arc::clone(&approvals),
             store: Arc::clone(&store),
             runs: Arc::clone(&runs),
             sessions: Arc::clone(&sessions),
             resolver: Arc::clone(&resolver),
             creation: Arc::clone(&creation),
-            dispatcher: dispatcher.clone(),
+            dispatcher,
             settings: ag_ui,
             clock: Clock,
         };
@@ -193,12 +200,7 @@ impl Services {
                 tools: Arc::clone(&tools),
                 clock: Clock,
             },
-            approvals: ApprovalService {
-                store: Arc::clone(&store),
-                schemas: Arc::clone(&planner.schemas),
-                dispatcher,
-                clock: Clock,
-            },
+            approvals,
             feedback: FeedbackService {
                 store: Arc::clone(&store),
                 clock: Clock,

@@ -213,7 +213,8 @@ impl SessionService {
             active: active_model.as_deref(),
         };
         let stored = self.merge(caller, base.spec, request, model).await?;
-        let stored = stored.staying_on(active_model.as_deref());
+        let mut stored = stored.staying_on(active_model.as_deref());
+        stored.session = Some(session.clone());
         let planner = &self.creation.planner;
         let planned = planner
             .plan(run_id.clone(), stored.clone(), messages)
@@ -382,6 +383,7 @@ impl SessionService {
         spec.output_schema = message.output_schema.or(spec.output_schema);
         spec.loop_detection = message.loop_detection.or(spec.loop_detection);
         spec.tool_budgets = message.tool_budgets.or(spec.tool_budgets);
+        spec.compaction = message.compaction.or(spec.compaction);
         spec.max_depth = message.max_depth.or(spec.max_depth);
         spec.policy = message.policy.or(spec.policy);
         let (given, kept) = (message.budgets, &mut spec.budgets);

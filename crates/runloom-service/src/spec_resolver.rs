@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runloom_protocol::spec::{AgentSpec, PromptMessage};
+use runloom_protocol::spec::{AgentSpec, Compaction, PromptMessage};
 use tracing::warn;
 
 use crate::auth::Caller;
@@ -52,6 +52,12 @@ impl SpecResolver {
         self.check_delegates(caller, &spec.tools).await?;
         let workspace = caller.workspace.slug.clone();
         let (model, fallback) = self.models_of(&workspace, &spec, session).await?;
+        if let (Some(Compaction::On(settings)), None) = (&spec.compaction, session)
+            && let Some(name) = settings.model_id.as_deref()
+        {
+            let found = self.catalog.find(&workspace, Some(name)).await;
+            found.map_err(|error| Error::from(error).at_field("compaction.modelId"))?;
+        }
         let models: Vec<&CatalogModel> = [Some(&model), fallback.as_ref()]
             .into_iter()
             .flatten()

@@ -128,6 +128,7 @@ pub(super) fn session_snapshot(
 ) -> Result<SessionSnapshot> {
     let shown = |(_, message)| PromptMessage {
         retained: Vec::new(),
+        compacted: None,
         ..message
     };
     let messages = messages.into_iter().map(shown).collect();

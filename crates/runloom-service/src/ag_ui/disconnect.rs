@@ -13,7 +13,7 @@ use super::AgUiService;
 use crate::auth::Caller;
 use crate::error::{Chain, Result};
 
-/// Why a run was cancelled whose client closed the stream.
+/// Reason of a cancel after the client closed the stream.
 const REASON: &str = "disconnected";
 
 /// The connection of a client that follows runs. Dropping it before [`Self::finished`] is a disconnect.
@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     /// The runs that are followed.
     pub(crate) runs: Vec<RunId>,
     pub(crate) on_disconnect: OnDisconnect,
+    /// When the connection followed the thread, or later.
+    pub(crate) opened_at: Millis,
     pub(crate) is_finished: bool,
 }
 
@@ -31,6 +33,12 @@ impl Connection {
     /// The server has ended the stream.
     pub(crate) fn finished(&mut self) {
         self.is_finished = true;
+    }
+
+    /// The earliest time at which another connection can have followed the thread: now, but after this connection did.
+    fn first_time_of_another(&self) -> Millis {
+        let now = self.service.clock.now();
+        now.max(Millis(self.opened_at.0.saturating_add(1)))
     }
 }
 
@@ -51,8 +59,7 @@ impl Drop for Connection {
             caller: self.caller.clone(),
             session: self.session,
             runs: std::mem::take(&mut self.runs),
-            // Whoever follows the thread again does so later than now.
-            since: Millis(self.service.clock.now().0.saturating_add(1)),
+            since: self.first_time_of_another(),
         };
         worker
             .tasks()
@@ -89,7 +96,11 @@ impl Abandoned {
         }
         for run in &self.runs {
             let row = self.service.runs.row(&self.caller, run.as_str()).await?;
-            if row.status.is_terminal() || row.status == RunStatus::WaitingTool {
+            let waits = matches!(
+                row.status,
+                RunStatus::WaitingTool | RunStatus::WaitingApproval
+            );
+            if row.status.is_terminal() || waits {
                 continue;
             }
             info!(run_id = %run, "run cancelled after a disconnect");

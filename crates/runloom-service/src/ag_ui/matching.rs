@@ -1,4 +1,4 @@
-//! The messages of a request against those of the thread: what is new, and whether the client has what the server has.
+//! Compares the messages of a request with those of the thread: finds new ones, and whether client and server agree.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use runloom_protocol::spec::{PromptMessage, Role, ToolAnswer};
 use super::thread::ThreadView;
 use crate::history::fold::run_of_message;
 
-/// What a request brings.
+/// The new parts of a request.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct News {
     /// Messages for a run, the last of them a user's; empty when nothing is to be run.
@@ -105,7 +105,7 @@ pub(crate) fn news(view: &ThreadView, pending: &[String], input: &[InputMessage]
     found
 }
 
-/// The model answers a user, so what stands behind the last user message is dropped.
+/// Drops messages after the last user message, because the model answers a user.
 fn drop_what_no_user_follows(found: &mut News) {
     let is_user = |new: &NewMessage| new.message.role == Role::User;
     let kept = found

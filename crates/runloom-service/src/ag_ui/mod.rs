@@ -6,9 +6,11 @@
 //! the results of calls. The ids of users' messages are in the stored request of their run.
 //!
 //! Reading order: [`AgUiService::run`]; `thread` (sessions of threads), `matching` (what is new, pure), `run`
-//! (starting a run), `stream` and `translate` (from the log to events, pure), `record` (sending again), `disconnect`.
+//! (starting a run), `interrupts` (decisions about approvals), `stream` and `translate` (from the log to events, pure),
+//! `record` (sending again), `disconnect`.
 
 mod disconnect;
+mod interrupts;
 mod matching;
 mod record;
 mod run;
@@ -28,6 +30,7 @@ use runloom_protocol::spec::{SubmitToolResult, ToolAnswer};
 use serde_json::Value;
 
 use crate::ag_ui_settings::AgUiSettings;
+use crate::approvals::ApprovalService;
 use crate::auth::Caller;
 use crate::create_run::RunCreation;
 use crate::dispatcher::Dispatcher;
@@ -36,6 +39,7 @@ use crate::runs::RunService;
 use crate::sessions::SessionService;
 use crate::spec_resolver::SpecResolver;
 use disconnect::Connection;
+use interrupts::{Interrupts, no_interrupt};
 use matching::{NewAnswer, News, news};
 use record::{AgUiRecord, Segment, Snapshot};
 use run::thread_run_id;
@@ -54,6 +58,7 @@ const WENT_ON: &str = "The user went on without answering.";
 pub struct AgUiService {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) runs: Arc<RunService>,
+    pub(crate) approvals: Arc<ApprovalService>,
     pub(crate) sessions: Arc<SessionService>,
     pub(crate) resolver: Arc<SpecResolver>,
     pub(crate) creation: Arc<RunCreation>,
@@ -84,16 +89,13 @@ impl AgUiService {
         if !self.settings.enabled {
             return Err(Error::NotFound { what: "endpoint" });
         }
-        if input.resumes {
-            let message = "must be empty: no interrupt of this thread is open";
-            return Err(Error::invalid("resume", message));
-        }
         let agent = self.thread_agent(caller, agent, &input.runloom).await?;
         let thread = self
             .thread_session(caller, &agent, &input.thread_id)
             .await?;
         let row = match thread {
             Some(row) => row,
+            None if !input.resume.is_empty() => return Err(no_interrupt()),
             None => {
                 let everything = news(&ThreadView::empty(), &[], &input.messages);
                 // Refused before a session is made for it.
@@ -125,11 +127,9 @@ impl AgUiService {
             run: thread_run_id(&row.id, &input.run_id),
             after: 0,
         });
-        let answers: Vec<String> = news
-            .answers
-            .iter()
-            .map(|it| it.tool_use_id.clone())
-            .collect();
+        let answers = news.answers.iter().map(|it| it.tool_use_id.clone());
+        let resumed = input.resume.iter().map(|it| it.interrupt_id.clone());
+        let answers: Vec<String> = answers.chain(resumed).collect();
         let earlier = view.tool_message_ids.keys().cloned();
         let given_up = pending.into_iter().filter(|_| starts_run);
         let answered = earlier.chain(answers.iter().cloned()).chain(given_up);
@@ -181,6 +181,22 @@ impl AgUiService {
         match seen {
             Some(seen) => record = seen,
             None => {
+                match interrupts::check(&view, &input, record.starts_run) {
+                    Interrupts::Answered => {}
+                    Interrupts::NoneOpen => {
+                        let store = &self.store;
+                        store.withdraw_ag_ui_run(row.no, &input.run_id).await?;
+                        return Err(no_interrupt());
+                    }
+                    Interrupts::Unanswered => {
+                        let store = &self.store;
+                        store.withdraw_ag_ui_run(row.no, &input.run_id).await?;
+                        record.segments.clear();
+                        let parts = ((row, view), (record, Vec::new()));
+                        let stream = self.open_stream(caller, parts.0, parts.1, input).await?;
+                        return Ok(stream.refused(interrupts::OPEN_CODE, interrupts::OPEN));
+                    }
+                }
                 let started = self.start(caller, &row, (&view, &news), stored, &input);
                 if let Err(error) = started.await {
                     let store = &self.store;
@@ -235,6 +251,7 @@ impl AgUiService {
         stored: Option<runloom_engine::planner::StoredRun>,
         input: &RunAgentInput,
     ) -> Result<()> {
+        self.decide_interrupts(caller, view, &input.resume).await?;
         if let Some(live) = view.live.first() {
             for answer in &news.answers {
                 let call = answer.tool_use_id.as_str();
@@ -337,6 +354,7 @@ impl AgUiService {
             session: row.no,
             runs: runs.collect(),
             on_disconnect: on_disconnect.unwrap_or(self.settings.on_disconnect),
+            opened_at: self.clock.now(),
             is_finished: false,
         };
         AgUiStream::open(StreamParts {

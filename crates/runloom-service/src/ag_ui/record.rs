@@ -1,4 +1,4 @@
-//! What is remembered of an AG-UI run: enough to send it again from its first event.
+//! The stored form of an AG-UI run: enough to send it again from its first event.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct AgUiRecord {
     pub(crate) starts_run: bool,
     /// Calls that the request answered.
     pub(crate) answers: Vec<String>,
-    /// Calls that were answered then, by whatever request.
+    /// Calls that were answered at that time, by any request.
     pub(crate) answered: Vec<String>,
 }
 

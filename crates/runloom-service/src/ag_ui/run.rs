@@ -130,7 +130,8 @@ impl AgUiService {
             let awaiting = found.so_far.awaiting(id.clone());
             self.sessions.conversations.put(row.id.clone(), awaiting);
         }
-        let stored = stored.staying_on(active_model.as_deref());
+        let mut stored = stored.staying_on(active_model.as_deref());
+        stored.session = Some(row.id.clone());
         let planned = self
             .creation
             .planner

@@ -121,6 +121,17 @@ impl AgUiStream {
         })
     }
 
+    /// The same stream, ended by an error before anything is run.
+    pub(crate) fn refused(mut self, code: &str, message: &str) -> Self {
+        self.ready.truncate(1);
+        self.over(AgUiEvent::RunError {
+            message: message.to_owned(),
+            code: code.to_owned(),
+            usage: Vec::new(),
+        });
+        self
+    }
+
     /// The next event; `None` after the last one.
     pub async fn next(&mut self) -> Option<AgUiEvent> {
         loop {
@@ -156,9 +167,11 @@ impl AgUiStream {
                 continue;
             };
             last_seq = read.seq;
-            let waits = current.is_last
-                && read.seq > current.after
-                && !matches!(read.event, Event::LocalToolCall(_));
+            let waits = read.seq > current.after
+                && !matches!(
+                    read.event,
+                    Event::LocalToolCall(_) | Event::ApprovalRequested(_)
+                );
             if waits && self.ended_waiting(&current) {
                 return Ok(());
             }
@@ -166,7 +179,7 @@ impl AgUiStream {
                 return Ok(());
             }
         }
-        let waits = current.is_last && last_seq >= current.after;
+        let waits = last_seq >= current.after;
         if !(waits && self.ended_waiting(&current)) {
             self.current = Some(current);
         }
@@ -200,7 +213,7 @@ impl AgUiStream {
 
     /// Sends what follows from an event, unless the client has it; true when its run has ended.
     async fn step(&mut self, current: &mut Current, read: Sequenced) -> Result<bool> {
-        let Sequenced { seq, event } = read;
+        let Sequenced { seq, event, .. } = read;
         let is_new = seq > current.after;
         let is_result = matches!(event, Event::ToolResult(_) | Event::LocalToolResultIn(_));
         let at = if is_new && is_result {
@@ -234,10 +247,21 @@ impl AgUiStream {
         Ok(is_over)
     }
 
-    /// Ends the stream of a run that waits for the client.
+    /// Ends the stream of a run that waits for a decision or, when no run follows it, for the client's tools.
     fn ended_waiting(&mut self, current: &Current) -> bool {
+        let interrupts = current.translator.interrupts();
+        if !interrupts.is_empty() {
+            // Clients of all versions know this outcome.
+            self.over(AgUiEvent::RunFinished {
+                thread_id: self.client.thread_id.clone(),
+                run_id: self.client.run_id.clone(),
+                outcome: Some(Outcome::Interrupt { interrupts }),
+                usage: Vec::new(),
+            });
+            return true;
+        }
         let pending = current.translator.pending();
-        if pending.is_empty() {
+        if pending.is_empty() || !current.is_last {
             return false;
         }
         self.finish(Some(pending), Vec::new());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use runloom_engine::planner::StoredRun;
 use runloom_ports::store::{NewSession, RunNo, SessionNo, SessionRow, Store, ThreadCreated};
 use runloom_protocol::ag_ui::{InputMessage, RunloomProps};
-use runloom_protocol::id::{AgentId, RunId, SessionId};
+use runloom_protocol::id::{AgentId, ApprovalId, RunId, SessionId};
 use runloom_protocol::resource::{HistoryMessage, SessionStatus};
 use runloom_protocol::spec::{AgentSpec, Metadata};
 
@@ -206,6 +206,8 @@ pub(crate) struct LiveRun {
     pub(crate) complete_through: u64,
     /// Calls that wait for the client and have no result yet.
     pub(crate) pending: Vec<String>,
+    /// Approvals that are not decided, oldest first.
+    pub(crate) approvals: Vec<ApprovalId>,
 }
 
 impl ThreadView {
@@ -242,7 +244,14 @@ impl ThreadView {
             if !run.ended {
                 let mut pending = fold.asked().to_vec();
                 pending.retain(|call| !view.tool_message_ids.contains_key(call));
+                let mut approvals = fold.approvals().to_vec();
+                if !approvals.is_empty() {
+                    // A decision is durable before the log has it.
+                    let open = store.pending_approvals(run.no).await?;
+                    approvals.retain(|id| open.contains(id));
+                }
                 view.live.push(LiveRun {
+                    approvals,
                     run: run.request.run.clone(),
                     complete_through: fold.complete_through(),
                     pending,

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use runloom_ports::store::Millis;
-use runloom_protocol::ag_ui::{AgUiEvent, TokenUsage};
-use runloom_protocol::event::{AssistantMessage, Event};
+use runloom_protocol::ag_ui::{AgUiEvent, Interrupt, TokenUsage};
+use runloom_protocol::event::{ApprovalRequested, AssistantMessage, Event};
 use runloom_protocol::id::RunId;
 use runloom_protocol::outcome::{ModelInfo, Tokens};
 use runloom_protocol::resource::HistoryMessage;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::history::fold::{
     ToolMessageIds, client_result_message, message_id, reasoning_id, tool_result_message,
@@ -46,7 +46,7 @@ pub(crate) enum RunEnd {
 pub(crate) struct KnownCalls {
     /// Calls whose results the client has: they are not sent to it.
     pub(crate) client_has: HashSet<String>,
-    /// Calls that are answered although the log does not show it yet.
+    /// Calls and approvals that are answered although the log does not show it yet.
     pub(crate) answered: HashSet<String>,
 }
 
@@ -63,6 +63,8 @@ pub(crate) struct Translator {
     asked: Vec<String>,
     /// Calls that the server executes.
     executing: HashSet<String>,
+    /// Approvals that are not decided, oldest first.
+    approvals: Vec<ApprovalRequested>,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl Translator {
             reasoning: None,
             asked: Vec::new(),
             executing: HashSet::new(),
+            approvals: Vec::new(),
         }
     }
 
@@ -99,6 +102,14 @@ impl Translator {
         let open = self.asked.iter();
         open.filter(|id| !self.calls.answered.contains(*id))
             .cloned()
+            .collect()
+    }
+
+    /// The approvals that the run, or one below it, waits for.
+    pub(crate) fn interrupts(&self) -> Vec<Interrupt> {
+        let open = self.approvals.iter();
+        open.filter(|asked| !self.calls.answered.contains(asked.approval_id.as_str()))
+            .map(interrupt)
             .collect()
     }
 
@@ -132,13 +143,21 @@ impl Translator {
                 }
             }
             Event::ModelFallback(_)
+            | Event::ContextCompacted(_)
             | Event::LoopDetected(_)
             | Event::ToolBudgetExceeded(_)
             | Event::Subagent(_)
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalDecided(_)
             | Event::SubAction(_)
             | Event::ToolFiles(_) => out.extend(custom(&event)),
+            Event::ApprovalRequested(ref asked) => {
+                self.approvals.push(asked.clone());
+                out.extend(custom(&event));
+            }
+            Event::ApprovalDecided(ref decided) => {
+                let id = &decided.approval_id;
+                self.approvals.retain(|asked| asked.approval_id != *id);
+                out.extend(custom(&event));
+            }
             Event::Started(_) => {}
             Event::Result(result) => {
                 self.close(&mut out);
@@ -291,6 +310,29 @@ fn tool_call_result(message: HistoryMessage) -> Option<Output> {
         content: message.content.unwrap_or_default(),
         metadata: message.metadata,
     }))
+}
+
+/// An approval as AG-UI has it.
+fn interrupt(asked: &ApprovalRequested) -> Interrupt {
+    let question = format!("The call of `{}` waits for an approval.", asked.name);
+    Interrupt {
+        id: asked.approval_id.to_string(),
+        reason: "tool_call",
+        tool_call_id: asked.tool_use_id.clone(),
+        message: match &asked.reason {
+            Some(reason) => format!("{question} {reason}"),
+            None => question,
+        },
+        expires_at: asked.expires_at.clone(),
+        response_schema: json!({
+            "type": "object",
+            "required": ["approved"],
+            "properties": {
+                "approved": {"type": "boolean", "description": "Whether the call is executed."},
+                "input": {"type": "object", "description": "Arguments to execute instead."},
+            },
+        }),
+    }
 }
 
 /// An event that AG-UI has no event for.

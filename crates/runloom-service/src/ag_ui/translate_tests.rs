@@ -81,6 +81,7 @@ fn turn(text: &str, calls: &[&str]) -> Event {
         finish_reason: None,
         tool_calls: calls.iter().map(call).collect(),
         model: None,
+        ..AssistantMessage::default()
     })
 }
 

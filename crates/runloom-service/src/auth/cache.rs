@@ -18,13 +18,13 @@ const UNKNOWN_FOR: Duration = Duration::from_millis(500);
 /// Prefixes in the cache.
 const CACHE_MAX: usize = 10_000;
 
-/// A live key or access token as the hot path needs it.
+/// A live key or access token, reduced to what the hot path needs.
 #[derive(Debug)]
 pub(super) struct KnownKey {
     pub(super) hash: [u8; 32],
-    /// What a key is for; a token's scopes say that.
+    /// The usage of a key; `None` for a token, which has scopes.
     pub(super) usage: Option<KeyUsage>,
-    /// What the workspace's plan must have.
+    /// The plan feature that the workspace needs.
     pub(super) feature: PlanFeature,
     /// When a token ends; keys do not.
     pub(super) expires_at: Option<Millis>,
@@ -57,7 +57,7 @@ impl KnownKey {
         }
     }
 
-    /// A token may what it says, and what its app may ask for still.
+    /// A token has its own scopes, limited to those that its app may still request.
     fn of_token(row: TokenRow) -> Self {
         let scopes = row.scopes.both(row.grant.app.scopes);
         Self {
@@ -88,8 +88,7 @@ impl KnownKey {
     }
 }
 
-/// Rows of keys and tokens by prefix, for a few seconds. Bounded: strangers who try random keys only push each other
-/// out.
+/// Rows of keys and tokens by prefix, for a few seconds. Bounded: attempts with random keys only evict each other.
 #[derive(Debug, Default)]
 pub struct KeyCache {
     state: Mutex<CacheState>,
@@ -100,7 +99,7 @@ pub(super) type KnownKeys = Arc<[Arc<KnownKey>]>;
 #[derive(Debug, Default)]
 struct CacheState {
     by_prefix: HashMap<Box<str>, (KnownKeys, Instant)>,
-    /// Rises at every change of a key, so that rows read before the change are not kept after it.
+    /// Rises at every change of a key, so that rows read before the change are not cached after it.
     generation: u64,
 }
 
@@ -149,7 +148,7 @@ impl KeyCache {
         let mut state = self.lock();
         if state.generation == generation {
             if state.by_prefix.len() >= CACHE_MAX {
-                // Absences go first: they are what a guesser fills the cache with.
+                // Absent keys are evicted first, because attempts with random keys create them.
                 state
                     .by_prefix
                     .retain(|_, (keys, until)| !keys.is_empty() && *until > now);

@@ -1,4 +1,4 @@
-//! How an API key is made and what is kept of it.
+//! API keys: generation, hashing and lookup.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::vault::{hex, unhex};
 use runloom_ports::sealer::Sealer;
 use runloom_ports::store::Registry;
 
-/// What every API key starts with.
+/// Prefix of every API key.
 pub const KEY_PREFIX: &str = "mantyx_";
 
 /// Random characters of a new key: 43 of 62 letters carry 256 bits.
@@ -22,7 +22,7 @@ const LOOKUP_CHARS: usize = 15;
 /// The setting that holds the sealed server key.
 const SERVER_KEY_SETTING: &str = "api_key_server_key";
 
-/// Hashes and makes API keys.
+/// Hashes and generates API keys.
 pub struct KeyRing {
     server_key: [u8; 32],
 }
@@ -34,7 +34,7 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// Derives the server key. The label keeps it apart from every other key that comes from the same master key.
+    /// Derives the server key. The label separates it from other keys derived from the same master key.
     #[must_use]
     pub fn new(master_key: &[u8]) -> Self {
         Self {
@@ -42,11 +42,11 @@ impl KeyRing {
         }
     }
 
-    /// The key ring of a database. Its server key is made from `master_key` at the first start and then kept, sealed:
-    /// the hashes of API keys cannot be made anew, so they must outlive a change of the master key.
+    /// The key ring of a database. Its server key is derived from `master_key` at the first start and then stored,
+    /// sealed: the hashes of API keys cannot be recomputed, so the key must survive a change of the master key.
     ///
     /// # Errors
-    /// When the store fails, or the kept key was sealed with an unknown master key.
+    /// When the store fails, or the stored key was sealed with an unknown master key.
     pub async fn kept(
         store: &dyn Registry,
         sealer: &dyn Sealer,
@@ -66,7 +66,7 @@ impl KeyRing {
         Ok(Self { server_key })
     }
 
-    /// Seals the kept server key anew.
+    /// Seals the stored server key again.
     pub(crate) async fn reseal(store: &dyn Registry, sealer: &dyn Sealer) -> Result<()> {
         let Some(kept) = store.setting(SERVER_KEY_SETTING).await? else {
             return Ok(());
@@ -80,13 +80,13 @@ impl KeyRing {
         Ok(store.put_setting(SERVER_KEY_SETTING, &sealed).await?)
     }
 
-    /// What is stored of a key.
+    /// The stored hash of a key.
     #[must_use]
     pub fn hash(&self, key: &str) -> [u8; 32] {
         hmac(&self.server_key, key.as_bytes())
     }
 
-    /// Makes a new key.
+    /// Generates a key.
     ///
     /// # Errors
     /// When the operating system has no randomness.
@@ -94,7 +94,7 @@ impl KeyRing {
         Ok(format!("{KEY_PREFIX}{}", random_letters(KEY_RANDOM_CHARS)?))
     }
 
-    /// Makes a new token of another kind than a key.
+    /// Generates a token with another prefix.
     ///
     /// # Errors
     /// When the operating system has no randomness.
@@ -102,23 +102,22 @@ impl KeyRing {
         Ok(format!("{prefix}{}", random_letters(KEY_RANDOM_CHARS)?))
     }
 
-    /// What a token of another kind is found by. Like a key it begins with what everybody knows, and shows eight
-    /// characters more.
+    /// The lookup prefix of a token: its public prefix and eight more characters.
     #[must_use]
     pub(crate) fn lookup_prefix_of<'token>(prefix: &str, token: &'token str) -> &'token str {
         let shown = prefix.len() + (LOOKUP_CHARS - KEY_PREFIX.len());
         token.get(..shown).unwrap_or(token)
     }
 
-    /// A signature under the server's key, for texts that come back to it. The purpose keeps texts of one kind from
-    /// being taken for another.
+    /// A signature under the server key, for texts that clients send back. The purpose prevents a text of one kind
+    /// from being accepted as another.
     #[must_use]
     pub(crate) fn sign(&self, purpose: &str, text: &str) -> [u8; 32] {
         hmac(&hmac(&self.server_key, purpose.as_bytes()), text.as_bytes())
     }
 
-    /// What a key is found by: its first characters, which may be shown. Of a short key (one from a configuration) at
-    /// most a quarter of the secret part.
+    /// The lookup prefix of a key: its first characters, which may be shown. At most a quarter of the secret part of
+    /// a short key from a configuration.
     #[must_use]
     pub fn lookup_prefix(key: &str) -> &str {
         let secret = key.len().saturating_sub(KEY_PREFIX.len());
@@ -128,7 +127,7 @@ impl KeyRing {
 }
 
 fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
-    // HMAC pads a short key with zeros to one block; a digest always fits, so a key of any length is good.
+    // HMAC pads a short key with zeros to one block; a digest always fits, so a key of any length is accepted.
     let mut block = [0_u8; 64];
     block[..32].copy_from_slice(&Sha256::digest(key));
     let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());

@@ -1,8 +1,8 @@
-//! Credentials: how an API key is made, kept and recognised, and how OAuth's access tokens are.
+//! Credentials: API keys and OAuth access tokens, and how a request is authenticated.
 //!
-//! A key is stored as an HMAC under a server key that comes from the master key, found by its first characters and
-//! compared in constant time. Rows are cached for a few seconds, so that the hot path reads no store: a key that
-//! another process revokes is refused here a few seconds later at most, one that this process revokes at once.
+//! A key is stored as an HMAC under a server key derived from the master key, found by its first characters and
+//! compared in constant time. Rows are cached for a few seconds, so that the hot path reads no store. A revocation
+//! takes effect at once in the process that performs it, and within a few seconds in the others.
 
 mod cache;
 mod keyring;
@@ -29,10 +29,10 @@ pub use keyring::{KEY_PREFIX, KeyRing};
 /// Longest credential that is looked at.
 const CREDENTIAL_MAX_CHARS: usize = 512;
 
-/// What every access token starts with.
+/// Prefix of every access token.
 pub const TOKEN_PREFIX: &str = "mantyx_at_";
 
-/// What a request is counted, limited and billed as: an API key, or the grant behind an access token.
+/// The unit of rate limits and billing: an API key, or the grant behind an access token.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CredentialId(Arc<str>);
 
@@ -55,7 +55,7 @@ impl CredentialId {
         &self.0
     }
 
-    /// Something else that is counted as a credential is.
+    /// Another subject of rate limits.
     pub(crate) fn of_other(text: &str) -> Self {
         Self(text.into())
     }
@@ -73,7 +73,7 @@ impl fmt::Debug for CredentialId {
     }
 }
 
-/// Who calls. Cheap to clone.
+/// An authenticated caller. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// The credential's workspace.
@@ -86,19 +86,19 @@ pub struct Caller {
     pub runs_per_minute: Option<u32>,
     /// The span of its own trace in which it calls.
     pub trace: Option<TraceParent>,
-    /// What an access token may; an API key has no scopes and may everything.
+    /// Scopes of an access token; `None` for an API key, which is not limited by scopes.
     pub scopes: Option<ScopeSet>,
-    /// For whom its runs act.
+    /// The owner for whom its runs act.
     pub owner: Owner,
     /// Whether it may name another owner.
     pub act_for_owners: bool,
 }
 
 impl Caller {
-    /// The caller as it acts for the owner that a request names.
+    /// The caller acting for the owner that a request names.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for a credential that may not; [`Error::Invalid`] for a name that is none.
+    /// [`Error::Forbidden`] for a credential that may not name an owner; [`Error::Invalid`] for a malformed name.
     pub fn acting_for(mut self, name: &str) -> Result<Self> {
         if !self.act_for_owners {
             return Err(Error::Forbidden {
@@ -119,13 +119,13 @@ impl Caller {
         Ok(self)
     }
 
-    /// The owner whose private runs and sessions this caller sees, when it does not see all.
+    /// The owner whose private runs and sessions this caller sees; `None` when it sees all.
     #[must_use]
     pub fn sees_only(&self) -> Option<&str> {
         self.owner.is_personal().then_some(self.owner.id.as_str())
     }
 
-    /// Lets a caller through who has all these scopes.
+    /// Checks that the caller has all these scopes.
     ///
     /// # Errors
     /// [`Error::InsufficientScope`] for an access token that lacks one.
@@ -166,19 +166,18 @@ impl Authenticator {
         }
     }
 
-    /// Knows access tokens as well.
+    /// Accepts access tokens as well.
     #[must_use]
     pub fn knowing_tokens(mut self, store: Arc<dyn OAuth>) -> Self {
         self.tokens = Some(store);
         self
     }
 
-    /// Who holds this credential, whether it opens this entry_point, whether the workspace in the path, if one is
-    /// there, is theirs, and whether they may what the route needs.
+    /// Authenticates a credential for an entry point, the workspace in the path (if any) and the scopes of the route.
     ///
     /// # Errors
-    /// In this order: no credential; unknown, expired or revoked; for another entry_point; the plan lacks API keys or
-    /// OAuth apps; another workspace's path; a token without the scopes.
+    /// In this order: no credential; unknown, expired or revoked; for another entry point; the plan lacks API keys or
+    /// OAuth apps; the path of another workspace; a token without the scopes.
     pub async fn authenticate(
         &self,
         credential: Option<&str>,
@@ -196,11 +195,11 @@ impl Authenticator {
         Ok(caller)
     }
 
-    /// Who holds this credential, where no path names a workspace. A token opens every entry_point: its scopes say
-    /// what it may there.
+    /// Authenticates a credential where no path names a workspace. A token is accepted at every entry point; its
+    /// scopes limit it.
     ///
     /// # Errors
-    /// As [`Self::authenticate`], but for path and scopes.
+    /// As [`Self::authenticate`], except for path and scopes.
     pub async fn holder(
         &self,
         credential: Option<&str>,

@@ -1,4 +1,4 @@
-//! Whether files are what they say: providers refuse a whole conversation for one picture that is none.
+//! Checks the declared type of files, because providers refuse a whole conversation for one invalid image.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +7,10 @@ use runloom_protocol::attachment::{Attachment, IMAGES, PDF, sniffed};
 /// Characters of base64 that are looked at: a little more than the first 1024 bytes, within which PDF files begin.
 const LOOKED_AT: usize = 1368;
 
-/// The type that an image or PDF file has, when it says another one.
+/// The real type of an image or PDF file, if it differs from the declared one.
 ///
 /// # Errors
-/// It is empty, or none of those that it could be.
+/// The file is empty, or of no supported type.
 pub(super) fn other(file: &Attachment) -> Result<Option<&'static str>, String> {
     let Some(data) = &file.data else {
         return Ok(None);

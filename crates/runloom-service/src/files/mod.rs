@@ -1,5 +1,5 @@
-//! Files that clients and tools send, made ready for models: texts and Word's documents become text, which every
-//! model reads; the rest stays as it is.
+//! Prepares files of clients and tools for models: texts and Word documents become text, which every model accepts;
+//! other files stay unchanged.
 
 mod kind;
 mod read_budget;
@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 
 use read_budget::ReadBudget;
 
-/// Requests whose documents are read at once, in the whole process: unpacked ones are many times as large as they
-/// came. Reading is bounded, so that whoever waits does not wait long.
+/// Requests of the whole process whose documents are read concurrently, because unpacked documents are many times
+/// larger. Reading is bounded in time, so that waiting requests do not wait long.
 static READING: Semaphore = Semaphore::const_new(4);
 
 /// Whether a file of this type becomes text before a model is given it.
@@ -22,8 +22,10 @@ pub(crate) fn is_read(media_type: &str) -> bool {
     media_type == DOCX || is_text_type(media_type)
 }
 
-/// Reads what can be read of these files: the answer tells the first that cannot be, or is not what it says, by its
-/// place, and why. Together they are at most so many bytes, also when they are read.
+/// Reads these files, at most `most` bytes together, also after unpacking.
+///
+/// # Errors
+/// The index of the first file that cannot be read or is not of its declared type, and the reason.
 pub(crate) async fn read(
     files: Vec<Attachment>,
     most: usize,
@@ -48,8 +50,8 @@ pub(crate) async fn read(
     }
 }
 
-/// As [`read`], for files that nobody can be asked to send again: what cannot be read is only named, and the model is
-/// told why; a wrong type is put right.
+/// Like [`read`], for files that nobody can send again: an unreadable file is replaced by a note for the model with
+/// the reason, and a wrong type is corrected.
 pub(crate) async fn read_leniently(files: Vec<Attachment>, most: usize) -> Vec<Attachment> {
     let known = files.into_iter().map(|mut file| match kind::other(&file) {
         Ok(None) => file,
@@ -85,14 +87,14 @@ impl FileReader for Reader {
 }
 
 enum Reading<T> {
-    /// Nothing is to be read.
+    /// No file needs reading.
     Nothing(Vec<Attachment>),
     Done(T),
     /// A defect.
     Lost,
 }
 
-/// Reads where nobody waits for the thread, and not for too many at once.
+/// Reads on a blocking thread, a few requests at once.
 async fn off_the_threads<T: Send + 'static>(
     files: Vec<Attachment>,
     read: impl FnOnce(Vec<Attachment>) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! How much of what files hold is kept in memory: what came packed counts as what it is unpacked.
+//! The memory limit for contents of files: a packed file counts by its unpacked size.
 
 use runloom_documents::{DocumentError, DocumentLimits};
 use runloom_protocol::attachment::Attachment;
@@ -8,17 +8,17 @@ use super::is_read;
 /// The most XML of a request's documents, all together, in bytes.
 const MAX_XML_BYTES: usize = 32 * 1024 * 1024;
 
-/// What is left for the files of a request that are read.
+/// The remaining budget of a request.
 #[derive(Debug)]
 pub(super) struct ReadBudget {
-    /// In bytes, for what is read out of them.
+    /// Bytes of extracted text.
     pub(super) text: usize,
     xml: usize,
     most: usize,
 }
 
 impl ReadBudget {
-    /// Of so many bytes for all files, the others have theirs.
+    /// The budget that remains of `most` bytes after these files.
     pub(super) fn beside(files: &[Attachment], most: usize) -> Self {
         let others = files.iter().filter(|file| {
             let kind = file.media_type();
@@ -33,7 +33,7 @@ impl ReadBudget {
         }
     }
 
-    /// The text of a Word document, read within what is left. One that needs more leaves nothing for the next.
+    /// The text of a Word document, read within the budget. One that needs more uses up the budget.
     pub(super) fn read_docx(&mut self, archive: &[u8]) -> Result<String, String> {
         let limits = DocumentLimits {
             unpacked_bytes: std::mem::take(&mut self.xml),
@@ -50,7 +50,7 @@ impl ReadBudget {
         Ok(document.text)
     }
 
-    /// Keeps so many bytes of text.
+    /// Takes bytes of text from the budget.
     pub(super) fn take_text(&mut self, bytes: usize) -> Result<(), String> {
         self.text = self
             .text
@@ -59,7 +59,7 @@ impl ReadBudget {
         Ok(())
     }
 
-    /// What is said of a file for which there is no room.
+    /// The message for a file over the budget.
     pub(super) fn exceeded(&self) -> String {
         format!(
             "holds too much: all files together may be {} bytes, with the text of documents unpacked",

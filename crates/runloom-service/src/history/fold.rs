@@ -9,12 +9,14 @@ use runloom_ports::store::Millis;
 use runloom_protocol::event::{
     AssistantMessage, Event, LocalToolResultIn, RequestedCall, ToolResult,
 };
-use runloom_protocol::id::RunId;
+use runloom_protocol::id::{ApprovalId, RunId};
+use runloom_protocol::limits::TOOL_RESULT_SHOWN_BYTES;
 use runloom_protocol::resource::{
     CallKind, HistoryCall, HistoryFunction, HistoryMessage, HistoryMetadata, HistoryRole,
 };
 use runloom_protocol::spec::{PromptMessage, Role};
 use runloom_protocol::tools::Object;
+use serde_json::Value;
 
 /// What every message id of this server starts with.
 const PREFIX: &str = "msg_";
@@ -99,6 +101,7 @@ pub(crate) struct RunFold {
     open: Option<OpenTurn>,
     complete_through: u64,
     asked: Vec<String>,
+    approvals: Vec<ApprovalId>,
 }
 
 /// A turn of which something was shown and that is not complete.
@@ -118,6 +121,7 @@ impl RunFold {
             open: None,
             complete_through: 0,
             asked: Vec::new(),
+            approvals: Vec::new(),
         }
     }
 
@@ -129,6 +133,11 @@ impl RunFold {
     /// Calls that wait for the client, in the model's order.
     pub(crate) fn asked(&self) -> &[String] {
         &self.asked
+    }
+
+    /// Approvals of the run and of the runs below it that the log does not show as decided, oldest first.
+    pub(crate) fn approvals(&self) -> &[ApprovalId] {
+        &self.approvals
     }
 
     /// The messages so far, oldest first.
@@ -157,16 +166,19 @@ impl RunFold {
             Event::ToolResult(result) => self.tool_result(seq, at, result),
             Event::LocalToolCall(call) => self.asked.push(call.tool_use_id),
             Event::LocalToolResultIn(result) => self.client_result(seq, at, result),
+            Event::ApprovalRequested(asked) => self.approvals.push(asked.approval_id),
+            Event::ApprovalDecided(decided) => {
+                self.approvals.retain(|id| *id != decided.approval_id);
+            }
             Event::Error(_) | Event::Cancelled(_) => self.broken_off(seq, at),
             Event::Started(_)
             | Event::ModelFallback(_)
+            | Event::ContextCompacted(_)
             | Event::ToolCall(_)
             | Event::ToolFiles(_)
             | Event::LoopDetected(_)
             | Event::ToolBudgetExceeded(_)
             | Event::Subagent(_)
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalDecided(_)
             | Event::SubAction(_)
             | Event::Result(_) => {}
         }
@@ -221,20 +233,30 @@ impl RunFold {
     }
 }
 
-/// The message of a result that the server wrote.
+/// The message of a result that the server wrote. A result of the project tool has its whole text and its metadata.
 pub(crate) fn tool_result_message(
     run: &RunId,
     seq: u64,
     at: Millis,
     result: ToolResult,
 ) -> HistoryMessage {
+    let tool = match result.metadata {
+        Some(Value::Object(tool)) => tool,
+        _ => Object::default(),
+    };
+    let whole = tool
+        .get("tool_agent_output")
+        .and_then(|output| output.get("result"))
+        .map(Value::to_string)
+        // Shorter texts are not cut, and are shown exactly as the model read them.
+        .filter(|whole| whole.len() > TOOL_RESULT_SHOWN_BYTES);
     HistoryMessage {
         id: message_id(run, seq),
         role: HistoryRole::Tool,
-        content: Some(result.result),
+        content: Some(whole.unwrap_or(result.result)),
         tool_calls: Vec::new(),
         tool_call_id: Some(result.tool_use_id),
-        metadata: metadata(run, rfc3339(at), Object::default()),
+        metadata: metadata(run, rfc3339(at), tool),
     }
 }
 

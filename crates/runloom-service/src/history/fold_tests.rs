@@ -46,6 +46,7 @@ fn turn(text: &str, calls: &[&str]) -> Event {
         finish_reason: None,
         tool_calls: calls.iter().map(call).collect(),
         model: None,
+        ..AssistantMessage::default()
     })
 }
 
@@ -115,6 +116,7 @@ fn calls_and_results_follow_their_turn() {
         result: "12 degrees".to_owned(),
         summary: String::new(),
         metadata: None,
+        duration_ms: None,
     });
     let fold = folded(
         vec![

@@ -111,9 +111,14 @@ async fn read_page(mut reader: HistoryReader, request: HistoryRequest) -> Result
 fn size(message: &HistoryMessage) -> usize {
     let text = message.content.as_ref().map_or(0, String::len);
     let calls = message.tool_calls.iter();
-    text + calls
-        .map(|call| call.function.arguments.len())
-        .sum::<usize>()
+    let calls: usize = calls.map(|call| call.function.arguments.len()).sum();
+    // Tool metadata repeats the text.
+    let metadata = if message.metadata.tool.is_empty() {
+        0
+    } else {
+        2 * text
+    };
+    text + calls + metadata
 }
 
 /// A run of a session, with its request.

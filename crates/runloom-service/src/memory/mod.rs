@@ -1,8 +1,7 @@
-//! What a workspace remembers: kept by agents through the `@memory` plugin, looked after by administrators.
+//! Memories of a workspace: written by agents through the `@memory` plugin, managed by administrators.
 //!
-//! Finding is hybrid: words first, then links. What the words find is the seed; from there a part of each score
-//! spreads over links, so that a memory beside several good ones is found although it shares no word with the
-//! question.
+//! A search matches words first, then follows links: a part of each score spreads to linked memories, so that a
+//! memory linked to several good matches is found although it shares no word with the query.
 
 mod rank;
 
@@ -22,7 +21,7 @@ use runloom_ports::store::{
 
 use rank::{asked, ranked, seeded, spread, words};
 
-/// Memories of one workspace.
+/// Maximum memories of one workspace.
 const MEMORIES_MAX: usize = 100_000;
 
 /// Memories that words find, before links are looked at.
@@ -31,13 +30,13 @@ const SEEDS: usize = 32;
 /// How far a score spreads.
 const STEPS: u32 = 2;
 
-/// Links that are followed in one step.
+/// Maximum links followed in one step.
 const LINKS: usize = 256;
 
-/// Words of one memory that it is found by.
+/// Maximum indexed words of one memory.
 const INDEXED_WORDS: usize = 4_096;
 
-/// Memories that are deleted in one transaction.
+/// Memories deleted in one transaction.
 const FORGET_PAGE: usize = 500;
 
 /// Memories of workspaces.
@@ -62,10 +61,10 @@ impl MemoryService {
         }
     }
 
-    /// Memories, newest first, and where the next page begins.
+    /// A page of memories, newest first, and the cursor of the next page.
     ///
     /// # Errors
-    /// [`Error::NotFound`] without the workspace; [`Error::Invalid`] when the cursor is none.
+    /// [`Error::NotFound`] without the workspace; [`Error::Invalid`] for a malformed cursor.
     pub async fn list(
         &self,
         workspace: &str,
@@ -87,7 +86,7 @@ impl MemoryService {
         Ok((rows.iter().map(info).collect(), next))
     }
 
-    /// Deletes one.
+    /// Deletes a memory.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -100,7 +99,7 @@ impl MemoryService {
         }
     }
 
-    /// Deletes what was not changed for this many days, with 0 everything; says how many.
+    /// Deletes memories that were not changed for this many days; 0 deletes all. Returns their number.
     ///
     /// # Errors
     /// [`Error::NotFound`] without the workspace.
@@ -137,7 +136,7 @@ impl WorkspaceMemory for MemoryService {
         check(&memory)?;
         let workspace = self.workspace(workspace).await?;
         let key = memory.key.unwrap_or_else(|| key_of(&memory.text));
-        // The key is often what somebody asks for.
+        // Queries often repeat words of the key.
         let words: Vec<String> = words(&key).chain(words(&memory.text)).collect();
         let put = PutMemory {
             workspace,
@@ -329,7 +328,7 @@ fn is_key(text: &str) -> bool {
         && !text.chars().any(char::is_control)
 }
 
-/// A key for a text that has none.
+/// The key of a text without one.
 fn key_of(text: &str) -> String {
     use sha2::{Digest, Sha256};
     let digest = Sha256::digest(text.trim().as_bytes());
@@ -345,7 +344,7 @@ fn place(link: &MemoryLink) -> (String, String, String) {
     (link.from.clone(), link.relation.clone(), link.to.clone())
 }
 
-/// Links of which both ends are shown.
+/// Links between two memories of the result.
 fn between(
     links: impl Iterator<Item = MemoryLink>,
     memories: &[MemoryInfo],

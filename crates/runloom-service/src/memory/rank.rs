@@ -1,30 +1,30 @@
-//! Which memories fit a question: pure, so that tables can say what is expected.
+//! Ranking of memories for a query. Pure, so that tables can test it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use runloom_ports::store::{MemoryLink, MemoryRow};
 
-/// Words of one question.
+/// Maximum words of one query.
 const QUESTION_WORDS: usize = 32;
 
-/// What is left of a score one link away.
+/// Factor of a score per link.
 const FADING: f64 = 0.4;
 
-/// Words that say nothing by themselves.
+/// Stop words.
 const EMPTY_WORDS: [&str; 32] = [
     "a", "an", "and", "are", "as", "at", "be", "by", "did", "do", "does", "for", "from", "has",
     "have", "how", "in", "is", "it", "of", "on", "or", "that", "the", "this", "to", "was", "were",
     "what", "when", "who", "with",
 ];
 
-/// The words of a text, in lower case. They are all that a store is asked with.
+/// The words of a text, in lower case. The store gets these words only.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(|word| word.chars().take(64).collect::<String>().to_lowercase())
 }
 
-/// The words of a question, each once, without those that say nothing, unless there are no others.
+/// The words of a query, each once, without stop words unless there are no others.
 pub(super) fn asked(question: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in words(question).take(QUESTION_WORDS) {
@@ -40,8 +40,8 @@ pub(super) fn asked(question: &str) -> Vec<String> {
     if telling.is_empty() { all } else { telling }
 }
 
-/// What words found, the best with 1, the others with less and less. Databases rank in figures of their own; their
-/// order is all that is taken from them.
+/// Scores of the word matches: 1 for the best, falling with the rank. Databases compute scores differently, so only
+/// their order is used.
 pub(super) fn seeded(seeds: &[MemoryRow]) -> HashMap<String, f64> {
     let score = |rank: usize| 1.0 / (1.0 + rank as f64 * 0.25);
     seeds
@@ -51,8 +51,8 @@ pub(super) fn seeded(seeds: &[MemoryRow]) -> HashMap<String, f64> {
         .collect()
 }
 
-/// Gives a part of the scores of `from` to what is linked with them; returns what was reached for the first time.
-/// What words found is strengthened by links among each other, but not by what they led to.
+/// Adds a part of the scores of `from` to linked memories; returns those reached for the first time. Word matches
+/// strengthen each other, but are not strengthened by memories found through links.
 pub(super) fn spread(
     scores: &mut HashMap<String, f64>,
     from: &[String],
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Seeds in order of their match, then links; what comes out, best first.
+    /// Runs a search over seeds in order of their match, and links; returns keys, best first.
     fn found(seeds: &[&str], links: &[(&str, &str)]) -> Vec<String> {
         let rows = rows(seeds);
         let mut scores = seeded(&rows);

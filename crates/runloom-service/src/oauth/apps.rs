@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::tenancy::{NAME_MAX_CHARS, checked, issue};
 use runloom_ports::store::{AppRow, Millis, PutApp, WorkspaceRow};
 
-/// Apps of one workspace.
+/// Maximum apps of one workspace.
 const APPS_MAX: usize = 100;
-/// Redirect URIs of one app.
+/// Maximum redirect URIs of one app.
 const REDIRECT_URIS_MAX: usize = 20;
-/// Characters of one.
+/// Maximum characters of a redirect URI.
 const REDIRECT_URI_MAX_CHARS: usize = 2000;
 /// Characters of a secret that an operator chose.
 const CHOSEN_SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=256;
@@ -42,7 +42,7 @@ const FORBIDDEN_SCHEMES: [&str; 14] = [
 const MISSING: Error = Error::NotFound { what: "OAuth app" };
 
 impl OAuthService {
-    /// Makes an app. Its secret is in the answer and never shown again.
+    /// Creates an app. Its secret is in the response and never shown again.
     ///
     /// # Errors
     /// [`Error::NotFound`] without the workspace, [`Error::Invalid`] for bad fields.
@@ -67,10 +67,10 @@ impl OAuthService {
         })
     }
 
-    /// Makes sure that an app which the operator chose exists as described; for what a configuration declares.
+    /// Creates or updates an app of the operator's configuration.
     ///
     /// # Errors
-    /// As [`Self::create_app`]; [`Error::Conflict`] when the id is another workspace's.
+    /// As [`Self::create_app`]; [`Error::Conflict`] when the id belongs to another workspace.
     pub async fn ensure_app(
         &self,
         slug: &str,
@@ -105,7 +105,7 @@ impl OAuthService {
         Ok(self.store.apps(workspace.no).await?)
     }
 
-    /// Gives an app another secret; the old one is good for nothing from now on. Tokens live on.
+    /// Replaces the secret of an app; the old one stops working at once. Tokens stay valid.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the workspace has no such app.
@@ -171,7 +171,7 @@ impl OAuthService {
             client_credentials: create.client_credentials,
         };
         let put = self.store.put_app(put, now).await?;
-        // It may have become narrower than tokens that are known.
+        // Its scopes may have become narrower than those of cached tokens.
         self.tenancy.changed();
         if put {
             return Ok(());
@@ -230,6 +230,14 @@ pub fn redirect_problem(uri: &str) -> Option<&'static str> {
     if parsed.fragment().is_some() {
         return Some("must have no fragment (#…)");
     }
+    if uri.contains('*') {
+        return Some("must have no wildcard (*)");
+    }
+    if matches!(parsed.scheme(), "http" | "https") && !is_host_written_plainly(uri, &parsed) {
+        return Some(
+            "must begin with http:// or https:// and a host in its usual form, in lower case",
+        );
+    }
     if !parsed.username().is_empty() || parsed.password().is_some() {
         return Some("must have no name or password");
     }
@@ -244,6 +252,35 @@ pub fn redirect_problem(uri: &str) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Whether the host of a web address is written as it is compared. `https:e.example` and `http://2130706433` are
+/// other spellings, which clients read differently.
+fn is_host_written_plainly(uri: &str, parsed: &Url) -> bool {
+    let host = parsed.host_str().unwrap_or_default();
+    let begin = format!("{}://{host}", parsed.scheme());
+    let rest = uri.strip_prefix(begin.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/', '?']))
+}
+
+/// Whether a request may name this redirect URI for an app that registered the other. They are the same letter by
+/// letter, except that loopback addresses may have any port (RFC 8252, section 7.3).
+pub(super) fn is_registered(registered: &str, given: &str) -> bool {
+    if registered == given {
+        return true;
+    }
+    let without_port = |uri: &str| {
+        let mut url = Url::parse(uri).ok().filter(is_loopback_address)?;
+        url.set_port(None).ok()?;
+        Some(url)
+    };
+    redirect_problem(given).is_none()
+        && without_port(given).is_some_and(|given| without_port(registered) == Some(given))
+}
+
+/// `localhost` is a name, which RFC 8252 does not give another port.
+fn is_loopback_address(url: &Url) -> bool {
+    url.scheme() == "http" && is_loopback(url) && !matches!(url.host(), Some(Host::Domain(_)))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -288,8 +325,39 @@ mod tests {
             "https://example.com/\r\nSet-Cookie:a=b",
             "https://example.com/é",
             "https://example.com/a b",
+            "https://*.example.com/cb",
+            "https://example.com/*",
+            "https:e.example",
+            "https:/e.example",
+            "https:///e.example/cb",
+            "http://2130706433/cb",
+            "http://0x7f000001/cb",
+            "http://127.1/cb",
+            "https://%65.example/cb",
+            "https://E.example/cb",
         ] {
             assert!(redirect_problem(bad).is_some(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn loopback_addresses_may_have_any_port() {
+        for (registered, given, expected) in [
+            ("http://127.0.0.1/cb", "http://127.0.0.1:51234/cb", true),
+            (
+                "http://127.0.0.1:9999/cb",
+                "http://127.0.0.1:51234/cb",
+                true,
+            ),
+            ("http://[::1]:1/cb", "http://[::1]:2/cb", true),
+            ("https://e.example/cb", "https://e.example/cb", true),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:51234/other", false),
+            ("http://127.0.0.1/cb", "http://127.0.0.2:51234/cb", false),
+            ("http://localhost:1/cb", "http://localhost:2/cb", false),
+            ("https://e.example/cb", "https://e.example:8443/cb", false),
+            ("http://127.0.0.1/cb", "http://2130706433:51234/cb", false),
+        ] {
+            assert_eq!(is_registered(registered, given), expected, "{given}");
         }
     }
 }

@@ -6,32 +6,31 @@ use runloom_protocol::scope::ScopeSet;
 use serde_json::Value;
 use url::form_urlencoded;
 
+use super::apps::is_registered;
 use super::{CODE_PREFIX, OAuthService, after, has_apps};
 use crate::auth::{CredentialId, KeyRing};
 use crate::error::{Error, OAuthFault, Result};
 use crate::rate::{Bucket, RateLimiter};
 use crate::tenancy::AGENT_IDS_MAX;
-use runloom_ports::store::{
-    AppRow, Consent, DocumentKind, Millis, NewCode, PersonRow, WorkspaceRow,
-};
+use runloom_ports::store::{AppRow, Consent, DocumentKind, Millis, NewCode, UserRow, WorkspaceRow};
 
 /// How long a code is good.
 pub const CODE_LIVES: Duration = Duration::from_secs(600);
 
-/// Characters of `state`, which is sent back as it came.
+/// Maximum characters of `state`, which is returned unchanged.
 const STATE_MAX_CHARS: usize = 2048;
 
 /// Characters of an S256 challenge: 32 bytes in base64url.
 const CHALLENGE_CHARS: usize = 43;
 
-/// What an app asks for, checked.
+/// A checked authorization request.
 #[derive(Debug, Clone)]
 pub struct Authorization {
-    /// Who asks.
+    /// The requesting app.
     pub app: AppRow,
-    /// Where the answer goes: one of the app's own URIs.
+    /// Redirect URI of the response: one of the app's own.
     pub redirect_uri: String,
-    /// What is asked for.
+    /// The requested scopes.
     pub scopes: ScopeSet,
     state: Option<String>,
     challenge: String,
@@ -40,9 +39,9 @@ pub struct Authorization {
 /// Answer to [`OAuthService::authorization`].
 #[derive(Debug)]
 pub enum Asked {
-    /// A person can be asked.
+    /// The user can be asked for consent.
     Well(Box<Authorization>),
-    /// The app did it wrong, and is told so at this address of its own.
+    /// The request is invalid; the error goes to this redirect URI of the app.
     Badly(String),
 }
 
@@ -58,7 +57,7 @@ pub struct AgentChoice {
 }
 
 impl Authorization {
-    /// Where a person who said no goes.
+    /// The redirect after the user declined.
     #[must_use]
     pub fn denied(&self, issuer: &str) -> String {
         let pairs = [
@@ -68,7 +67,7 @@ impl Authorization {
         answer(&self.redirect_uri, &pairs, self.state.as_deref(), issuer)
     }
 
-    /// Where a person who said yes goes.
+    /// The redirect after the user consented.
     #[must_use]
     pub fn approved(&self, code: &str, issuer: &str) -> String {
         let state = self.state.as_deref();
@@ -77,7 +76,7 @@ impl Authorization {
 
     /// The workspaces in which a person can say yes.
     #[must_use]
-    pub fn places<'rows>(&self, person: &'rows PersonRow) -> Vec<&'rows WorkspaceRow> {
+    pub fn places<'rows>(&self, person: &'rows UserRow) -> Vec<&'rows WorkspaceRow> {
         let fits = |row: &&WorkspaceRow| {
             (self.app.public || row.no == self.app.workspace) && has_apps(row)
         };
@@ -86,10 +85,10 @@ impl Authorization {
 }
 
 impl OAuthService {
-    /// Looks at what an app asks for.
+    /// Checks an authorization request.
     ///
     /// # Errors
-    /// [`Error::OAuth`] when nobody may be sent anywhere: the app or its address is not known.
+    /// [`Error::OAuth`] when no redirect is safe: the app or its redirect URI is unknown.
     pub async fn authorization(&self, query: &[(String, String)], issuer: &str) -> Result<Asked> {
         let invalid = OAuthFault::InvalidRequest;
         let client_id =
@@ -99,8 +98,9 @@ impl OAuthService {
         let app = self.store.app(client_id).await?;
         let app =
             app.ok_or_else(|| OAuthFault::InvalidClient.because("No app has this `client_id`"))?;
-        if !app.redirect_uris.iter().any(|uri| uri == redirect_uri) {
-            let message = "`redirect_uri` is not one that the app was registered with; it must be the same letter by letter";
+        let is_registered = |uri: &String| is_registered(uri, redirect_uri);
+        if !app.redirect_uris.iter().any(is_registered) {
+            let message = "`redirect_uri` is not one that the app was registered with; it must be the same letter by letter, but for the port of a loopback address";
             return Err(invalid.because(message));
         }
         let redirect_uri = redirect_uri.to_owned();
@@ -135,15 +135,15 @@ impl OAuthService {
         Ok(choices.collect())
     }
 
-    /// A person's yes, as a code. `agents`: which ones, `None` = every agent, of later too.
+    /// Turns a user's consent into a code. `agents`: the allowed agents; `None` allows all, including later ones.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the workspace or an agent is not to be had; [`Error::RateLimited`] for who says yes
-    /// all the time.
+    /// [`Error::Invalid`] when the workspace or an agent cannot be selected; [`Error::RateLimited`] for too many
+    /// consents.
     pub async fn approve(
         &self,
         asked: &Authorization,
-        person: &PersonRow,
+        person: &UserRow,
         (workspace, agents): (&str, Option<Vec<String>>),
         (rates, now): (&RateLimiter, Millis),
     ) -> Result<String> {
@@ -177,13 +177,13 @@ impl OAuthService {
             },
             expires_at: after(now, CODE_LIVES),
         };
-        // They may have left since they were looked up.
+        // The user may have left the workspace since the lookup.
         let kept = self.store.put_code(new).await?;
         kept.then_some(code).ok_or_else(nowhere)
     }
 }
 
-/// The rest of a request whose answer can be sent to the app.
+/// The checks whose errors can be sent to the app.
 fn check(query: &[(String, String)], app: AppRow, redirect_uri: &str) -> Result<Authorization> {
     let invalid = OAuthFault::InvalidRequest;
     let state = only(query, "state")?;
@@ -224,7 +224,7 @@ fn is_state(state: &str) -> bool {
     state.chars().count() <= STATE_MAX_CHARS
 }
 
-/// The scopes that are asked for: some of what there is, or without a word all of it.
+/// The requested scopes, a part of `all`; all of them when none is requested.
 pub(super) fn scopes(asked: Option<&str>, all: ScopeSet) -> Result<ScopeSet> {
     let fault = OAuthFault::InvalidScope;
     let Some(asked) = asked.filter(|asked| !asked.trim().is_empty()) else {
@@ -241,7 +241,7 @@ pub(super) fn scopes(asked: Option<&str>, all: ScopeSet) -> Result<ScopeSet> {
     Err(fault.because(format!("more than allowed: {more}")))
 }
 
-/// The one value of a parameter.
+/// The value of a parameter that may occur once.
 pub(super) fn only<'pairs>(
     pairs: &'pairs [(String, String)],
     name: &str,
@@ -255,8 +255,8 @@ pub(super) fn only<'pairs>(
     Ok(first.filter(|value| !value.is_empty()))
 }
 
-/// The redirect URI with an answer on it. `iss` names this server, so that an app that asks several does not take
-/// one's answer for another's (RFC 9207).
+/// The redirect URI with the response parameters. `iss` names this server, so that an app with several servers does
+/// not mix up their responses (RFC 9207).
 fn answer(redirect_uri: &str, pairs: &[(&str, &str)], state: Option<&str>, issuer: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs);

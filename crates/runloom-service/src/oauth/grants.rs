@@ -1,4 +1,4 @@
-//! What was allowed: looked at, taken back, and who the person behind a token is.
+//! Grants: listing, revocation, and the user behind a token.
 
 use runloom_protocol::id::GrantId;
 use runloom_protocol::scope::{Scope, ScopeSet};
@@ -10,11 +10,11 @@ use crate::error::{Error, PlanFeature, Result};
 use crate::rate::{Bucket, RateLimiter};
 use runloom_ports::store::{GrantFilter, GrantRow, Millis, WorkspaceRow};
 
-/// Grants of one list.
+/// Maximum grants of one list.
 const LIST_MAX: usize = 500;
 
-/// Whose grants a credential may see and take back: an API key those in its workspace, an access token those of its
-/// app and person there.
+/// The grants that a credential may list and revoke: those in its workspace for an API key, those of its app and user
+/// for an access token.
 #[derive(Debug, Clone)]
 pub struct GrantsOf(GrantFilter);
 
@@ -30,10 +30,10 @@ pub struct UserInfo {
 }
 
 impl OAuthService {
-    /// Whose grants this credential may see.
+    /// The grants that this credential may list and revoke.
     ///
     /// # Errors
-    /// As for any request: no credential, or one that is not good.
+    /// As for any request: no credential, or an invalid one.
     pub async fn grants_of(
         &self,
         (auth, rates): (&Authenticator, &RateLimiter),
@@ -67,10 +67,10 @@ impl OAuthService {
         Ok(self.store.grants(of.0, LIST_MAX).await?)
     }
 
-    /// Takes one of them back, with all its tokens.
+    /// Revokes one of these grants, with all its tokens.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when it is none of them.
+    /// [`Error::NotFound`] when the grant is not one of these.
     pub async fn delete_grant(&self, of: GrantsOf, id: &str) -> Result<()> {
         const MISSING: Error = Error::NotFound { what: "grant" };
         let wanted = GrantId::parse(id).ok_or(MISSING)?;

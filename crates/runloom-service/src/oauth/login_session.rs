@@ -1,17 +1,17 @@
-//! Who sits at a browser: a signed text in a cookie, so that no process has to remember it.
+//! Stateless login session of the consent page: a signed cookie.
 
 use std::time::Duration;
 
-use runloom_protocol::id::PersonId;
+use runloom_protocol::id::UserId;
 use subtle::ConstantTimeEq;
 
 use super::{OAuthService, after};
 use crate::auth::random_letters;
 use crate::error::Result;
 use crate::vault::{hex, unhex};
-use runloom_ports::store::{Millis, PersonRow};
+use runloom_ports::store::{Millis, UserRow};
 
-/// How long somebody stays signed in.
+/// Lifetime of a login session.
 pub const LOGIN_SESSION_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Longest cookie that is looked at.
@@ -20,19 +20,19 @@ const COOKIE_MAX_CHARS: usize = 512;
 const SIGNED: &str = "oauth seat 1";
 const FORM: &str = "oauth form 1";
 
-/// A browser, and who has signed in there.
+/// A browser, and the user who is signed in there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginSession {
     nonce: String,
-    /// Who, and when their password was last set: another password ends every seat.
-    person: Option<(PersonId, Millis)>,
+    /// The user, and when their password was set: a new password ends every login session.
+    person: Option<(UserId, Millis)>,
     since: Millis,
 }
 
 impl LoginSession {
-    /// Whether somebody has signed in.
+    /// Whether a user is signed in.
     #[must_use]
-    pub fn is_taken(&self) -> bool {
+    pub fn is_signed_in(&self) -> bool {
         self.person.is_some()
     }
 
@@ -49,7 +49,7 @@ impl LoginSession {
         let mut next = || parts.next();
         let (nonce, person, password_at) = (next()?, next()?, next()?.parse().ok()?);
         let since = Millis(next()?.parse().ok()?);
-        let person = PersonId::parse(person).map(|id| (id, Millis(password_at)));
+        let person = UserId::parse(person).map(|id| (id, Millis(password_at)));
         Some(Self {
             nonce: nonce.to_owned(),
             person,
@@ -59,28 +59,28 @@ impl LoginSession {
 }
 
 impl OAuthService {
-    /// A new seat, for somebody or nobody yet. Its text is for the cookie.
+    /// A new login session, with or without a user, and its cookie.
     ///
     /// # Errors
     /// When the operating system has no randomness.
     pub fn new_login_session(
         &self,
-        person: Option<&PersonRow>,
+        person: Option<&UserRow>,
         now: Millis,
     ) -> Result<(LoginSession, String)> {
-        let seat = LoginSession {
+        let session = LoginSession {
             nonce: random_letters(22)?,
             person: person.map(|person| (person.id.clone(), person.password_at)),
             since: now,
         };
-        let text = seat.text();
+        let text = session.text();
         let signature = hex(&self.keys.sign(SIGNED, &text));
-        Ok((seat, format!("{text}.{signature}")))
+        Ok((session, format!("{text}.{signature}")))
     }
 
-    /// The seat of a cookie; `None` when it is not ours, or from long ago.
+    /// The login session of a cookie; `None` when its signature is wrong or it has expired.
     #[must_use]
-    pub fn seat(&self, cookie: &str, now: Millis) -> Option<LoginSession> {
+    pub fn login_session(&self, cookie: &str, now: Millis) -> Option<LoginSession> {
         if cookie.len() > COOKIE_MAX_CHARS {
             return None;
         }
@@ -89,32 +89,35 @@ impl OAuthService {
         if !bool::from(self.keys.sign(SIGNED, text).ct_eq(&signature)) {
             return None;
         }
-        let seat = LoginSession::read(text)?;
-        (seat.since <= now && now < after(seat.since, LOGIN_SESSION_LIFETIME)).then_some(seat)
+        let session = LoginSession::read(text)?;
+        (session.since <= now && now < after(session.since, LOGIN_SESSION_LIFETIME))
+            .then_some(session)
     }
 
-    /// Who has signed in there, if they still can.
+    /// The signed-in user, if they can still sign in.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn sitting(&self, seat: &LoginSession) -> Result<Option<PersonRow>> {
-        let Some((id, password_at)) = &seat.person else {
+    pub async fn signed_in_user(&self, session: &LoginSession) -> Result<Option<UserRow>> {
+        let Some((id, password_at)) = &session.person else {
             return Ok(None);
         };
-        let person = self.store.person(id).await?;
+        let person = self.store.user(id).await?;
         Ok(person.filter(|person| person.password_at == *password_at))
     }
 
-    /// What a form that was shown at this seat for this request carries, and no form from elsewhere can.
+    /// The token of a form that was shown in this login session for this request. Other sites cannot know it.
     #[must_use]
-    pub fn form_token(&self, seat: &LoginSession, request: &str) -> String {
-        hex(&self.keys.sign(FORM, &format!("{}\n{request}", seat.text())))
+    pub fn form_token(&self, session: &LoginSession, request: &str) -> String {
+        hex(&self
+            .keys
+            .sign(FORM, &format!("{}\n{request}", session.text())))
     }
 
-    /// Whether a form was shown at this seat for this request.
+    /// Whether a form was shown in this login session for this request.
     #[must_use]
-    pub fn is_own_form(&self, seat: &LoginSession, request: &str, token: &str) -> bool {
-        let right = self.form_token(seat, request);
+    pub fn is_own_form(&self, session: &LoginSession, request: &str, token: &str) -> bool {
+        let right = self.form_token(session, request);
         right.as_bytes().ct_eq(token.as_bytes()).into()
     }
 }

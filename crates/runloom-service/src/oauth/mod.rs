@@ -1,10 +1,9 @@
-//! OAuth 2.0: people let apps do things in their workspaces, and apps get tokens for it.
+//! OAuth 2.0 server: users grant apps access to their workspaces, and apps get tokens.
 //!
-//! `people` keeps who can sign in (`password` what they sign in with), `apps` who may ask; `authorize` is the way of
-//! a person's yes to a code (`seat` remembers who sits at the browser), `token` the way from a code to tokens and
-//! back, `grants` what was allowed. Access tokens are recognised where keys are, in `auth`. Every app has a secret
-//! *and* must use PKCE; a code is good once and for ten minutes, an access token for an hour, a refresh token until
-//! it is revoked.
+//! `users` and `password` manage the accounts, `apps` the clients. `authorize` turns consent into a code, with
+//! `login_session` for the browser; `token` exchanges codes for tokens, refreshes and revokes them; `grants` lists
+//! and revokes. Access tokens are authenticated in `auth`, beside API keys. Every app has a secret *and* must use
+//! PKCE. A code is valid once and for ten minutes, an access token for an hour, a refresh token until it is revoked.
 
 mod apps;
 mod authorize;
@@ -17,7 +16,7 @@ mod users;
 use std::fmt;
 use std::sync::Arc;
 
-use runloom_protocol::id::{GrantId, PersonId};
+use runloom_protocol::id::{GrantId, UserId};
 use subtle::ConstantTimeEq;
 
 use super::auth::{KeyRing, random_letters};
@@ -34,13 +33,13 @@ pub use runloom_protocol::admin::{CreateOauthApp, OauthAppCreated, PutUser, Visi
 pub use token::{ACCESS_LIVES, ClientCredential, Issued, TokenFacts, TokenRequest};
 pub use users::check_email;
 
-/// What every client id starts with.
+/// Prefix of every client id.
 pub const CLIENT_PREFIX: &str = "mantyx_oa_";
-/// What every client secret starts with.
+/// Prefix of every client secret.
 pub const SECRET_PREFIX: &str = "mantyx_oas_";
-/// What every refresh token starts with.
+/// Prefix of every refresh token.
 pub const REFRESH_PREFIX: &str = "mantyx_rt_";
-/// What every code starts with.
+/// Prefix of every code.
 pub const CODE_PREFIX: &str = "mantyx_ac_";
 
 /// Random characters of an id.
@@ -49,7 +48,7 @@ const ID_CHARS: usize = 22;
 /// Longest code, token or secret that is looked at.
 const SECRET_MAX_CHARS: usize = 512;
 
-/// People, apps, and what the ones let the others do.
+/// Users, OAuth apps and grants.
 pub struct OAuthService {
     store: Arc<dyn Store>,
     tenancy: TenancyService,
@@ -64,7 +63,7 @@ impl fmt::Debug for OAuthService {
 }
 
 impl OAuthService {
-    /// With the keys of `tenancy`, whose caches it empties when something is revoked.
+    /// Shares the keys of `tenancy`, whose caches it clears after a revocation.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, tenancy: &TenancyService) -> Self {
         Self {
@@ -75,13 +74,13 @@ impl OAuthService {
         }
     }
 
-    /// Whether a text is what this hash was made of. Hashes are keyed, and compared in constant time.
+    /// Whether the hash belongs to this text. Hashes are keyed, and compared in constant time.
     fn is(&self, text: &str, hash: &[u8; 32]) -> bool {
         text.len() <= SECRET_MAX_CHARS && bool::from(self.keys.hash(text).ct_eq(hash))
     }
 }
 
-/// The prefix that a text of this kind is found by; `None` for what is no such text.
+/// The lookup prefix of a text of this kind; `None` for other texts.
 fn lookup<'text>(kind: &str, text: &'text str) -> Option<&'text str> {
     let fits = text.starts_with(kind) && text.len() <= SECRET_MAX_CHARS && text.is_ascii();
     fits.then(|| KeyRing::lookup_prefix_of(kind, text))
@@ -97,8 +96,8 @@ fn new_grant_id() -> Result<GrantId> {
     Ok(GrantId::from_suffix(random_letters(ID_CHARS)?))
 }
 
-fn new_person_id() -> Result<PersonId> {
-    Ok(PersonId::from_suffix(random_letters(ID_CHARS)?))
+fn new_user_id() -> Result<UserId> {
+    Ok(UserId::from_suffix(random_letters(ID_CHARS)?))
 }
 
 /// A while after.

@@ -11,22 +11,21 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 
-/// Hashes at once: each takes 19 MiB and a core for a while.
+/// Concurrent hashes: each takes 19 MiB and a core.
 const AT_ONCE: usize = 2;
 /// Hashes that may wait for those.
 const WAITING: usize = 64;
 /// How long they may.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes and checks the hashes of passwords. The administrator, who makes them, does not stand in one line with
-/// strangers, who have them checked.
+/// Creates and checks password hashes. The administrator, who creates them, has a queue separate from sign-ins.
 #[derive(Default)]
 pub(super) struct Passwords {
     making: Line,
     checking: Line,
 }
 
-/// RunSlots, and a line of bounded length before them.
+/// Permits, and a bounded queue for them.
 struct Line {
     places: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
@@ -51,8 +50,8 @@ impl Passwords {
         self.making.work(password, work).await
     }
 
-    /// Whether a password is the one of this hash. Without a hash it is not, which takes as long: nobody learns who
-    /// is known here.
+    /// Whether a password matches this hash. Without a hash the result is false after the same time, so that nobody
+    /// learns which addresses exist.
     pub(super) async fn fits(&self, password: &str, hash: Option<String>) -> Result<bool> {
         let work = move |password: &str| {
             let argon2 = Argon2::default();
@@ -76,7 +75,7 @@ impl Line {
         let place = self.place().await?;
         let password = Zeroizing::new(password.to_owned());
         let done = tokio::task::spawn_blocking(move || {
-            // Held here: a request that is given up does not make room for another while its work goes on.
+            // Held by the work itself, so that a cancelled request does not free its permit early.
             let _place = place;
             work(&password)
         });
@@ -85,7 +84,7 @@ impl Line {
 
     async fn place(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
         let busy = || Error::Unavailable {
-            message: "Too many people sign in at once; try again shortly.".to_owned(),
+            message: "Too many users sign in at once; try again shortly.".to_owned(),
             retry_after: Duration::from_secs(5),
         };
         let queued = Arc::clone(&self.waiting).try_acquire_owned();
@@ -123,7 +122,7 @@ mod tests {
         let _all = all.acquire_many_owned((AT_ONCE + WAITING) as u32).await;
         let error = passwords.fits("x", None).await.unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-        // The administrator is not one of them.
+        // The administrator has a separate queue.
         passwords.hash("x").await.unwrap();
     }
 }

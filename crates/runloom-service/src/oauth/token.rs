@@ -22,30 +22,30 @@ use runloom_ports::store::{
 /// How long an access token is good.
 pub const ACCESS_LIVES: Duration = Duration::from_secs(3600);
 
-/// Secrets with fewer characters than this are worth guessing: wrong ones are counted.
+/// Wrong secrets shorter than this are counted, because they could be guessed.
 const SHORT_SECRET_CHARS: usize = 32;
 
-/// Short secrets that may be wrong for one app in a minute.
+/// Wrong short secrets per app and minute.
 const WRONG_SECRETS_PER_MINUTE: u32 = 60;
 
 /// Characters of a verifier (RFC 7636).
 const VERIFIER_CHARS: std::ops::RangeInclusive<usize> = 43..=128;
 
-/// What a client proves itself with.
+/// The credential of a client.
 #[derive(Clone)]
 pub struct ClientCredential {
     /// `mantyx_oa_…`.
     pub id: String,
     /// `mantyx_oas_…`.
     pub secret: String,
-    /// Another reading of what was sent, where it has two.
+    /// A second interpretation of an ambiguous header.
     pub or_secret: Option<String>,
 }
 
-/// What a client asks for at the token endpoint.
+/// A request to the token endpoint.
 #[derive(Clone)]
 pub struct TokenRequest {
-    /// The parameters, repeated ones included.
+    /// The parameters, including repeated ones.
     pub pairs: Vec<(String, String)>,
 }
 
@@ -53,9 +53,9 @@ pub struct TokenRequest {
 pub struct Issued {
     /// `mantyx_at_…`.
     pub access_token: String,
-    /// `mantyx_rt_…`; none for an app that acts for itself.
+    /// `mantyx_rt_…`; missing for an app that acts for itself.
     pub refresh_token: Option<String>,
-    /// What the access token may.
+    /// Scopes of the access token.
     pub scopes: ScopeSet,
 }
 
@@ -65,12 +65,12 @@ impl fmt::Debug for Issued {
     }
 }
 
-/// What is told of a token that lives.
+/// Facts about a live token.
 #[derive(Debug, Clone)]
 pub struct TokenFacts {
-    /// What it hangs on.
+    /// Its grant.
     pub grant: GrantRow,
-    /// What it may.
+    /// Its scopes.
     pub scopes: ScopeSet,
     /// Since when.
     pub created_at: Millis,
@@ -79,13 +79,12 @@ pub struct TokenFacts {
 }
 
 impl OAuthService {
-    /// The app that a credential is of; it is counted. Wrong secrets are counted apart, so that nobody can use up
-    /// what an app may ask. While too many short ones are wrong no short one is looked at; who has a long one is
-    /// never kept out.
+    /// Authenticates a client and counts the request. Wrong secrets are counted separately, so that nobody can use up
+    /// the limit of an app. While too many short secrets were wrong, short ones are refused unchecked; long ones are
+    /// always checked.
     ///
     /// # Errors
-    /// [`OAuthFault::InvalidClient`]; [`crate::error::Error::RateLimited`] for an app that asks too often, or is
-    /// guessed at.
+    /// [`OAuthFault::InvalidClient`]; [`crate::error::Error::RateLimited`] for too many requests or wrong secrets.
     pub async fn client(
         &self,
         credential: Option<&ClientCredential>,
@@ -125,7 +124,7 @@ impl OAuthService {
     /// Serves the token endpoint.
     ///
     /// # Errors
-    /// OAuth's own; [`crate::error::Error::RateLimited`] for an app that asks too often.
+    /// OAuth errors; [`crate::error::Error::RateLimited`] for too many requests.
     pub async fn token(
         &self,
         app: &AppRow,
@@ -190,7 +189,7 @@ impl OAuthService {
                 "`code_verifier` does not fit the code's `code_challenge` (PKCE)",
             ));
         }
-        let person = self.store.person(&consent.person).await?;
+        let person = self.store.user(&consent.person).await?;
         let places = person.map(|person| person.workspaces).unwrap_or_default();
         let place = places.iter().find(|row| row.no == consent.workspace);
         need_apps(place.ok_or_else(|| bad(LEFT))?)?;
@@ -208,7 +207,7 @@ impl OAuthService {
         };
         let (access_token, token) = self.new_token(&grant.id, consent.scopes, now)?;
         if !self.store.redeem_code(found.hash, grant, token).await? {
-            // Somebody else was faster, or the person has left meanwhile.
+            // Another request was faster, or the user has left the workspace meanwhile.
             let grant = self.find_code(code).await?.and_then(|row| row.grant);
             let Some(grant) = grant else {
                 return Err(bad(LEFT));
@@ -296,8 +295,8 @@ impl OAuthService {
         })
     }
 
-    /// Revokes a token of this app: an access token alone, a refresh token with its whole grant. What is not there is
-    /// revoked already.
+    /// Revokes a token of this app: an access token alone, a refresh token with its whole grant. An unknown token
+    /// counts as revoked.
     ///
     /// # Errors
     /// When the store fails.
@@ -316,7 +315,7 @@ impl OAuthService {
         Ok(())
     }
 
-    /// What there is to tell this app of a token: of its own ones that live.
+    /// Facts about a live token of this app; `None` for other tokens.
     ///
     /// # Errors
     /// When the store fails.
@@ -401,7 +400,7 @@ impl OAuthService {
     }
 }
 
-/// Refuses tokens for a workspace that is without apps: they would open nothing.
+/// Refuses tokens for a workspace whose plan has no apps.
 fn need_apps(workspace: &WorkspaceRow) -> Result<()> {
     if has_apps(workspace) {
         return Ok(());
@@ -410,7 +409,7 @@ fn need_apps(workspace: &WorkspaceRow) -> Result<()> {
     Err(OAuthFault::UnauthorizedClient.because(message))
 }
 
-/// Whether a verifier is what the challenge was made of (S256).
+/// Whether the verifier matches the challenge (S256).
 fn proves(verifier: &str, challenge: &str) -> bool {
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     if !VERIFIER_CHARS.contains(&verifier.len()) || !verifier.bytes().all(unreserved) {

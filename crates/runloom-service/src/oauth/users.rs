@@ -1,30 +1,30 @@
-//! People who can sign in: kept by the administrator, recognised by address and password.
+//! Users who can sign in: managed by the administrator, identified by address and password.
 
 use runloom_protocol::admin::PutUser;
-use runloom_protocol::id::PersonId;
+use runloom_protocol::id::UserId;
 
-use super::{OAuthService, new_person_id};
+use super::{OAuthService, new_user_id};
 use crate::auth::CredentialId;
 use crate::error::{Error, Result};
 use crate::rate::{Bucket, RateLimiter};
 use crate::tenancy::{NAME_MAX_CHARS, checked, issue};
 use crate::vault::hex;
-use runloom_ports::store::{Millis, PersonRow, PutPerson};
+use runloom_ports::store::{Millis, UserChange, UserRow};
 
 /// Characters of an address.
 const EMAIL_MAX_CHARS: usize = 254;
-/// Characters of a password. Longer ones are not safer, only slower.
+/// Length of a password in characters. Longer ones are slower, not safer.
 const PASSWORD_CHARS: std::ops::RangeInclusive<usize> = 12..=256;
-/// Workspaces of one person.
+/// Maximum workspaces of one user.
 const WORKSPACES_MAX: usize = 100;
 
 impl OAuthService {
-    /// Creates a person, or changes the one with this address. Who leaves a workspace takes along what they allowed
-    /// apps there.
+    /// Creates a user, or changes the one with this address. When a user leaves a workspace, the grants they gave
+    /// there are deleted.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a bad address, name or password; [`Error::NotFound`] without the workspace.
-    pub async fn put_user(&self, email: &str, put: PutUser, now: Millis) -> Result<PersonRow> {
+    pub async fn put_user(&self, email: &str, put: PutUser, now: Millis) -> Result<UserRow> {
         let email = email.trim().to_lowercase();
         check(&email, &put)?;
         let mut workspaces = None;
@@ -38,14 +38,14 @@ impl OAuthService {
             Some(password) => Some(self.passwords.hash(password).await?),
             None => None,
         };
-        let person = PutPerson {
-            id: new_person_id()?,
+        let person = UserChange {
+            id: new_user_id()?,
             email,
             name: put.name,
             password,
             workspaces,
         };
-        let stored = self.store.put_person(person, now).await?;
+        let stored = self.store.put_user(person, now).await?;
         self.tenancy.changed();
         stored.ok_or_else(|| Error::invalid("password", "is needed for a new person"))
     }
@@ -54,20 +54,20 @@ impl OAuthService {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn list_users(&self) -> Result<Vec<PersonRow>> {
-        Ok(self.store.people().await?)
+    pub async fn list_users(&self) -> Result<Vec<UserRow>> {
+        Ok(self.store.users().await?)
     }
 
-    /// One person, by address or id.
+    /// One user, by address or id.
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub async fn user(&self, email_or_id: &str) -> Result<PersonRow> {
-        let found = match PersonId::parse(email_or_id) {
-            Some(id) => self.store.person(&id).await?,
+    pub async fn user(&self, email_or_id: &str) -> Result<UserRow> {
+        let found = match UserId::parse(email_or_id) {
+            Some(id) => self.store.user(&id).await?,
             None => {
                 let email = email_or_id.trim().to_lowercase();
-                self.store.person_by_email(&email).await?
+                self.store.user_by_email(&email).await?
             }
         };
         found.ok_or(Error::NotFound { what: "user" })
@@ -79,22 +79,22 @@ impl OAuthService {
     /// [`Error::NotFound`].
     pub async fn delete_user(&self, email_or_id: &str) -> Result<()> {
         let person = self.user(email_or_id).await?;
-        self.store.delete_person(&person.id).await?;
+        self.store.delete_user(&person.id).await?;
         self.tenancy.changed();
         Ok(())
     }
 
-    /// Who this is, if the password is right. Whether an address is known takes nobody less long to try.
+    /// The user with this address, if the password is right. Known and unknown addresses take the same time.
     ///
     /// # Errors
-    /// [`Error::RateLimited`] when an address was tried too often, [`Error::Unavailable`] when too many sign in at
-    /// once.
+    /// [`Error::RateLimited`] after too many attempts for an address, [`Error::Unavailable`] when too many users sign
+    /// in at once.
     pub async fn sign_in(
         &self,
         rates: &RateLimiter,
         (email, password): (&str, &str),
         now: Millis,
-    ) -> Result<Option<PersonRow>> {
+    ) -> Result<Option<UserRow>> {
         let email = email.trim().to_lowercase();
         if email.len() > EMAIL_MAX_CHARS || password.len() > 4 * PASSWORD_CHARS.end() {
             return Ok(None);
@@ -104,14 +104,13 @@ impl OAuthService {
         rates
             .let_in_as(&self.window(&email), limit, bucket, now)
             .await?;
-        let person = self.store.person_by_email(&email).await?;
+        let person = self.store.user_by_email(&email).await?;
         let hash = person.as_ref().map(|person| person.password.clone());
         let fits = self.passwords.fits(password, hash).await?;
         Ok(person.filter(|_| fits))
     }
 
-    /// Where tries for an address are counted. There are 65,536 such places, so that inventing addresses costs no
-    /// memory.
+    /// The rate limit window of an address. There are 65,536 windows, so that invented addresses cost no memory.
     fn window(&self, email: &str) -> CredentialId {
         let [first, second, ..] = self.keys.sign("sign-in window", email);
         CredentialId::of_other(&format!("sign-in:{}", hex(&[first, second])))
@@ -140,7 +139,7 @@ fn check(email: &str, put: &PutUser) -> Result<()> {
     checked(issues)
 }
 
-/// Whether a text can be an address. Only its owner knows whether it is one.
+/// Whether a text has the form of an address.
 #[must_use]
 pub fn check_email(email: &str) -> bool {
     let plain = |letter: char| !letter.is_whitespace() && !letter.is_control();

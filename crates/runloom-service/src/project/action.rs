@@ -23,7 +23,7 @@ pub(super) struct Acting<'a> {
     pub(super) now: Millis,
 }
 
-/// What an action comes to: what is written, and what is said when it was.
+/// The outcome of an action: its writes, and its response once they are written.
 pub(super) struct Plan {
     pub(super) writes: Vec<ProjectWrite>,
     pub(super) data: Value,

@@ -1,6 +1,6 @@
 //! `contacts`: contacts of an owner, and the people of the workspace.
 
-use runloom_ports::store::{PersonRow, ProjectRecord, RecordKind, RecordQuery};
+use runloom_ports::store::{ProjectRecord, RecordKind, RecordQuery, UserRow};
 use runloom_project::{Failure, code};
 use serde_json::{Value, json};
 
@@ -31,17 +31,12 @@ impl ProjectService {
         let own = own.map_err(|error| internal(&error))?;
         let mut items: Vec<Value> = own.iter().map(shown_contact).collect();
         if items.len() <= limit {
-            let fits = |person: &PersonRow| {
+            let fits = |person: &UserRow| {
                 let text = format!("{}\n{}", person.name, person.email).to_lowercase();
                 query.as_ref().is_none_or(|query| text.contains(query))
             };
-            let people = self.people(acting).await?;
-            items.extend(
-                people
-                    .iter()
-                    .filter(|person| fits(person))
-                    .map(shown_person),
-            );
+            let people = self.members(acting).await?;
+            items.extend(people.iter().filter(|person| fits(person)).map(shown_user));
         }
         let truncated = items.len() > limit;
         items.truncate(limit);
@@ -69,7 +64,7 @@ impl ProjectService {
         let email = match found {
             Some(record) => shown_contact(&record)["email"].as_str().map(str::to_owned),
             None => {
-                let people = self.people(acting).await?;
+                let people = self.members(acting).await?;
                 let person = people.into_iter().find(|person| person.id.as_str() == id);
                 Some(person.ok_or_else(|| not_found("contact"))?.email)
             }
@@ -78,19 +73,15 @@ impl ProjectService {
     }
 
     /// The people of the workspace, by name.
-    async fn people(&self, acting: &Acting<'_>) -> Result<Vec<PersonRow>, Failure> {
-        let people = self
-            .store
-            .people()
-            .await
-            .map_err(|error| internal(&error))?;
-        let is_member = |person: &PersonRow| {
+    async fn members(&self, acting: &Acting<'_>) -> Result<Vec<UserRow>, Failure> {
+        let people = self.store.users().await.map_err(|error| internal(&error))?;
+        let is_member = |person: &UserRow| {
             person
                 .workspaces
                 .iter()
                 .any(|workspace| workspace.no == acting.workspace)
         };
-        let mut people: Vec<PersonRow> = people.into_iter().filter(is_member).collect();
+        let mut people: Vec<UserRow> = people.into_iter().filter(is_member).collect();
         people.sort_by_key(|person| (person.name.to_lowercase(), person.email.clone()));
         Ok(people)
     }
@@ -102,7 +93,7 @@ fn shown_contact(record: &ProjectRecord) -> Value {
         "note": body["note"], "source": "own"})
 }
 
-fn shown_person(person: &PersonRow) -> Value {
+fn shown_user(person: &UserRow) -> Value {
     json!({"id": person.id.as_str(), "name": person.name, "email": person.email, "phone": null, "note": null,
         "source": "workspace"})
 }

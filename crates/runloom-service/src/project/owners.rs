@@ -6,7 +6,7 @@ use runloom_ports::store::{
 };
 use runloom_project::input::is_email;
 use runloom_protocol::error::Issue;
-use runloom_protocol::id::PersonId;
+use runloom_protocol::id::UserId;
 use runloom_protocol::resource::{Contact, ContactView};
 
 use super::ProjectService;
@@ -148,8 +148,8 @@ impl ProjectService {
         let workspace = self.workspace_no(workspace).await?;
         let email = match owner.split_once(':') {
             Some(("ext", name)) if name.contains('@') => Some(name.to_owned()),
-            Some(("user", id)) => match PersonId::parse(id) {
-                Some(id) => self.store.person(&id).await?.map(|person| person.email),
+            Some(("user", id)) => match UserId::parse(id) {
+                Some(id) => self.store.user(&id).await?.map(|person| person.email),
                 None => None,
             },
             _ => None,

@@ -72,7 +72,7 @@ impl RegistryService {
     }
 
     /// The spec with the agent that it names under it. What a client wrote may not name secrets: only an
-    /// administrator's texts may, because whoever writes them says where the secret goes.
+    /// administrator's texts may, because their author decides where the secret goes.
     ///
     /// # Errors
     /// [`Error::Forbidden`] when the agent is unknown, of another workspace, or not for this credential.
@@ -134,6 +134,7 @@ fn merge(agent: AgentDefinition, spec: AgentSpec) -> Result<AgentSpec> {
         output_schema: spec.output_schema.or(agent.output_schema),
         loop_detection: spec.loop_detection.or(agent.loop_detection),
         tool_budgets: spec.tool_budgets.or(agent.tool_budgets),
+        compaction: spec.compaction.or(agent.compaction),
         max_depth: spec.max_depth.or(agent.max_depth),
         policy: spec.policy,
         applied_policies: agent.policy.into_iter().collect(),

@@ -1,7 +1,7 @@
 //! What a definition mentions of its workspace, and whether it is there.
 //!
 //! A secret must be there before it is named, as only its absence could be noticed later. A tool may come after the
-//! agent that uses it, whoever puts them: its absence is told, and refused where a run would need it.
+//! agent that uses it: its absence is a warning, and an error where a run would need it.
 
 use runloom_protocol::definition::template;
 use runloom_protocol::error::Issue;

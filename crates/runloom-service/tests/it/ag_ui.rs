@@ -507,7 +507,7 @@ async fn refused_requests_create_nothing() {
         ("/messages/0/content", json!(" ")),
         (
             "/resume",
-            json!([{"interruptId": "x", "status": "resolved"}]),
+            json!([{"interruptId": "x", "status": "cancelled"}]),
         ),
         ("/threadId", json!("ses_missing")),
     ];

@@ -7,7 +7,7 @@ use runloom_protocol::resource::RunStatus;
 use crate::scripted::{Gate, Piece};
 use crate::world::{World, kinds, soon};
 
-/// A queued run at which so many workers broke.
+/// A queued run that has crashed this number of workers.
 async fn broken(world: &World, times: usize) -> String {
     let run = world.run("try").await;
     let last = world.store.claimable(world.now(), u32::MAX, 100).await;

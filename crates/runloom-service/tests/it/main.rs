@@ -19,6 +19,7 @@ mod fairness;
 mod fallback;
 mod handover;
 mod histories;
+mod interrupts;
 mod memories;
 mod money;
 mod pages;

@@ -101,6 +101,7 @@ async fn a_run_without_tools_is_told_what_was_said_and_no_calls() {
     let session = session(&world).await;
     call_both(&world, &session).await;
     let request = CreateMessage {
+        compaction: None,
         max_depth: None,
         messages: vec![user("and?")],
         tools: Some(Vec::new()),

@@ -32,7 +32,7 @@ async fn old_session(world: &World, name: &str) -> SessionId {
     id
 }
 
-/// Waits until so many sessions are left.
+/// Waits until this number of sessions is left.
 async fn left(world: &World, sessions: u64) {
     let (workspace, all) = (world.caller.workspace.no, SessionFilter::default());
     soon(async {

@@ -121,7 +121,7 @@ impl Scripted {
         calls.wait_for(|calls| *calls >= times).await.unwrap();
     }
 
-    /// Waits until so many streams are gone.
+    /// Waits until this number of streams is closed.
     pub(crate) async fn dropped(&self, times: usize) {
         let mut dropped = self.dropped.subscribe();
         dropped.wait_for(|dropped| *dropped >= times).await.unwrap();

@@ -1,4 +1,4 @@
-//! Runs as distributed traces: whoever drove them when.
+//! Runs as distributed traces, also across several workers.
 
 use std::sync::Arc;
 

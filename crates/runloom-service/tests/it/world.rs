@@ -342,6 +342,7 @@ impl World {
         text: &str,
     ) -> Result<RunAccepted, Error> {
         let request = CreateMessage {
+            compaction: None,
             max_depth: None,
             messages: vec![user(text)],
             tools: None,
@@ -614,7 +615,7 @@ pub(crate) fn kinds(events: &[Event]) -> Vec<&'static str> {
     events.iter().map(|event| event.kind().as_str()).collect()
 }
 
-/// Arguments of so many levels.
+/// Arguments nested this deep.
 pub(crate) fn nested(levels: usize) -> serde_json::Value {
     (1..levels).fold(
         serde_json::json!({}),
