@@ -23,6 +23,8 @@ pub struct Settings {
     pub max_body_bytes: usize,
     /// Maximum connections of a listener.
     pub max_connections: usize,
+    /// Maximum connections of one client address on a listener.
+    pub max_connections_per_address: usize,
     /// Timeout of receiving a request body; shorter than `request_timeout`.
     pub body_timeout: Duration,
     /// Timeout from the first byte of a request to the head of its response. Streams continue after that.
@@ -48,6 +50,7 @@ impl Default for Settings {
         Self {
             max_body_bytes: MAX_BODY_BYTES,
             max_connections: 16_384,
+            max_connections_per_address: 8_192,
             body_timeout: Duration::from_secs(45),
             request_timeout: Duration::from_secs(60),
             answer_within: Duration::from_secs(45),

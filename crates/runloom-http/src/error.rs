@@ -20,6 +20,19 @@ use crate::rpc;
 /// Result of handlers.
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
+/// The bytes of the response to a connection over the limit of its address, before a request was read.
+pub(crate) fn too_many_connections() -> Vec<u8> {
+    let message = "This address has too many connections (server.max_connections_per_address).";
+    let body = ErrorBody::new(ErrorCode::Unavailable, message);
+    let body = serde_json::to_string(&body).unwrap_or_default();
+    let length = body.len();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 5\r\n\
+         connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
 /// Why a request was refused: errors of the use case and of the transport.
 #[derive(Debug)]
 pub(crate) enum Refusal {

@@ -12,6 +12,7 @@
 //! Invariants: credentials are checked before a body is read. Every refusal has the same form. Headers and bodies of
 //! clients are never logged.
 
+mod address_limit;
 mod app;
 mod cors;
 mod error;
@@ -37,4 +38,4 @@ pub use app::{AdminToken, Settings};
 pub use cors::CorsOrigins;
 pub use openapi::DOCUMENT as OPENAPI;
 pub use router::{probe_router, project_router, route_table, router, scope_table, watch_router};
-pub use serve::{listen, serve};
+pub use serve::{ConnectionLimits, listen, serve};

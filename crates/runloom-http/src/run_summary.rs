@@ -146,7 +146,7 @@ mod tests {
             (2, Event::ThinkingDelta(said("hm"))),
             (3, Event::AssistantDelta(said("hi"))),
         ] {
-            event.write_frame(seq, &mut frames).unwrap();
+            event.write_frame(seq, 0, &mut frames).unwrap();
         }
         frames.extend_from_slice(
             b"id: 4\nevent: new\ndata: {\"seq\":4,\"type\":\"new\",\"data\":{}}\n\n: heartbeat\n\n",

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -13,11 +14,14 @@ use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use runloom_engine::metrics::METRICS;
 use runloom_ports::shutdown::Shutdown;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 
+use crate::address_limit::{AddressLimit, AddressPermit};
+use crate::error::too_many_connections;
 use crate::lingering_close::DiscardLimits;
 use crate::socket::Socket;
 
@@ -34,6 +38,12 @@ const ACCEPT_BATCH: usize = 1_024;
 /// Timeout of a request head, and how long an idle connection is kept: far longer than the connection pools of the
 /// Python and TypeScript SDKs keep theirs, which would otherwise write to a connection that is being closed.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Timeout of the first request head of a connection: a silent client must not occupy a connection for long.
+const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum time that a refused connection is kept for its response.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept. The usual cause is the limit of open files, which lasts a while.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -65,19 +75,40 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves at most `max_connections` until the shutdown closes connections. Then it stops accepting, and open requests
-/// have `drain` to end. Further clients wait in the accept queue.
+/// Maximum connections of a listener at once.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionLimits {
+    /// Of all clients; further clients wait in the accept queue.
+    pub total: usize,
+    /// Of one client address, or of one IPv6 /64 network; further ones are answered with 503.
+    pub per_address: usize,
+}
+
+impl ConnectionLimits {
+    /// The same limit in total and per address, for listeners with one trusted client.
+    #[must_use]
+    pub fn total(total: usize) -> Self {
+        Self {
+            total,
+            per_address: total,
+        }
+    }
+}
+
+/// Serves connections within `limits` until the shutdown closes connections. Then it stops accepting, and open requests
+/// have `drain` to end.
 ///
 /// # Errors
 /// The listener has no local address.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    max_connections: usize,
+    limits: ConnectionLimits,
     shutdown: Shutdown,
     drain: Duration,
 ) -> io::Result<()> {
-    let mut slots = ConnectionLimit::new(max_connections);
+    let mut slots = ConnectionLimit::new(limits.total);
+    let addresses = Arc::new(AddressLimit::new(limits.per_address));
     // Owned here and not by the process's tasks: their number is bounded, and none may outlive this call.
     let mut connections = JoinSet::new();
     let accepting = async {
@@ -85,8 +116,16 @@ pub async fn serve(
         loop {
             tokio::select! {
                 () = shutdown.connections_closed() => break,
-                (stream, slot) = accept(&listener, &mut slots) => {
-                    connections.spawn(connection(stream, router.clone(), shutdown.clone(), slot));
+                accepted = accept(&listener, &mut slots) => {
+                    let (router, shutdown) = (router.clone(), shutdown.clone());
+                    match addresses.take(accepted.address.ip()) {
+                        Some(place) => {
+                            connections.spawn(connection(accepted, router, shutdown, place));
+                        }
+                        None => {
+                            connections.spawn(refuse(accepted));
+                        }
+                    }
                     in_a_row += 1;
                 }
                 Some(_) = connections.join_next() => {}
@@ -167,14 +206,45 @@ impl Drop for ConnectionPermit {
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &mut ConnectionLimit,
-) -> (TcpStream, ConnectionPermit) {
+/// A connection before its first request.
+struct Accepted {
+    stream: TcpStream,
+    address: SocketAddr,
+    permit: ConnectionPermit,
+}
+
+/// Answers a connection over the limit of its address, and closes it.
+async fn refuse(accepted: Accepted) {
+    let Accepted {
+        mut stream,
+        address,
+        permit: _permit,
+    } = accepted;
+    tracing::debug!(%address, "connection refused (server.max_connections_per_address)");
+    let exchange = async {
+        stream.write_all(&too_many_connections()).await?;
+        stream.shutdown().await?;
+        // Closing with unread bytes would reset the connection before the client reads the response.
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    if let Ok(Err(error)) = tokio::time::timeout(REFUSAL_TIMEOUT, exchange).await {
+        tracing::debug!(%error, "refused connection failed");
+    }
+}
+
+async fn accept(listener: &TcpListener, slots: &mut ConnectionLimit) -> Accepted {
     let permit = slots.take().await;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, ConnectionPermit::new(permit)),
+            Ok((stream, address)) => {
+                return Accepted {
+                    stream,
+                    address,
+                    permit: ConnectionPermit::new(permit),
+                };
+            }
             // The client disconnected before accept.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -185,12 +255,12 @@ async fn accept(
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    router: Router,
-    shutdown: Shutdown,
-    _slot: ConnectionPermit,
-) {
+async fn connection(accepted: Accepted, router: Router, shutdown: Shutdown, _place: AddressPermit) {
+    let Accepted {
+        stream,
+        permit: _permit,
+        ..
+    } = accepted;
     // Events are small and must not wait for each other (Nagle's algorithm).
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY failed");
@@ -198,7 +268,10 @@ async fn connection(
     let lingering_close = Arc::new(OnceLock::new());
     let socket = Socket::new(stream, Arc::clone(&lingering_close));
     let router = TowerToHyperService::new(router);
+    let has_request = Arc::new(AtomicBool::new(false));
+    let first = Arc::clone(&has_request);
     let service = service_fn(move |request| {
+        first.store(true, Ordering::Relaxed);
         let (answer, lingering_close) = (router.call(request), Arc::clone(&lingering_close));
         async move {
             let answer = answer.await?;
@@ -223,8 +296,18 @@ async fn connection(
             }
         }
     };
-    if let Err(error) = whole.await {
-        // Errors of single connections are normal.
-        tracing::debug!(%error, "connection failed");
+    let silent = async {
+        tokio::time::sleep(FIRST_HEAD_TIMEOUT).await;
+        if has_request.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        ended = whole => if let Err(error) = ended {
+            // Errors of single connections are normal.
+            tracing::debug!(%error, "connection failed");
+        },
+        () = silent => tracing::debug!("connection without a request closed"),
     }
 }

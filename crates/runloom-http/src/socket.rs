@@ -1,4 +1,5 @@
-//! A client socket that joins small writes and closes without a reset while the client still sends.
+//! A client socket that joins small writes, fails when the client reads nothing for a while, and closes without a
+//! reset while the client still sends.
 //!
 //! An event is three pieces (chunk size, data, line end), and a short response is its head and body. Copying a few
 //! hundred bytes costs less than a vectored write per event and subscriber.
@@ -9,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
@@ -17,6 +19,9 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use crate::lingering_close::DiscardLimits;
+
+/// Time after which a write without progress fails, so that a client that does not read holds no response in memory.
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Maximum bytes that are joined.
 const JOIN_MAX_BYTES: usize = 2_048;
@@ -32,6 +37,9 @@ pub(crate) struct Socket {
     lingering_close: Arc<OnceLock<DiscardLimits>>,
     /// Set while lingering_close bytes are discarded.
     waste: Option<Discard>,
+    write_timeout: Duration,
+    /// The end of the current write's time; set while a write waits.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Socket {
@@ -42,11 +50,28 @@ impl Socket {
             stream: TokioIo::new(stream),
             lingering_close,
             waste: None,
+            write_timeout: WRITE_TIMEOUT,
+            stalled: None,
         }
     }
 
-    fn inner(self: Pin<&mut Self>) -> Pin<&mut TokioIo<TcpStream>> {
-        Pin::new(&mut self.get_mut().stream)
+    /// Bounds the time that a write waits without progress.
+    fn bounded(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let timeout = self.write_timeout;
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        ready!(stalled.as_mut().poll(cx));
+        let message = "the client reads nothing";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
     }
 }
 
@@ -88,7 +113,7 @@ impl Read for Socket {
         cx: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        self.inner().poll_read(cx, buffer)
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
@@ -98,11 +123,13 @@ impl Write for Socket {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.inner().poll_write(cx, bytes)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.bounded(cx, written)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner().poll_flush(cx)
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -126,11 +153,14 @@ impl Write for Socket {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
         let mut room = [0; JOIN_MAX_BYTES];
-        match joined(pieces, &mut room) {
-            Some(bytes) => self.inner().poll_write(cx, bytes),
-            None => self.inner().poll_write_vectored(cx, pieces),
-        }
+        let stream = Pin::new(&mut this.stream);
+        let written = match joined(pieces, &mut room) {
+            Some(bytes) => stream.poll_write(cx, bytes),
+            None => stream.poll_write_vectored(cx, pieces),
+        };
+        this.bounded(cx, written)
     }
 }
 
@@ -147,7 +177,6 @@ fn joined<'a>(pieces: &[IoSlice<'_>], room: &'a mut [u8; JOIN_MAX_BYTES]) -> Opt
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::time::Duration;
 
     use tokio::net::TcpListener;
 
@@ -189,5 +218,21 @@ mod tests {
         });
         poll_fn(|cx| waste.poll(&mut server, cx)).await;
         assert_eq!(waste.bytes_left, 1);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_nobody_reads_fails() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let mut socket = Socket::new(server.unwrap().0, Arc::default());
+        socket.write_timeout = Duration::from_millis(1);
+        let error = loop {
+            let written = poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, &[0; 65_536])).await;
+            if let Err(error) = written {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

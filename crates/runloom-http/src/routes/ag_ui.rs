@@ -85,7 +85,7 @@ fn input_schema() -> Value {
             "context": list(256, "Information for the model, for this run only."),
             "state": {"description": "State of the front end, for the model and for this run only."},
             "forwardedProps": {"description": "`runloom` may have `agentId` or `systemPrompt`, `modelId`, `reasoningLevel`, `budgets`, `metadata`, `tools` and `onDisconnect`."},
-            "resume": list(256, "Answers to interrupts; empty."),
+            "resume": list(256, "Answers to interrupts: `interruptId`, `status` and, when it is `resolved`, `payload` with `approved` and `input`."),
         },
     })
 }

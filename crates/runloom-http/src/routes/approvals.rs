@@ -101,6 +101,7 @@ async fn list_approvals(
         status: query.word("status", ApprovalStatus::parse, &statuses().join(", "))?,
         run: run("runId")?,
         root: run("rootRunId")?,
+        visible_to: None,
     };
     let page = runs::page(&query)?;
     Ok(Json(

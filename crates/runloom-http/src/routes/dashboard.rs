@@ -59,6 +59,8 @@ const FILES: &[File] = files![
     "feedback.js" as JS,
     "files.js" as JS,
     "format.js" as JS,
+    "keys.js" as JS,
+    "markdown.js" as JS,
     "notes.js" as JS,
     "playground.js" as JS,
     "run.js" as JS,
@@ -71,6 +73,7 @@ const FILES: &[File] = files![
     "timeline.js" as JS,
     "tools.js" as JS,
     "usage.js" as JS,
+    "waterfall.js" as JS,
 ];
 
 /// The page. `BUILD` is replaced by the build id.

@@ -96,6 +96,7 @@ async fn list_feedback(
             "the ids of sessions, `ses_…`",
         )?,
         agent_id: query.text("agentId")?,
+        visible_to: None,
     };
     let page = runs::page(&query)?;
     Ok(Json(

@@ -14,7 +14,7 @@ use crate::operation::Operation;
 use crate::route::Access::Open;
 use crate::route::Route;
 
-/// The service checks the credential, which is none of the workspace API. Clients do not call these routes, so the
+/// The service checks the credential, which is not one of the workspace API. Clients do not call these routes, so the
 /// OpenAPI document leaves them out.
 pub(super) fn routes() -> Vec<Route> {
     vec![

@@ -8,6 +8,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use runloom_engine::metrics::METRICS;
+use runloom_http::ConnectionLimits;
 use runloom_ports::shutdown::Shutdown;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -55,7 +56,13 @@ async fn idle_connections_do_not_delay_the_stop() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = connect(&listener, "/short").await;
     let shutdown = Shutdown::default();
-    let serving = runloom_http::serve(listener, router(), MANY, shutdown.clone(), PATIENCE);
+    let serving = runloom_http::serve(
+        listener,
+        router(),
+        ConnectionLimits::total(MANY),
+        shutdown.clone(),
+        PATIENCE,
+    );
     let talking = async {
         read_until(&mut client, "short").await;
         shutdown.close_connections();
@@ -73,7 +80,13 @@ async fn endless_stream_is_closed_after_the_drain() {
     let mut client = connect(&listener, "/endless").await;
     let shutdown = Shutdown::default();
     let drain = Duration::from_millis(20);
-    let serving = runloom_http::serve(listener, router(), MANY, shutdown.clone(), drain);
+    let serving = runloom_http::serve(
+        listener,
+        router(),
+        ConnectionLimits::total(MANY),
+        shutdown.clone(),
+        drain,
+    );
     let talking = async {
         read_until(&mut client, "first").await;
         shutdown.close_connections();
@@ -100,7 +113,13 @@ async fn accept_queue_is_long() {
         clients.push(client.expect("the backlog is full"));
     }
     let shutdown = Shutdown::default();
-    let serving = runloom_http::serve(listener, router(), MANY, shutdown.clone(), PATIENCE);
+    let serving = runloom_http::serve(
+        listener,
+        router(),
+        ConnectionLimits::total(MANY),
+        shutdown.clone(),
+        PATIENCE,
+    );
     let talking = async {
         for client in &mut clients {
             read_until(client, "short").await;
@@ -118,7 +137,13 @@ async fn client_over_the_limit_waits() {
     let mut first = connect(&listener, "/short").await;
     let mut second = connect(&listener, "/short").await;
     let shutdown = Shutdown::default();
-    let serving = runloom_http::serve(listener, router(), 1, shutdown.clone(), PATIENCE);
+    let serving = runloom_http::serve(
+        listener,
+        router(),
+        ConnectionLimits::total(1),
+        shutdown.clone(),
+        PATIENCE,
+    );
     let talking = async {
         read_until(&mut first, "short").await;
         assert!(METRICS.connections.get() >= 1);
@@ -137,6 +162,65 @@ async fn client_over_the_limit_waits() {
     let both = async { tokio::join!(serving, talking).0 };
     let ended = tokio::time::timeout(PATIENCE, both).await;
     ended.expect("the second was never answered").unwrap();
+}
+
+#[tokio::test]
+async fn an_address_with_too_many_connections_is_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut first = connect(&listener, "/short").await;
+    let mut second = connect(&listener, "/short").await;
+    let shutdown = Shutdown::default();
+    let limits = ConnectionLimits {
+        total: MANY,
+        per_address: 1,
+    };
+    let serving = runloom_http::serve(listener, router(), limits, shutdown.clone(), PATIENCE);
+    let talking = async {
+        read_until(&mut first, "short").await;
+        let mut answer = String::new();
+        second.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let length = format!("content-length: {}", body.len());
+        assert!(head.contains(&length), "{answer}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let message = body["message"].as_str().unwrap();
+        assert!(
+            message.contains("server.max_connections_per_address"),
+            "{message}"
+        );
+        shutdown.close_connections();
+    };
+    let both = async { tokio::join!(serving, talking).0 };
+    let ended = tokio::time::timeout(PATIENCE, both).await;
+    ended.expect("the second was never refused").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_connection_is_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut silent = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    silent
+        .write_all(b"GET /short HTTP/1.1\r\nhost")
+        .await
+        .unwrap();
+    let shutdown = Shutdown::default();
+    let limits = ConnectionLimits::total(MANY);
+    let began = tokio::time::Instant::now();
+    let serving = runloom_http::serve(listener, router(), limits, shutdown.clone(), PATIENCE);
+    let talking = async {
+        let _ = silent.read_to_end(&mut Vec::new()).await;
+        shutdown.close_connections();
+    };
+    tokio::join!(serving, talking).0.unwrap();
+    // The clock is paused: it moves only when every task waits.
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test]

@@ -35,8 +35,13 @@ impl Served {
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::default();
         let drain = std::time::Duration::ZERO;
-        let serving =
-            runloom_http::serve(listener, app.router.clone(), 100, shutdown.clone(), drain);
+        let serving = runloom_http::serve(
+            listener,
+            app.router.clone(),
+            runloom_http::ConnectionLimits::total(100),
+            shutdown.clone(),
+            drain,
+        );
         Tasks::default().spawn("serve", async {
             serving.await.unwrap();
         });

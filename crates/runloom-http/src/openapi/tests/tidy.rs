@@ -100,7 +100,7 @@ fn words_to_enum(map: &mut Map<String, Value>) {
     map.insert("enum".to_owned(), json!(words));
 }
 
-/// One alternative is none: it becomes the schema itself.
+/// A single alternative becomes the schema itself.
 fn merge_single(map: &mut Map<String, Value>) {
     for keyword in ["oneOf", "anyOf", "allOf"] {
         let Some(Value::Array(alternatives)) = map.get_mut(keyword) else {

@@ -1,4 +1,4 @@
-//! People who can sign in at the consent page.
+//! Users who can sign in at the consent page.
 
 use axum::Json;
 use axum::extract::State;

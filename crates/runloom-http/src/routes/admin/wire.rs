@@ -1,7 +1,7 @@
 //! Rows of the store as JSON of the admin API, and its request bodies.
 
 use runloom_ports::clock::rfc3339;
-use runloom_ports::store::{AppRow, KeyRow, PersonRow, WorkspaceRow};
+use runloom_ports::store::{AppRow, KeyRow, UserRow, WorkspaceRow};
 use runloom_protocol::admin::{
     ApiKey, CreateKey, CreateOauthApp, OauthApp, PutUser, PutWorkspace, User, Visibility, Workspace,
 };
@@ -49,7 +49,7 @@ pub(super) fn oauth_app(row: AppRow) -> OauthApp {
     }
 }
 
-pub(super) fn user(row: PersonRow) -> User {
+pub(super) fn user(row: UserRow) -> User {
     User {
         id: row.id.to_string(),
         email: row.email,

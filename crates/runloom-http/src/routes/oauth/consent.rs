@@ -7,7 +7,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
-use runloom_ports::store::{PersonRow, WorkspaceRow};
+use runloom_ports::store::{UserRow, WorkspaceRow};
 use runloom_service::error::{Error, OAuthFault};
 use runloom_service::oauth::{Asked, Authorization, LOGIN_SESSION_LIFETIME, LoginSession};
 use url::form_urlencoded;
@@ -79,7 +79,8 @@ impl Visit {
     fn of(app: App, RawQuery(query): RawQuery, headers: &HeaderMap) -> Self {
         let now = app.service.clock().now();
         let name = cookie_name(&app);
-        let session = cookie(headers, name).and_then(|text| app.service.oauth().seat(text, now));
+        let session =
+            cookie(headers, name).and_then(|text| app.service.oauth().login_session(text, now));
         Self {
             query: query.unwrap_or_default(),
             session,
@@ -92,7 +93,7 @@ impl Visit {
             Next::Ask(asked) => asked,
             Next::Go(response) => return Ok(response),
         };
-        if let Some((session, person)) = self.person().await? {
+        if let Some((session, person)) = self.user().await? {
             return self.choose(&asked, &session, &person, None).await;
         }
         self.sign_in_page(&asked, None)
@@ -118,7 +119,7 @@ impl Visit {
             Some("sign_in") => self.sign_in(&asked, form).await,
             Some("sign_out") => self.again(None),
             step => {
-                let Some((_, person)) = self.person().await? else {
+                let Some((_, person)) = self.user().await? else {
                     return self.again(None);
                 };
                 let workspace = form.get("workspace").unwrap_or_default();
@@ -151,17 +152,25 @@ impl Visit {
         }
     }
 
-    async fn person(&self) -> Result<Option<(LoginSession, PersonRow)>, Refusal> {
-        let Some(session) = self.session.clone().filter(LoginSession::is_taken) else {
+    async fn user(&self) -> Result<Option<(LoginSession, UserRow)>, Refusal> {
+        let Some(session) = self.session.clone().filter(LoginSession::is_signed_in) else {
             return Ok(None);
         };
-        let person = self.oauth().sitting(&session).await.map_err(ConsentError)?;
+        let person = self
+            .oauth()
+            .signed_in_user(&session)
+            .await
+            .map_err(ConsentError)?;
         Ok(person.map(|person| (session, person)))
     }
 
     fn sign_in_page(&self, asked: &Authorization, tried: Option<&str>) -> Shown {
         // Keeps the cookie, so that a form in another tab stays valid.
-        if let Some(session) = self.session.as_ref().filter(|session| !session.is_taken()) {
+        if let Some(session) = self
+            .session
+            .as_ref()
+            .filter(|session| !session.is_signed_in())
+        {
             return Ok(page::sign_in(&self.form(asked, session), tried));
         }
         let now = self.app.service.clock().now();
@@ -193,7 +202,7 @@ impl Visit {
     }
 
     /// The same request with another login session.
-    fn again(&self, person: Option<&PersonRow>) -> Shown {
+    fn again(&self, person: Option<&UserRow>) -> Shown {
         let now = self.app.service.clock().now();
         let (_, cookie) = self
             .oauth()
@@ -208,7 +217,7 @@ impl Visit {
         &self,
         asked: &Authorization,
         session: &LoginSession,
-        person: &PersonRow,
+        person: &UserRow,
         chosen: Option<&str>,
     ) -> Shown {
         let places = asked.places(person);
@@ -235,7 +244,7 @@ impl Visit {
     async fn allow(
         &self,
         asked: &Authorization,
-        person: &PersonRow,
+        person: &UserRow,
         (workspace, form): (&str, &Form),
     ) -> Shown {
         let agents = (form.get("agents") == Some("some")).then(|| form.all("agent"));

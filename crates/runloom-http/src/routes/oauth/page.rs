@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use axum::response::Response;
-use runloom_ports::store::{PersonRow, WorkspaceRow};
+use runloom_ports::store::{UserRow, WorkspaceRow};
 use runloom_protocol::scope::Scope;
 use runloom_service::oauth::{AgentChoice, Authorization};
 use url::Url;
@@ -43,7 +43,7 @@ impl Ask<'_> {
         )
     }
 
-    fn foot(&self, person: &PersonRow) -> String {
+    fn foot(&self, person: &UserRow) -> String {
         let email = Text(&person.email);
         let out =
             self.form(r#"<button class="link" name="step" value="sign_out">Not you?</button>"#);
@@ -84,7 +84,7 @@ pub(super) fn sign_in(ask: &Ask<'_>, tried: Option<&str>) -> Response {
 }
 
 /// The choice of a workspace.
-pub(super) fn workspaces(ask: &Ask<'_>, person: &PersonRow, places: &[&WorkspaceRow]) -> Response {
+pub(super) fn workspaces(ask: &Ask<'_>, person: &UserRow, places: &[&WorkspaceRow]) -> Response {
     let mut choices = String::new();
     for (index, place) in places.iter().enumerate() {
         let checked = if index == 0 { " checked" } else { "" };
@@ -107,7 +107,7 @@ pub(super) fn workspaces(ask: &Ask<'_>, person: &PersonRow, places: &[&Workspace
 /// The consent page.
 pub(super) fn consent(
     ask: &Ask<'_>,
-    person: &PersonRow,
+    person: &UserRow,
     place: &WorkspaceRow,
     agents: &[AgentChoice],
 ) -> Response {
@@ -139,7 +139,7 @@ pub(super) fn consent(
 }
 
 /// The page of a user who has no workspace for this app.
-pub(super) fn no_workspace(ask: &Ask<'_>, person: &PersonRow) -> Response {
+pub(super) fn no_workspace(ask: &Ask<'_>, person: &UserRow) -> Response {
     let app = ask.app();
     let why = if ask.asked.app.public {
         "You belong to no workspace in which apps can be used."
