@@ -47,7 +47,7 @@ impl Server {
         let log_file =
             File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = Command::new(&binary)
-            .args(["dev", "--listen", "127.0.0.1:0", "--json", "--data-dir"])
+            .args(["dev", "--offline", "--port", "0", "--json", "--data-dir"])
             .arg(&data)
             .current_dir(&folder)
             .envs(GENEROUS)

@@ -162,6 +162,7 @@ mod tests {
             "version --json",
             "run hello --model platform:demo --system s --reasoning high --json",
             "run hello --session ses_1",
+            "run say hello there --model platform:demo",
             "run hello --agent support --tool weather --tool tool_1 --plugin @web/fetch",
             "chat --model m",
             "runs list --status failed --limit 5 --json",

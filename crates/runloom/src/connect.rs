@@ -43,9 +43,18 @@ pub(crate) fn client(environment: &Environment) -> Result<Client, Failure> {
     let workspace = environment
         .get("MANTYX_WORKSPACE_SLUG")
         .unwrap_or(&dev.workspace);
-    let url = url.unwrap_or(&dev.url);
+    if let Some(other) = url.filter(|url| url.trim_end_matches('/') != dev.url) {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "MANTYX_BASE_URL is {other}, but the `runloom dev` of this folder is at {}, and its key is sent nowhere \
+                 else: set MANTYX_API_KEY and MANTYX_WORKSPACE_SLUG for that server, or unset MANTYX_BASE_URL",
+                dev.url
+            ),
+        ));
+    }
     Ok(Client::with_options(
-        url,
+        &dev.url,
         &dev.api_key,
         workspace,
         options(),
@@ -93,6 +102,7 @@ mod tests {
             workspace: "demo".to_owned(),
             api_key: "mantyx_dev".to_owned(),
             admin_token: "token".to_owned(),
+            default_model: None,
         };
         DataDir::new(folder.path()).keep(&dev).unwrap();
         let path = folder.path().to_str().unwrap();
@@ -118,6 +128,30 @@ mod tests {
     }
 
     #[test]
+    fn never_sends_the_dev_key_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let dev = DevCredentials {
+            url: "http://127.0.0.1:1".to_owned(),
+            workspace: "demo".to_owned(),
+            api_key: "mantyx_dev".to_owned(),
+            admin_token: "token".to_owned(),
+            default_model: None,
+        };
+        DataDir::new(folder.path()).keep(&dev).unwrap();
+        let path = folder.path().to_str().unwrap();
+        let at = |url: &str| {
+            let variables = [("RUNLOOM_DATA_DIR", path), ("MANTYX_BASE_URL", url)];
+            client(&variables.into_iter().collect())
+        };
+        let refused = at("http://elsewhere").unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        let message = refused.message.unwrap();
+        assert!(message.contains("unset MANTYX_BASE_URL"), "{message}");
+        assert!(!message.contains("mantyx_dev"), "{message}");
+        assert!(at("http://127.0.0.1:1/").is_ok());
+    }
+
+    #[test]
     fn never_sends_the_dev_token_elsewhere() {
         let folder = tempfile::tempdir().unwrap();
         let environment = [("RUNLOOM_DATA_DIR", folder.path().to_str().unwrap())]
@@ -128,6 +162,7 @@ mod tests {
             workspace: "demo".to_owned(),
             api_key: "mantyx_dev".to_owned(),
             admin_token: "token".to_owned(),
+            default_model: None,
         };
         DataDir::new(folder.path()).keep(&dev).unwrap();
         assert!(admin(None, &environment).is_ok());

@@ -20,6 +20,9 @@ pub(crate) struct DevCredentials {
     pub(crate) workspace: String,
     pub(crate) api_key: String,
     pub(crate) admin_token: String,
+    /// The default model that was chosen, or found at the first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) default_model: Option<String>,
 }
 
 /// The folder.
@@ -97,8 +100,9 @@ impl DataDir {
         let credentials = DevCredentials {
             url: String::new(),
             workspace: "demo".to_owned(),
-            api_key: format!("mantyx_{}", random_hex()?),
+            api_key: format!("mantyx_{}", random_word()?),
             admin_token: format!("runloom_admin_{}", random_hex()?),
+            default_model: None,
         };
         self.keep(&credentials)?;
         Ok(credentials)
@@ -122,6 +126,21 @@ pub(crate) fn random_hex() -> anyhow::Result<String> {
         write!(hex, "{byte:02x}")?;
     }
     Ok(hex)
+}
+
+/// 24 random letters and digits: short enough for one line, 142 bits.
+fn random_word() -> anyhow::Result<String> {
+    const CHARS: usize = 24;
+    let mut word = String::with_capacity(CHARS);
+    while word.len() < CHARS {
+        let mut bytes = [0_u8; 64];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| anyhow::anyhow!("the operating system has no randomness: {error}"))?;
+        let letters = bytes.iter().map(|byte| char::from(byte & 0x7f));
+        let letters = letters.filter(char::is_ascii_alphanumeric);
+        word.extend(letters.take(CHARS - word.len()));
+    }
+    Ok(word)
 }
 
 /// Writes a file atomically, readable by the owner only.
@@ -161,7 +180,7 @@ mod tests {
             data.credentials_or_new().unwrap(),
         );
         assert!(first == second);
-        assert_eq!(first.1.api_key.len(), "mantyx_".len() + 64);
+        assert_eq!(first.1.api_key.len(), "mantyx_".len() + 24);
         #[cfg(unix)]
         for name in ["master.key", "dev.json"] {
             use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,6 @@
 //! The only place that prints. Results go to standard output, everything else to standard error.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
@@ -7,7 +8,7 @@ use serde::Serialize;
 /// Prints a line of the result.
 pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_ref().as_bytes())?;
+    stdout.write_all(shown(text.as_ref(), &stdout).as_bytes())?;
     stdout.write_all(b"\n")?;
     stdout.flush()
 }
@@ -15,7 +16,7 @@ pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
 /// Prints a piece of the result at once.
 pub(crate) fn piece(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(shown(text, &stdout).as_bytes())?;
     stdout.flush()
 }
 
@@ -27,12 +28,13 @@ pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
 /// Prints a message to standard error. A closed standard error is not a failure.
 pub(crate) fn note(text: impl AsRef<str>) {
     let mut stderr = io::stderr().lock();
-    let _ = writeln!(stderr, "{}", text.as_ref());
+    let _ = writeln!(stderr, "{}", shown(text.as_ref(), &stderr));
 }
 
 /// Prints a dimmed message to standard error, without a line end.
 pub(crate) fn faint(text: &str) {
     let mut stderr = io::stderr().lock();
+    let text = shown(text, &stderr);
     let _ = if colour(&io::stderr()) {
         write!(stderr, "\u{1b}[2m{text}\u{1b}[0m")
     } else {
@@ -44,6 +46,7 @@ pub(crate) fn faint(text: &str) {
 /// Prints the error that ends the command.
 pub(crate) fn error(text: &str) {
     let mut stderr = io::stderr().lock();
+    let text = shown(text, &stderr);
     let _ = if colour(&io::stderr()) {
         writeln!(stderr, "\u{1b}[31merror:\u{1b}[0m {text}")
     } else {
@@ -75,12 +78,62 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     Ok(())
 }
 
+/// The text as it is printed: on a terminal without control characters, elsewhere unchanged.
+fn shown<'a>(text: &'a str, stream: &impl IsTerminal) -> Cow<'a, str> {
+    match stream.is_terminal() {
+        true => without_controls(text),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Removes what a terminal would execute or reorder: C0 and C1 controls except line ends and tabs, and bidirectional
+/// controls. Texts of models, tools and users may contain them.
+fn without_controls(text: &str) -> Cow<'_, str> {
+    let is_hidden = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    match text.contains(is_hidden) {
+        true => Cow::Owned(text.replace(is_hidden, "")),
+        false => Cow::Borrowed(text),
+    }
+}
+
 /// True when standard output is a terminal.
 pub(crate) fn is_watched() -> bool {
     io::stdout().is_terminal()
 }
 
+/// The text in bold, when standard output shows colours.
+pub(crate) fn bold(text: &str) -> String {
+    styled("1", text)
+}
+
+/// The text in the accent colour, when standard output shows colours.
+pub(crate) fn accent(text: &str) -> String {
+    styled("36", text)
+}
+
+fn styled(code: &str, text: &str) -> String {
+    match colour(&io::stdout()) {
+        true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        false => text.to_owned(),
+    }
+}
+
 /// True when standard error shows colours.
 fn colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removes_terminal_controls() {
+        let hostile = "a\u{1b}]52;c;cm0=\u{7}b\u{9b}2Jc\u{202e}d\u{2066}e\r\u{8}f\u{7f}\n\tg é";
+        assert_eq!(without_controls(hostile), "a]52;c;cm0=b2Jcdef\n\tg é");
+        assert!(matches!(without_controls("plain\n"), Cow::Borrowed(_)));
+    }
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use runloom_client::protocol::event::{
-    ApprovalDecided, ApprovalRequested, Event, EventKind, ModelFallback, Subagent, SubagentPhase,
-    Terminal,
+    ApprovalDecided, ApprovalRequested, ContextCompacted, Event, EventKind, ModelFallback,
+    Subagent, SubagentPhase, Terminal,
 };
 use runloom_client::protocol::id::RunId;
 use runloom_client::protocol::outcome::{ModelInfo, Tokens};
@@ -244,19 +244,16 @@ impl Screen {
                 };
                 self.remark(&format!("{sign} {} {}", result.tool_use_id, preview(text)));
             }
-            Event::LoopDetected(found) => {
-                self.remark(&format!(
-                    "[the model repeats itself: {} × {}]",
-                    found.tools.join(", "),
-                    found.consecutive_count
-                ));
-            }
-            Event::ToolBudgetExceeded(found) => {
-                self.remark(&format!(
-                    "[{} may be called {} times only]",
-                    found.tool, found.max_calls
-                ));
-            }
+            Event::ContextCompacted(found) => self.remark(&compaction_line(found)),
+            Event::LoopDetected(found) => self.remark(&format!(
+                "[the model repeats itself: {} × {}]",
+                found.tools.join(", "),
+                found.consecutive_count
+            )),
+            Event::ToolBudgetExceeded(found) => self.remark(&format!(
+                "[{} may be called {} times only]",
+                found.tool, found.max_calls
+            )),
             Event::Subagent(below) => self.show_subagent(below),
             Event::ApprovalRequested(request) => self.remark(&awaiting(request)),
             Event::ApprovalDecided(decided) => self.remark(&decision_line(decided)),
@@ -354,6 +351,18 @@ fn decision_line(decided: &ApprovalDecided) -> String {
     let note = decided.note.as_deref().map(preview);
     let note = note.map(|note| format!(": {note}")).unwrap_or_default();
     format!("[{} {}{note}]", decided.name, decided.status.as_str())
+}
+
+fn compaction_line(found: &ContextCompacted) -> String {
+    let what = if found.summarised {
+        "summarised"
+    } else {
+        "dropped"
+    };
+    format!(
+        "[{} older turns {what}: about {} tokens instead of {}]",
+        found.turns, found.after_tokens, found.before_tokens
+    )
 }
 
 /// A call that waits for a person, and how to decide about it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use runloom_http::{AdminToken, CorsOrigins, Router};
+use runloom_http::{AdminToken, ConnectionLimits, CorsOrigins, Router};
 use runloom_ports::shutdown::Shutdown;
 use runloom_ports::tasks::Tasks;
 use runloom_service::Services;
@@ -25,6 +25,7 @@ pub(super) fn settings(config: &Config, address: SocketAddr) -> runloom_http::Se
         issuer: public_url.unwrap_or_else(|| here(address)),
         max_body_bytes: config.limits.max_body_bytes,
         max_connections: config.server.max_connections,
+        max_connections_per_address: config.server.max_connections_per_address,
         admin_token: config
             .server
             .admin_token
@@ -65,7 +66,11 @@ impl Listeners {
             self.settings.clone(),
             self.shutdown.clone(),
         );
-        self.serve("http_listener", listener, router);
+        let limits = ConnectionLimits {
+            total: self.settings.max_connections,
+            per_address: self.settings.max_connections_per_address,
+        };
+        self.serve("http_listener", listener, router, limits);
     }
 
     /// Serves the loopback API of the project tool, on a free port of this machine only.
@@ -81,7 +86,7 @@ impl Listeners {
             self.settings.clone(),
             self.shutdown.clone(),
         );
-        self.serve("project_listener", listener, router);
+        self.serve("project_listener", listener, router, self.internal_limits());
         let base = format!("http://{address}/api/project/v1");
         self.service.project().serve_at(base);
         Ok(())
@@ -100,16 +105,26 @@ impl Listeners {
             self.settings.clone(),
             self.shutdown.clone(),
         );
-        self.serve("metrics_listener", listener, router);
+        self.serve("metrics_listener", listener, router, self.internal_limits());
         info!(%address, "metrics listener started");
         Ok(address)
     }
 
-    fn serve(&self, name: &'static str, listener: TcpListener, router: Router) {
+    /// The limits of listeners that only the operator's own programs reach.
+    fn internal_limits(&self) -> ConnectionLimits {
+        ConnectionLimits::total(self.settings.max_connections)
+    }
+
+    fn serve(
+        &self,
+        name: &'static str,
+        listener: TcpListener,
+        router: Router,
+        limits: ConnectionLimits,
+    ) {
         let shutdown = self.shutdown.clone();
-        let most = self.settings.max_connections;
         self.connections.spawn(name, async move {
-            let served = runloom_http::serve(listener, router, most, shutdown, CLOSE_CONNECTIONS);
+            let served = runloom_http::serve(listener, router, limits, shutdown, CLOSE_CONNECTIONS);
             if let Err(error) = served.await {
                 warn!(%error, "listener failed");
             }

@@ -5,6 +5,7 @@
 mod declare;
 mod fabric;
 mod listeners;
+pub(crate) mod model_lists;
 pub(crate) mod models;
 mod monthly_budgets;
 pub(crate) mod server_config;

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use runloom_engine::catalog::{Catalog, CatalogModel, Pricing, Source, WorkspaceModels};
+use runloom_engine::catalog::{
+    Catalog, CatalogModel, Pricing, Source, UnlistedModels, WorkspaceModels,
+};
 use runloom_engine::catalog_builder::{CatalogBuilder, StoredProvider};
 use runloom_models::{CallRecorder, ModelSettings, ProviderSettings, Timeouts};
 use runloom_ports::error::Error;
@@ -17,6 +19,9 @@ use crate::config::{Config, ModelConfig, PricingConfig, ProviderConfig};
 /// Platform models that need no key. The second is a fallback for the first.
 const DEMO: &str = "demo";
 const DEMO_SPARE: &str = "demo-spare";
+
+/// Longest vendor model id that a client may name beyond the catalog.
+const VENDOR_MODEL_ID_MAX_BYTES: usize = 256;
 
 /// Opens the models of the configuration and of stored providers.
 pub(super) struct Models {
@@ -85,9 +90,8 @@ impl Models {
         self.ids.contains(&id)
     }
 
-    fn open(&self, provider: &StoredProvider) -> Result<Vec<Arc<CatalogModel>>> {
-        let config = config_of(provider)?;
-        models_of(&config, &self.calls, Source::WorkspaceProvider)
+    fn open(&self, provider: &StoredProvider) -> Result<ProviderModels> {
+        workspace_models(&config_of(provider)?, &self.calls)
     }
 }
 
@@ -109,10 +113,11 @@ impl CatalogBuilder for Models {
         let mut catalog = self.declared.clone();
         for provider in stored.iter().filter(|stored| !self.is_declared(stored)) {
             match self.open(provider) {
-                Ok(models) => {
+                Ok(opened) => {
                     let workspace = catalog.workspaces.entry(provider.workspace.clone());
                     let workspace = workspace.or_default();
-                    workspace.models.extend(models);
+                    workspace.models.extend(opened.listed);
+                    workspace.unlisted.extend(opened.unlisted);
                     // The configuration has precedence, then the first provider that names a model.
                     workspace.default = workspace.default.take().or(default_of(provider));
                 }
@@ -161,6 +166,8 @@ fn config_of(provider: &StoredProvider) -> Result<ProviderConfig> {
         headers: definition.headers.clone(),
         proxy: definition.proxy.clone(),
         models: definition.models.iter().map(model).collect(),
+        allow_unlisted_models: definition.allow_unlisted_models.unwrap_or(true),
+        lists_models: false,
         extra: definition.options.clone(),
     })
 }
@@ -176,19 +183,17 @@ fn catalog(config: &Config, calls: &Calls) -> Result<Catalog> {
     }
     let mut workspaces = HashMap::new();
     for workspace in &config.workspaces {
-        let mut models = Vec::new();
+        let mut models = WorkspaceModels {
+            default: workspace.default_model.clone(),
+            ..WorkspaceModels::default()
+        };
         for provider in &workspace.providers {
             let place = || format!("workspace {}, provider {}", workspace.slug, provider.id);
-            models
-                .extend(models_of(provider, calls, Source::WorkspaceProvider).with_context(place)?);
+            let opened = workspace_models(provider, calls).with_context(place)?;
+            models.models.extend(opened.listed);
+            models.unlisted.extend(opened.unlisted);
         }
-        workspaces.insert(
-            workspace.slug.clone(),
-            WorkspaceModels {
-                models,
-                default: workspace.default_model.clone(),
-            },
-        );
+        workspaces.insert(workspace.slug.clone(), models);
     }
     Ok(Catalog {
         platform,
@@ -201,6 +206,72 @@ fn demo(name: &str, calls: &Calls) -> Result<Arc<CatalogModel>> {
     let settings = settings_of(&provider, calls);
     let model = ModelConfig::named(name);
     open(&provider, &settings, &model, Source::PlatformOffering)
+}
+
+/// What a workspace's provider adds to the catalog.
+struct ProviderModels {
+    listed: Vec<Arc<CatalogModel>>,
+    unlisted: Option<Arc<dyn UnlistedModels>>,
+}
+
+fn workspace_models(provider: &ProviderConfig, calls: &Calls) -> Result<ProviderModels> {
+    let unlisted = provider.allow_unlisted_models && !lacks_key(provider);
+    Ok(ProviderModels {
+        listed: models_of(provider, calls, Source::WorkspaceProvider)?,
+        unlisted: unlisted.then(|| {
+            Arc::new(Unlisted {
+                provider: provider.clone(),
+                settings: settings_of(provider, calls),
+            }) as Arc<dyn UnlistedModels>
+        }),
+    })
+}
+
+/// Opens the models of a provider that its configuration does not list.
+#[derive(Debug)]
+struct Unlisted {
+    provider: ProviderConfig,
+    settings: ProviderSettings,
+}
+
+impl UnlistedModels for Unlisted {
+    fn provider_id(&self) -> &str {
+        &self.provider.id
+    }
+
+    fn open(&self, vendor_model_id: &str) -> runloom_ports::error::Result<Arc<CatalogModel>> {
+        let refused = |message| Error::InvalidModel {
+            message,
+            candidates: Vec::new(),
+        };
+        if !is_vendor_model_id(vendor_model_id) {
+            return Err(refused(format!(
+                "The model of provider `{}` must be 1 to {VENDOR_MODEL_ID_MAX_BYTES} letters, digits or -._:/@+, \
+                 without empty or dotted path segments.",
+                self.provider.id
+            )));
+        }
+        let model = ModelConfig::named(vendor_model_id);
+        open(
+            &self.provider,
+            &self.settings,
+            &model,
+            Source::WorkspaceProvider,
+        )
+        .map_err(|error| refused(format!("Provider `{}`: {error:#}", self.provider.id)))
+    }
+}
+
+/// Whether a client may name this vendor model. Some adapters send the name in the path of the URL, so that it must
+/// not lead to another one.
+fn is_vendor_model_id(id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:/@+".contains(&byte);
+    let is_segment = |segment: &str| !segment.bytes().all(|byte| byte == b'.');
+    id.len() <= VENDOR_MODEL_ID_MAX_BYTES && id.bytes().all(plain) && id.split('/').all(is_segment)
+}
+
+fn lacks_key(provider: &ProviderConfig) -> bool {
+    provider.api_key_env.is_some() && provider.api_key.is_none()
 }
 
 fn models_of(
@@ -260,6 +331,11 @@ fn open(
         max_output_tokens: model.max_output_tokens,
         model: adapter,
     }))
+}
+
+/// The settings with which a provider lists its models.
+pub(super) fn listing_settings(provider: &ProviderConfig) -> ProviderSettings {
+    settings_of(provider, &Calls::default())
 }
 
 fn settings_of(provider: &ProviderConfig, calls: &Calls) -> ProviderSettings {

@@ -179,7 +179,7 @@ fn read(path: &Path) -> Result<Recording, Failure> {
 impl Recording {
     fn add(&mut self, line: &str) -> Result<(), Failure> {
         match serde_json::from_str::<Sequenced>(line) {
-            Ok(Sequenced { seq, event }) => self.events.push((seq, event)),
+            Ok(Sequenced { seq, event, .. }) => self.events.push((seq, event)),
             Err(error) => {
                 let told: Value = serde_json::from_str(line).unwrap_or_default();
                 if told["seq"].as_u64().is_none() || told["type"].as_str().is_none() {

@@ -34,8 +34,9 @@ The answer goes to standard output, thinking, tools and the account at the end t
 terminal it is shown as it is written; a file or a pipe gets each turn when it is complete.
 Ctrl-C cancels the run.")]
 pub(crate) struct Run {
-    /// The prompt; `-` reads standard input
-    prompt: String,
+    /// The prompt; several words are joined, `-` reads standard input
+    #[arg(required = true, num_args = 1..)]
+    prompt: Vec<String>,
     #[command(flatten)]
     agent: Agent,
     /// Send the prompt to this session
@@ -113,10 +114,11 @@ impl Agent {
 
 pub(crate) async fn run(run: Run, environment: &Environment) -> Result<Exit, Failure> {
     let client = connect::client(environment)?;
-    let prompt = if run.prompt == "-" {
+    let prompt = run.prompt.join(" ");
+    let prompt = if prompt == "-" {
         read_prompt()?
     } else {
-        run.prompt
+        prompt
     };
     let prompt = Prompt::with_files(prompt, attach::files(&run.attach)?);
     let accepted = match &run.session {

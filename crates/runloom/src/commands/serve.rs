@@ -92,6 +92,8 @@ pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit,
         "127.0.0.1:0".clone_into(&mut config.server.listen);
     }
     telemetry::init(&config.log);
+    app::model_lists::fill_and_log(&mut config).await;
+    warn_without_access(&config);
     if config.server.master_key.is_none() {
         let beside = config
             .store
@@ -112,6 +114,26 @@ pub(crate) async fn run(serve: Serve, environment: &Environment) -> Result<Exit,
         Ok(())
     })
     .await
+}
+
+/// Warns when no client can use the server: no workspace or key is declared, and no admin token allows making them.
+fn warn_without_access(config: &Config) {
+    if config.server.admin_token.is_some() {
+        return;
+    }
+    let variable = &config.server.admin_token_env;
+    let has_key = |workspace: &crate::config::WorkspaceConfig| !workspace.api_keys.is_empty();
+    if config.workspaces.is_empty() {
+        tracing::warn!(
+            "no workspace is declared: add [[workspaces]] to the configuration, or set {variable} and run \
+             `runloom admin workspace create`"
+        );
+    } else if !config.workspaces.iter().any(has_key) {
+        tracing::warn!(
+            "no API key is declared: add [[workspaces.api_keys]], or set {variable} and run \
+             `runloom admin key create`"
+        );
+    }
 }
 
 /// Starts the server, prints its address, and stops it in order on a signal.

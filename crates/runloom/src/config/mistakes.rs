@@ -182,4 +182,24 @@ pub(super) const MISTAKES: &[(&str, &str)] = &[
         "[[workspaces]]\nslug = \"a\"\n[[workspaces.tools]]\nslug = \"t\"\ntype = \"code\"\nsource = \"return 1\"\n[code]\nenabled = false",
         "f.toml:7: code: `enabled` is false, and `t` of workspace `a` has code tools",
     ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"openai\"\napi_key = \"sk-proj-123\"",
+        "f.toml:6: workspaces[0].providers[0].api_key: keys are not written into this file: put the key into an environment variable and name it, like api_key_env = \"OPENAI_API_KEY\"",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"openai\"\napi_key_env = \"sk-proj-123\"",
+        "f.toml:6: workspaces[0].providers[0].api_key_env: must be the name of an environment variable, like OPENAI_API_KEY, and not the secret itself: put the secret into a variable and name it here",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.api_keys]]\nkey_env = \"mantyx_0123456789abcdef0123\"",
+        "f.toml:4: workspaces[0].api_keys[0].key_env: must be the name of an environment variable, like OPENAI_API_KEY, and not the secret itself: put the secret into a variable and name it here",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"bedrock\"\nmodels = \"auto\"",
+        "f.toml:6: workspaces[0].providers[0].models: providers of the kind `bedrock` do not list their models: name them, like [{ id = \"…\" }]",
+    ),
+    (
+        "[[workspaces]]\nslug = \"a\"\n[[workspaces.providers]]\nid = \"p\"\nkind = \"openai\"\nmodels = \"gpt-5.5\"",
+        "f.toml:6: workspaces[0].providers[0].models: must be \"auto\" (the provider's own list) or an array like [{ id = \"…\" }]",
+    ),
 ];

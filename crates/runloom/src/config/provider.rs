@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use runloom_models::can_list;
 use runloom_ports::secret::Secret;
 use runloom_protocol::definition::ProviderKind;
 use serde_json::{Map, Value};
@@ -29,6 +30,10 @@ pub struct ProviderConfig {
     pub proxy: Option<String>,
     /// Its models.
     pub models: Vec<ModelConfig>,
+    /// Whether runs may name models that `models` does not list.
+    pub allow_unlisted_models: bool,
+    /// `models = "auto"`: the provider is asked for its models at the start.
+    pub lists_models: bool,
     /// Keys that only its adapter knows. `x_env = "VAR"` is here as `x`, with the variable's value.
     pub extra: Map<String, Value>,
 }
@@ -61,6 +66,8 @@ impl ProviderConfig {
             headers: BTreeMap::new(),
             proxy: None,
             models: Vec::new(),
+            allow_unlisted_models: false,
+            lists_models: false,
             extra: Map::new(),
         }
     }
@@ -136,6 +143,7 @@ fn read(table: &Table<'_>, ids: &mut BTreeSet<String>) -> Option<ProviderConfig>
             format_args!("`{url}` must start with http:// or https://"),
         );
     }
+    refuse_keys_in_the_file(table);
     let api_key = table.secret("api_key_env");
     if let (Some(variable), None) = (&api_key.variable, &api_key.value) {
         table.warn(
@@ -148,7 +156,13 @@ fn read(table: &Table<'_>, ids: &mut BTreeSet<String>) -> Option<ProviderConfig>
     let headers = table.table("headers");
     let headers = headers.map(|headers| headers.text_entries().collect());
     let proxy = table.text("proxy");
-    let models = models(table);
+    let lists_models = lists_models(table, kind);
+    let models = if lists_models {
+        Vec::new()
+    } else {
+        models(table)
+    };
+    let allow_unlisted_models = table.boolean("allow_unlisted_models").unwrap_or(true);
     let extra = resolve_variables(table, table.other_keys());
     Some(ProviderConfig {
         id: id?,
@@ -159,8 +173,44 @@ fn read(table: &Table<'_>, ids: &mut BTreeSet<String>) -> Option<ProviderConfig>
         headers: headers.unwrap_or_default(),
         proxy,
         models,
+        allow_unlisted_models,
+        lists_models,
         extra,
     })
+}
+
+/// Refuses `api_key`, which would put a secret into the file.
+fn refuse_keys_in_the_file(table: &Table<'_>) {
+    if table.has("api_key") {
+        table.text("api_key");
+        table.refuse(
+            "api_key",
+            "keys are not written into this file: put the key into an environment variable and name it, like \
+             api_key_env = \"OPENAI_API_KEY\"",
+        );
+    }
+}
+
+/// Whether `models` is `"auto"`.
+fn lists_models(table: &Table<'_>, kind: Option<ProviderKind>) -> bool {
+    if !table.object().get("models").is_some_and(Value::is_string) {
+        return false;
+    }
+    match (table.text("models").as_deref(), kind) {
+        (Some("auto"), Some(kind)) if !can_list(kind) => table.refuse(
+            "models",
+            format_args!(
+                "providers of the kind `{}` do not list their models: name them, like [{{ id = \"…\" }}]",
+                kind.as_str()
+            ),
+        ),
+        (Some("auto"), _) | (None, _) => {}
+        (Some(_), _) => table.refuse(
+            "models",
+            "must be \"auto\" (the provider's own list) or an array like [{ id = \"…\" }]",
+        ),
+    }
+    true
 }
 
 /// Replaces `x_env = "VAR"` by `x = "value of VAR"`; an unset variable removes the key.
@@ -247,7 +297,7 @@ impl ModelNames<'_> {
             return;
         };
         let models = || provider.models.iter().map(|model| model.id.as_str());
-        if !models().any(|known| known == model) {
+        if !provider.lists_models && !models().any(|known| known == model) {
             let ids: Vec<&str> = models().collect();
             let known = ids.join(", ");
             table.refuse(

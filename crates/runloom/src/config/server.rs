@@ -16,6 +16,8 @@ pub struct ServerConfig {
     pub metrics_listen: Option<String>,
     /// Maximum connections on each listener; further clients wait.
     pub max_connections: usize,
+    /// Maximum connections of one client address on each listener; further ones get 503.
+    pub max_connections_per_address: usize,
     /// The address at which clients reach the server, without a slash at the end; `None` = the host of each request.
     pub public_url: Option<String>,
     /// Origins whose pages may call the API: `https://app.example`, or `*`.
@@ -66,6 +68,8 @@ pub(super) fn read(table: &Table<'_>) -> ServerConfig {
         );
     }
     let max_connections = table.integer("max_connections", 1..=1_000_000_usize);
+    let max_connections = max_connections.unwrap_or(16_384);
+    let per_address = table.integer("max_connections_per_address", 1..=1_000_000_usize);
     let master_key = master_key(table);
     let admin_token = admin_token(table);
     let previous_master_key = master_key.variable.as_ref().and_then(|variable| {
@@ -76,7 +80,9 @@ pub(super) fn read(table: &Table<'_>) -> ServerConfig {
     ServerConfig {
         listen,
         metrics_listen,
-        max_connections: max_connections.unwrap_or(16_384),
+        max_connections,
+        // One client cannot take every connection.
+        max_connections_per_address: per_address.unwrap_or(max_connections.div_ceil(2)),
         public_url,
         cors_origins,
         master_key_env: master_key.variable.unwrap_or_default(),

@@ -136,14 +136,29 @@ impl<'a> Table<'a> {
 
     /// The variable that a key names, and the secret in it or in the file that `<variable>_FILE` names.
     pub(super) fn secret(&self, key: &'static str) -> SecretSetting {
-        let variable = self.text(key);
+        let variable = self.variable_name(key);
         self.secret_in(key, variable)
+    }
+
+    /// The variable that a key names. A text that cannot be the name of a variable may be the secret itself, so it is
+    /// refused without being repeated.
+    fn variable_name(&self, key: &'static str) -> Option<String> {
+        let name = self.text(key)?;
+        if !is_variable_name(&name) {
+            self.refuse(
+                key,
+                "must be the name of an environment variable, like OPENAI_API_KEY, and not the secret itself: \
+                 put the secret into a variable and name it here",
+            );
+            return None;
+        }
+        Some(name)
     }
 
     /// The same, with the variable of a table that names none.
     pub(super) fn secret_or(&self, key: &'static str, default_variable: &str) -> SecretSetting {
         let variable = match self.has(key) {
-            true => self.text(key),
+            true => self.variable_name(key),
             false => {
                 self.fields.accept(&[key]);
                 Some(default_variable.to_owned())
@@ -154,7 +169,8 @@ impl<'a> Table<'a> {
 
     /// The same, where a missing key and an unset variable are errors.
     pub(super) fn required_secret(&self, key: &'static str) -> Option<Secret> {
-        let variable = self.required(key)?;
+        self.required(key)?;
+        let variable = self.variable_name(key)?;
         match self.surroundings.environment.secret(&variable) {
             Ok(Some(secret)) => return Some(secret),
             Ok(None) => self.refuse(
@@ -232,6 +248,19 @@ impl<'a> Table<'a> {
             .map(|(key, value)| (key.to_owned(), value.clone()))
             .collect()
     }
+}
+
+/// Whether a text looks like the name of a variable and not like a key. Keys of vendors have lower-case letters and
+/// digits, dashes, or are long.
+fn is_variable_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let has_lower = text.bytes().any(|byte| byte.is_ascii_lowercase());
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    let starts_well = !text.starts_with(|first: char| first.is_ascii_digit());
+    text.bytes().all(plain)
+        && starts_well
+        && text.len() <= 64
+        && !(has_lower && has_digit && text.len() >= 20)
 }
 
 fn filled(node: Node<'_, '_>) -> Option<String> {

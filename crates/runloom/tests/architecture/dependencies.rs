@@ -111,6 +111,17 @@ const RULES: &[Rule] = &[
         never: &[SERVER, SQL],
     },
     Rule {
+        name: "runloom-agents",
+        may_use: &[
+            "runloom-engine",
+            "runloom-models",
+            "runloom-ports",
+            "runloom-protocol",
+            "runloom-schema",
+        ],
+        never: &[SERVER, SQL],
+    },
+    Rule {
         name: "runloom",
         may_use: &[
             "runloom-client",

@@ -62,6 +62,11 @@ fn shape(evidence: &Evidence, found: &mut Vec<String>) {
                 json["type"]
             ));
         }
+        if json["at"].as_u64().is_none_or(|at| at == 0) {
+            found.push(format!(
+                "event {expected} does not tell when it was written"
+            ));
+        }
         let payload = json["data"].as_object();
         let mirrored =
             payload.is_some_and(|data| data.iter().all(|(key, value)| json[key] == *value));

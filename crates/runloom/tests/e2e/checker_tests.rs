@@ -6,7 +6,7 @@ use crate::checker::{Evidence, Seen, violations};
 use crate::sse::Frame;
 
 fn frame(seq: u64, kind: &str, data: &Value) -> Frame {
-    let mut json = json!({"seq": seq, "type": kind});
+    let mut json = json!({"seq": seq, "type": kind, "at": 1_793_491_200_000_u64 + seq});
     for (key, value) in data.as_object().unwrap() {
         json[key] = value.clone();
     }

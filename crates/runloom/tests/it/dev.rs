@@ -192,7 +192,7 @@ fn printed(folder: &Path, variables: &[(&str, &str)]) -> (Server, Vec<String>) {
     command.envs(variables.iter().copied());
     let mut server = Server::start(command);
     let mut lines = vec![server.line()];
-    while !lines.last().unwrap().contains("export MANTYX_BASE_URL") {
+    while !lines.last().unwrap().contains("Ctrl-C stops") {
         lines.push(server.line());
     }
     (server, lines)
@@ -203,10 +203,13 @@ fn dev_puts_the_key_into_the_fragment() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, lines) = printed(folder.path(), &[]);
     let url = lines[0].strip_prefix("listening on ").unwrap();
-    let key = lines.iter().find_map(|line| line.split_once("API key "));
+    let key = lines.iter().find_map(|line| line.split_once("key     "));
     let key = key.unwrap().1.trim();
     let link = format!("{url}/#workspace=demo&key={key}");
-    assert!(lines.iter().any(|line| line.trim() == link), "{lines:?}");
+    let open = lines.iter().find_map(|line| line.split_once("open    "));
+    assert_eq!(open.unwrap().1, link);
+    assert!(lines.len() <= 12, "{lines:?}");
+    assert!(lines.iter().all(|line| line.len() <= 100), "{lines:?}");
 }
 
 #[test]
@@ -224,4 +227,177 @@ fn dev_uses_its_own_store_variable() {
     command.env("RUNLOOM_STORE__URL", "mysql://127.0.0.1/x");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+}
+
+/// A server with OpenAI's list of models.
+fn model_server(models: &'static str) -> String {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length:";
+            let _ = write!(stream, "{head} {}\r\n\r\n{models}", models.len());
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn dev_lists_the_models_of_a_compatible_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = model_server(r#"{"data":[{"id":"llama4"},{"id":"nomic-embed"}]}"#) + "/v1";
+    let arguments = ["dev", "--port", "0", "--json", "--base-url", &url];
+    let mut server = Server::start(runloom(folder.path(), &arguments));
+    assert!(server.line().contains("local/llama4"));
+    let catalog = json(folder.path(), &["models", "list", "--json"]);
+    let ids: Vec<&str> = catalog["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|model| model["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        ids,
+        [
+            "provider:local:llama4",
+            "platform:demo",
+            "platform:demo-spare"
+        ]
+    );
+    assert_eq!(catalog["defaultModelId"], "provider:local:llama4");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_added_provider_does_not_change_the_default_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _) = dev(folder.path());
+    server.stop();
+    let host = model_server(r#"{"data":[{"id":"llama4"}]}"#);
+    let host = [("OLLAMA_HOST", host.as_str())];
+    let (server, lines) = printed(folder.path(), &host);
+    let said = lines.join("\n");
+    assert!(said.contains("ollama (OLLAMA_HOST): 1 models"), "{said}");
+    assert!(
+        said.contains("platform:demo (change it: runloom dev --model ollama/llama4)"),
+        "{said}"
+    );
+    let catalog = json(folder.path(), &["models", "list", "--json"]);
+    assert_eq!(catalog["defaultModelId"], "platform:demo");
+    server.stop();
+
+    let mut command = runloom(
+        folder.path(),
+        &["dev", "--port", "0", "--json", "--model", "ollama/llama4"],
+    );
+    let mut server = Server::start({
+        command.envs(host);
+        command
+    });
+    assert!(server.line().contains("ollama/llama4"));
+    let catalog = json(folder.path(), &["models", "list", "--json"]);
+    assert_eq!(catalog["defaultModelId"], "provider:ollama:llama4");
+    let other = ended(folder.path(), &["dev", "--model", "gpt-9"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(
+        stderr(&other).contains("no model `gpt-9`; there are: platform:demo"),
+        "{}",
+        stderr(&other)
+    );
+}
+
+#[test]
+fn a_second_dev_says_where_the_first_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, ready) = dev(folder.path());
+    let url = ready["url"].as_str().unwrap();
+    let port = url.rsplit(':').next().unwrap();
+    for port in [port, "0"] {
+        let second = ended(folder.path(), &["dev", "--port", port]);
+        let told = stderr(&second);
+        assert_eq!(second.status.code(), Some(1), "{told}");
+        assert!(
+            told.contains(&format!("runs in this folder already, at {url}")),
+            "{told}"
+        );
+        assert!(told.contains("--data-dir OTHER"), "{told}");
+    }
+    let other = tempfile::tempdir().unwrap();
+    let told = stderr(&ended(other.path(), &["dev", "--port", port]));
+    assert!(
+        told.contains("a Runloom server of another folder"),
+        "{told}"
+    );
+    assert!(told.contains("--port 8788"), "{told}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_does_not_wait_for_a_model_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _) = dev(folder.path());
+    let mut run = Server::start(runloom(folder.path(), &["run", "hang", "--json"]));
+    assert!(run.line().contains("runId"));
+    let started = std::time::Instant::now();
+    assert_eq!(server.stop().1, Some(0));
+    // The drain of a server is twenty seconds.
+    assert!(started.elapsed().as_secs() < 10);
+}
+
+#[cfg(unix)]
+#[test]
+fn dev_opens_the_browser() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let opened = folder.path().join("opened");
+    let fifo = std::process::Command::new("mkfifo").arg(&opened).status();
+    assert!(fifo.unwrap().success());
+    let program = folder.path().join("xdg-open");
+    std::fs::write(
+        &program,
+        format!("#!/bin/sh\necho \"$1\" > {}\n", opened.display()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = runloom(folder.path(), &["dev", "--port", "0", "--json", "--open"]);
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", folder.path().display()));
+    let mut server = Server::start(command);
+    let ready: Value = serde_json::from_str(&server.line()).unwrap();
+    let link = std::fs::read_to_string(&opened).unwrap();
+    assert!(
+        link.starts_with(&format!(
+            "{}/#workspace=demo&key=mantyx_",
+            ready["url"].as_str().unwrap()
+        )),
+        "{link}"
+    );
+}
+
+#[test]
+fn a_failed_run_is_one_short_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let arguments = ["dev", "--port", "0", "--json"];
+    let mut server = Server::start_logging(runloom(folder.path(), &arguments), &log);
+    server.line();
+    let failed = ended(folder.path(), &["run", "fail", "401"]);
+    assert_eq!(failed.status.code(), Some(5), "{}", stderr(&failed));
+    let said = std::fs::read_to_string(&log).unwrap();
+    let line = said.lines().find(|line| line.contains("run failed"));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    for part in [
+        "WARN",
+        "class=\"auth\"",
+        "provider=",
+        "model=\"platform:demo\"",
+        "error=",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(said.lines().all(|line| line.len() <= 200), "{said}");
 }

@@ -16,7 +16,9 @@ pub(crate) fn runloom(folder: &Path, arguments: &[&str]) -> Command {
         let read = ["RUNLOOM_", "MANTYX_"]
             .iter()
             .any(|prefix| name.starts_with(prefix));
-        if read || ["DATABASE_URL", "REDIS_URL", "AMQP_URL"].contains(&&*name) {
+        let shared = ["DATABASE_URL", "REDIS_URL", "AMQP_URL", "OLLAMA_HOST"];
+        let is_provider = name.ends_with("_API_KEY") || name.starts_with("AWS_");
+        if read || is_provider || shared.contains(&&*name) {
             command.env_remove(&*name);
         }
     }

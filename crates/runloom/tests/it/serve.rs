@@ -99,6 +99,28 @@ fn starts_with_an_agent_without_model_key() {
 }
 
 #[test]
+fn serve_says_when_nobody_can_use_it() {
+    use crate::program::Server;
+    for (config, advice) in [
+        ("", "no workspace is declared: add [[workspaces]]"),
+        (
+            "[[workspaces]]\nslug = \"acme\"\n",
+            "no API key is declared: add [[workspaces.api_keys]]",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        std::fs::write(folder.path().join("c.toml"), config).unwrap();
+        let arguments = ["serve", "-c", "c.toml", "--listen", "127.0.0.1:0"];
+        let mut server = Server::start_logging(runloom(folder.path(), &arguments), &log);
+        assert!(server.line().starts_with("listening on"));
+        let said = std::fs::read_to_string(&log).unwrap();
+        assert!(said.contains(advice), "{said}");
+        assert!(said.contains("RUNLOOM_ADMIN_TOKEN"), "{said}");
+    }
+}
+
+#[test]
 fn reports_an_invalid_configuration() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(

@@ -8,6 +8,7 @@ use clap::Subcommand;
 use runloom_client::protocol::event::{Event, Terminal};
 use runloom_client::{Client, RunRequest, ToolHandlers};
 
+use crate::app;
 use crate::config::{self, Environment};
 use crate::config_file::ConfigFile;
 use crate::exit::{Exit, Failure};
@@ -53,7 +54,12 @@ pub(crate) async fn run(models: Models, environment: &Environment) -> Result<Exi
             if !is_here(&file, environment) {
                 return test(&connect::client(environment)?, model, json).await;
             }
-            let config = config::load(&file.source(), environment)?;
+            let mut config = config::load(&file.source(), environment)?;
+            for list in app::model_lists::fill(&mut config).await {
+                if let Err(error) = list.outcome {
+                    output::note(format!("warning: provider {}: {error}", list.provider));
+                }
+            }
             let workspace = workspace
                 .as_deref()
                 .or_else(|| environment.get("MANTYX_WORKSPACE_SLUG"));
