@@ -13,6 +13,48 @@ pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
     stdout.flush()
 }
 
+/// Prints a line of the result whose parts have styles. Colours are shown on a terminal only.
+pub(crate) fn styled_line(spans: &[Span<'_>]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let is_coloured = colour(&stdout);
+    for span in spans {
+        let text = shown(span.text, &stdout);
+        match span.style.code().filter(|_| is_coloured) {
+            Some(code) => write!(stdout, "\u{1b}[{code}m{text}\u{1b}[0m")?,
+            None => stdout.write_all(text.as_bytes())?,
+        }
+    }
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+/// A part of a line and its style.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span<'a> {
+    /// Control characters are removed from it on a terminal.
+    pub(crate) text: &'a str,
+    pub(crate) style: Style,
+}
+
+/// The style of a [`Span`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Bold,
+    Accent,
+}
+
+impl Style {
+    /// The parameter of the terminal's "select graphic rendition" sequence.
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Bold => Some("1"),
+            Self::Accent => Some("36"),
+        }
+    }
+}
+
 /// Prints a piece of the result at once.
 pub(crate) fn piece(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -104,24 +146,7 @@ pub(crate) fn is_watched() -> bool {
     io::stdout().is_terminal()
 }
 
-/// The text in bold, when standard output shows colours.
-pub(crate) fn bold(text: &str) -> String {
-    styled("1", text)
-}
-
-/// The text in the accent colour, when standard output shows colours.
-pub(crate) fn accent(text: &str) -> String {
-    styled("36", text)
-}
-
-fn styled(code: &str, text: &str) -> String {
-    match colour(&io::stdout()) {
-        true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
-        false => text.to_owned(),
-    }
-}
-
-/// True when standard error shows colours.
+/// True when the stream shows colours.
 fn colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }

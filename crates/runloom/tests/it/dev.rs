@@ -213,6 +213,29 @@ fn dev_puts_the_key_into_the_fragment() {
 }
 
 #[test]
+fn the_first_screen_has_colours_on_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    // `script` runs the command on a terminal of its own.
+    let dev = runloom(folder.path(), &[]);
+    let program = dev.get_program().to_str().unwrap().to_owned();
+    let mut terminal = std::process::Command::new("script");
+    let command = format!("{program} dev --listen 127.0.0.1:0");
+    terminal
+        .args(["-qefc", &command, "/dev/null"])
+        .current_dir(folder.path())
+        .env_remove("NO_COLOR")
+        .stdin(std::process::Stdio::null());
+    let mut server = Server::start(terminal);
+    assert!(server.line().starts_with("listening on "));
+    let link = server.line();
+    let styled = link.strip_prefix("\u{1b}[36m  open    \u{1b}[0m\u{1b}[1mhttp://");
+    assert!(
+        styled.is_some_and(|rest| rest.ends_with("\u{1b}[0m")),
+        "{link:?}"
+    );
+}
+
+#[test]
 fn dev_without_dashboard_prints_no_link() {
     let folder = tempfile::tempdir().unwrap();
     let off = [("RUNLOOM_DASHBOARD__ENABLED", "false")];

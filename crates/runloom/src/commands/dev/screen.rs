@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::DEMO_MODEL;
 use crate::data_dir::DevCredentials;
 use crate::exit::Failure;
-use crate::output;
+use crate::output::{self, Span, Style};
 
 /// What the first screen shows besides the address and the key.
 pub(super) struct Announcement {
@@ -30,23 +30,25 @@ impl Announcement {
     pub(super) fn print(&self, dev: &DevCredentials, took: Duration) -> Result<(), Failure> {
         output::line(format!("listening on {}", dev.url))?;
         if self.with_dashboard {
-            row("open", &output::bold(&dashboard_link(dev)))?;
+            row("open", &dashboard_link(dev), Style::Bold)?;
         }
-        row("key", &dev.api_key)?;
-        row("model", &self.model_line())?;
+        row("key", &dev.api_key, Style::Plain)?;
+        row("model", &self.model_line(), Style::Plain)?;
         for line in self.found.iter().take(MAX_FOUND_LINES) {
-            row("found", line)?;
+            row("found", line, Style::Plain)?;
         }
         let more = self.found.len().saturating_sub(MAX_FOUND_LINES);
         if more > 0 {
-            row("found", &format!("{more} more: runloom models list"))?;
+            let more = format!("{more} more: runloom models list");
+            row("found", &more, Style::Plain)?;
         }
         let folder = self.data_dir.display();
         row(
             "data",
             &format!("{folder} (ready in {} ms)", took.as_millis()),
+            Style::Plain,
         )?;
-        row("try", &output::bold("runloom run \"hello\""))?;
+        row("try", "runloom run \"hello\"", Style::Bold)?;
         output::line("          in another terminal, in this folder. Ctrl-C stops the server.")?;
         Ok(())
     }
@@ -60,11 +62,15 @@ impl Announcement {
     }
 }
 
-fn row(name: &str, value: &str) -> std::io::Result<()> {
-    output::line(format!(
-        "  {} {value}",
-        output::accent(&format!("{name:7}"))
-    ))
+fn row(name: &str, value: &str, style: Style) -> std::io::Result<()> {
+    let name = format!("  {name:7} ");
+    output::styled_line(&[
+        Span {
+            text: &name,
+            style: Style::Accent,
+        },
+        Span { text: value, style },
+    ])
 }
 
 /// The address at which a browser on this machine reaches a listener.
