@@ -22,26 +22,57 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::error::Answer;
 use crate::extract::{QueryPairs, digits};
 
-/// The first bytes: they make proxies forward the response at once and set the browser's reconnect delay.
-const OPENING: Bytes = Bytes::from_static(b"retry: 500\n\n");
+/// The first bytes: they make proxies forward the response at once and set the browser's reconnect delay. They are
+/// part of the first frame, because some parsers report an event for a frame that has only `retry`.
+const OPENING: Bytes = Bytes::from_static(b"retry: 500\n");
+
+/// Ends a frame.
+const FRAME_END: Bytes = Bytes::from_static(b"\n");
 
 /// A comment that clients skip.
 const HEARTBEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
 
-/// The event after which a client resumes: `?lastSeq=` has precedence over `Last-Event-ID`; without both, from the
-/// start.
-pub(crate) fn cursor(query: &QueryPairs, headers: &HeaderMap) -> Answer<u64> {
-    if let Some(text) = query.get("lastSeq").filter(|text| !text.is_empty()) {
-        return digits(text).ok_or_else(|| malformed("lastSeq").into());
-    }
-    match headers.get("last-event-id") {
-        None => Ok(0),
-        Some(value) if value.is_empty() => Ok(0),
-        Some(value) => {
-            let number = value.to_str().ok().and_then(|text| digits(text.trim()));
-            number.ok_or_else(|| malformed("Last-Event-ID").into())
+/// The event after which a client resumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// The number of the event; 0 is the start.
+    pub(crate) after: u64,
+    pub(crate) source: CursorSource,
+}
+
+/// The part of a request that has the cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CursorSource {
+    /// `?lastSeq=`, or nothing.
+    Query,
+    /// `Last-Event-ID` alone, as browsers send it.
+    Header,
+}
+
+impl CursorSource {
+    /// The name of the parameter.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Query => "lastSeq",
+            Self::Header => "Last-Event-ID",
         }
     }
+}
+
+/// The event after which a client resumes: `?lastSeq=` has precedence over `Last-Event-ID`; without both, from the
+/// start.
+pub(crate) fn cursor(query: &QueryPairs, headers: &HeaderMap) -> Answer<Cursor> {
+    let text = query.get("lastSeq").filter(|text| !text.is_empty());
+    let (source, number) = match (text, headers.get("last-event-id")) {
+        (Some(text), _) => (CursorSource::Query, digits(text)),
+        (None, Some(value)) if !value.is_empty() => {
+            let number = value.to_str().ok().and_then(|text| digits(text.trim()));
+            (CursorSource::Header, number)
+        }
+        (None, _) => (CursorSource::Query, Some(0)),
+    };
+    let after = number.ok_or_else(|| malformed(source.name()))?;
+    Ok(Cursor { after, source })
 }
 
 fn malformed(name: &str) -> Error {
@@ -91,6 +122,7 @@ fn carry(
         ),
     ];
     let body = Body::from_stream(Frames {
+        unfinished: opening.is_some(),
         opening,
         frames: Some(Box::pin(frames)),
         timer: Box::pin(tokio::time::sleep(heartbeat)),
@@ -103,6 +135,8 @@ fn carry(
 
 struct Frames {
     opening: Option<Bytes>,
+    /// Only the opening was sent, whose frame the next bytes complete.
+    unfinished: bool,
     /// `None` after the end.
     frames: Option<Pin<Box<dyn Stream<Item = Bytes> + Send>>>,
     timer: Pin<Box<Sleep>>,
@@ -111,6 +145,14 @@ struct Frames {
     /// event.
     last: Instant,
     shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Frames {
+    /// Ends the stream; a stream without a frame still ends its first line's frame.
+    fn end(&mut self) -> Option<Result<Bytes, Infallible>> {
+        self.frames = None;
+        std::mem::take(&mut self.unfinished).then_some(Ok(FRAME_END))
+    }
 }
 
 impl Stream for Frames {
@@ -127,24 +169,22 @@ impl Stream for Frames {
         match frames.as_mut().poll_next(cx) {
             Poll::Ready(Some(frame)) => {
                 this.last = Instant::now();
+                this.unfinished = false;
                 return Poll::Ready(Some(Ok(frame)));
             }
-            Poll::Ready(None) => {
-                this.frames = None;
-                return Poll::Ready(None);
-            }
+            Poll::Ready(None) => return Poll::Ready(this.end()),
             Poll::Pending => {}
         }
         // Checked only when no frame is ready, so that committed events are still sent.
         if this.shutdown.as_mut().poll(cx).is_ready() {
-            this.frames = None;
-            return Poll::Ready(None);
+            return Poll::Ready(this.end());
         }
         while this.timer.as_mut().poll(cx).is_ready() {
             let due = this.last + this.heartbeat;
             let now = Instant::now();
             if due <= now {
                 this.last = now;
+                this.unfinished = false;
                 this.timer.as_mut().reset(now + this.heartbeat);
                 return Poll::Ready(Some(Ok(HEARTBEAT)));
             }
@@ -184,7 +224,13 @@ mod tests {
             "no-cache, no-transform"
         );
         assert_eq!(response.headers()["x-accel-buffering"], "no");
-        assert_eq!(read(response).await, "retry: 500\n\nid: 1\n\nid: 2\n\n");
+        assert_eq!(read(response).await, "retry: 500\nid: 1\n\nid: 2\n\n");
+    }
+
+    #[tokio::test]
+    async fn a_stream_without_events_ends_its_frame() {
+        let response = answer(stream::empty(), LONG, &Shutdown::default());
+        assert_eq!(read(response).await, "retry: 500\n\n");
     }
 
     #[tokio::test]
@@ -206,6 +252,6 @@ mod tests {
         shutdown.end_streams();
         let frames = stream::iter([Bytes::from("id: 1\n\n")]).chain(stream::pending());
         let response = answer(frames, LONG, &shutdown);
-        assert_eq!(read(response).await, "retry: 500\n\nid: 1\n\n");
+        assert_eq!(read(response).await, "retry: 500\nid: 1\n\n");
     }
 }

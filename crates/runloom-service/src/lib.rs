@@ -53,7 +53,7 @@ pub use health::HealthService;
 pub use history::HistoryRequest;
 pub use paging::PageRequest;
 pub use runloom_engine::hub::EventStream;
-pub use runs::{EventPage, RunService};
+pub use runs::{EventPage, LogPosition, RunService};
 pub use services::{ServiceParts, Services};
 pub use sessions::{SessionEventsRequest, SessionService};
 pub use usage::{UsageRequest, UsageService};

@@ -37,6 +37,17 @@ pub struct EventPage {
     pub truncated: bool,
 }
 
+/// Where a cursor stands in the log of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogPosition {
+    /// The log has later events, or the run has not ended.
+    Within,
+    /// At the last event of an ended run.
+    End,
+    /// After the last event of an ended run.
+    BeyondEnd,
+}
+
 /// Runs of workspaces.
 pub struct RunService {
     pub(crate) store: Arc<dyn Store>,
@@ -163,6 +174,26 @@ impl RunService {
         };
         let store = Arc::clone(&self.store);
         Ok(subscribe(hub, live, store, after, &self.shutdown))
+    }
+
+    /// Where event `after` stands in the log of a run; 0 is the start.
+    ///
+    /// # Errors
+    /// When the workspace has no such run.
+    pub async fn log_position(&self, caller: &Caller, id: &str, after: u64) -> Result<LogPosition> {
+        let Some(before) = after.checked_sub(1) else {
+            return Ok(LogPosition::Within);
+        };
+        let row = self.row(caller, id).await?;
+        if !row.status.is_terminal() || !self.store.read_log(row.no, after, 1).await?.is_empty() {
+            return Ok(LogPosition::Within);
+        }
+        Ok(
+            match self.store.read_log(row.no, before, 1).await?.is_empty() {
+                true => LogPosition::BeyondEnd,
+                false => LogPosition::End,
+            },
+        )
     }
 
     /// Frames of a run after `after`, without waiting for more: at most `limit`, within the size of a page.

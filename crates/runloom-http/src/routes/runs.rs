@@ -16,7 +16,7 @@ use runloom_protocol::scope::Scope::{RunsRead, RunsWrite};
 use runloom_protocol::spec::{CreateRun, SubmitToolResult};
 use runloom_service::error::Error;
 use runloom_service::rate::Bucket::{Lifecycle, Reads, RunStarts};
-use runloom_service::{EventPage, PageRequest};
+use runloom_service::{EventPage, LogPosition, PageRequest};
 
 use super::{PAGE_DEFAULT, PAGE_MAX, workspace};
 use crate::app::App;
@@ -26,7 +26,7 @@ use crate::guard::Authenticated;
 use crate::operation::{Operation, Parameter, Shape, Tag};
 use crate::route::Access::Workspace;
 use crate::route::Route;
-use crate::sse;
+use crate::sse::{self, Cursor, CursorSource};
 
 /// Default number of events of a response.
 const EVENTS_DEFAULT: u64 = 200;
@@ -148,6 +148,7 @@ fn stream_run_operation() -> Operation {
                     Parameter::header("Last-Event-ID", "Continue after this event."),
                 ])
                 .returns(200, "The events after `lastSeq`, as they happen.", Shape::events::<Sequenced>())
+                .returns(204, "The run has ended and `Last-Event-ID` alone named its last event.", Shape::empty())
 }
 
 fn on_run(id: &str, summary: &str) -> Operation {
@@ -241,13 +242,23 @@ async fn stream_run(
     query: QueryPairs,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let after = sse::cursor(&query, &headers)?;
-    let frames = app
-        .service
-        .runs()
-        .stream(&caller, &target.id, after)
-        .await?;
-    Ok(sse::answer(frames, app.settings.heartbeat, &app.shutdown))
+    let Cursor { after, source } = sse::cursor(&query, &headers)?;
+    let runs = app.service.runs();
+    let frames = runs.stream(&caller, &target.id, after).await?;
+    match runs.log_position(&caller, &target.id, after).await? {
+        LogPosition::BeyondEnd => {
+            let message =
+                "is beyond the last event of the ended run; read the run's events for its number";
+            Err(Error::invalid(source.name(), message).into())
+        }
+        // `EventSource` reconnects after every response but this one. SDKs also send `lastSeq`.
+        LogPosition::End if source == CursorSource::Header => {
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
+        LogPosition::End | LogPosition::Within => {
+            Ok(sse::answer(frames, app.settings.heartbeat, &app.shutdown))
+        }
+    }
 }
 
 async fn list_run_events(

@@ -291,14 +291,33 @@ fn refuses_malformed_cursors() {
         )
         .unwrap();
     assert!(both.body.ends_with(&stored), "the query must win");
-    // Past the end there is nothing; the stream closes all the same.
-    for past in [log.len() as u64, 1_000_000, i64::MAX as u64] {
-        let answer = api.get(&format!("{path}?lastSeq={past}"));
-        assert_eq!(answer.status, 200);
-        assert!(
-            !String::from_utf8_lossy(&answer.body).contains("data:"),
-            "{past}"
-        );
+}
+
+#[test]
+fn a_cursor_at_the_end_of_an_ended_run_ends_the_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = small(&folder);
+    let api = server.api();
+    let run = api.run(&agent("say hi"));
+    let last = replay(&api, &run).unwrap().len();
+    let path = format!("/agent-runs/{run}/stream");
+    let last = last.to_string();
+    let header = [("Last-Event-ID", last.as_str())];
+    // `EventSource` sends the header alone and reconnects unless the response is 204.
+    let browser = api.send("GET", &path, &header, b"").unwrap();
+    assert_eq!((browser.status, browser.body.len()), (204, 0));
+    let both = format!("{path}?lastSeq={last}");
+    for headers in [&header[..], &[]] {
+        let sdk = api.send("GET", &both, headers, b"").unwrap();
+        assert_eq!(sdk.status, 200);
+        assert!(!String::from_utf8_lossy(&sdk.body).contains("data:"));
+    }
+    for past in ["1000000", "9223372036854775807"] {
+        let query = api.get(&format!("{path}?lastSeq={past}"));
+        assert_eq!(query.refusal(), (400, "invalid_request".to_owned()));
+        let header = [("Last-Event-ID", past)];
+        let header = api.send("GET", &path, &header, b"").unwrap();
+        assert_eq!(header.refusal(), (400, "invalid_request".to_owned()));
     }
 }
 

@@ -8,6 +8,9 @@ use serde_json::Value;
 use crate::http::{Answer, Api, Reading, connect};
 use crate::server::PATIENCE;
 
+/// The line before the first event.
+const RETRY: &[u8] = b"retry: 500\n";
+
 /// One frame with its closing blank line, and what stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame(pub(crate) Vec<u8>);
@@ -86,8 +89,13 @@ impl Stream {
         loop {
             let end = self.buffer.windows(2).position(|pair| pair == b"\n\n");
             if let Some(end) = end {
-                let frame = Frame(self.buffer.drain(..end + 2).collect());
-                // Comments and `retry` are no events.
+                let mut frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                // `retry` stands in the first frame of a response and is not part of the log.
+                if frame.starts_with(RETRY) {
+                    frame.drain(..RETRY.len());
+                }
+                let frame = Frame(frame);
+                // Comments are no events.
                 if frame.field("data").is_some() {
                     return Ok(Some(frame));
                 }
