@@ -1,9 +1,9 @@
 //! Health of a process: readiness, and the metrics page.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use runloom_engine::metrics::{MetricType, Text, render};
 use runloom_ports::bus::Bus;
 use runloom_ports::clock::Clock;
@@ -13,20 +13,42 @@ use runloom_ports::store::Store;
 /// Time that the store has to return its values.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long a successful write proves that the store takes writes.
+const WRITE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The setting that a readiness check writes.
+const WRITE_CHECK: &str = "write_check";
+
 /// Readiness and metrics of this process.
 pub struct HealthService {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) bus: Arc<dyn Bus>,
+    /// The last successful write of a readiness check. The lock is held during a check: concurrent ones share it.
+    pub(crate) written: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl HealthService {
-    /// Checks that the store answers.
+    /// Checks that the store answers and takes a write. A write of the last second counts, so that probes cost little.
     ///
     /// # Errors
     /// When it does not.
     pub async fn ready(&self) -> Result<()> {
-        self.store.next_timer().await?;
+        let mut written = self.written.lock().await;
+        if written.is_some_and(|at| at.elapsed() < WRITE_CHECK_INTERVAL) {
+            return Ok(());
+        }
+        *written = None;
+        let now = Clock.now().0.to_string();
+        let write = self.store.put_setting(WRITE_CHECK, &now);
+        let Ok(answer) = tokio::time::timeout(STORE_TIMEOUT, write).await else {
+            return Err(Error::Unavailable {
+                message: "The store did not take a write in time.".to_owned(),
+                retry_after: STORE_TIMEOUT,
+            });
+        };
+        answer?;
+        *written = Some(Instant::now());
         Ok(())
     }
 

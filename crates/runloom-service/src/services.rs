@@ -213,6 +213,7 @@ impl Services {
                 store: Arc::clone(&store),
                 queue,
                 bus,
+                written: tokio::sync::Mutex::default(),
             },
             oauth: OAuthService::new(Arc::clone(&store), &tenancy),
             auth: auth.knowing_tokens(store),

@@ -50,6 +50,7 @@ mod plugins;
 mod project;
 mod provider_faults;
 mod published_agents;
+mod readiness;
 mod replaying;
 mod sockets;
 mod structure;
