@@ -61,7 +61,7 @@ pub(super) struct Measured {
 /// The outcome of asking for a summary.
 #[derive(Debug, Clone)]
 pub struct SummaryOutcome {
-    /// The summary, or why there is none.
+    /// The summary, or the reason of its failure.
     pub summary: Result<String, String>,
     /// What asking for it used.
     pub usage: SummaryUsage,

@@ -20,7 +20,7 @@ const COOKIE_MAX_CHARS: usize = 512;
 const SIGNED: &str = "oauth seat 1";
 const FORM: &str = "oauth form 1";
 
-/// A browser, and the user who is signed in there.
+/// The login session of a browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginSession {
     nonce: String,
